@@ -1,0 +1,1 @@
+"""How rewrites are put into code: the catalogue of rules, the engine and the patches."""

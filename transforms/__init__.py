@@ -1,0 +1,1 @@
+"""What is rewritten: the rules and the facts about code that they ask."""

@@ -1,0 +1,200 @@
+"""The vocabulary: a `Rule` reads the facts of a file and reports `Finding`s; a finding carries its `Edit`s or its `Refusal`.
+
+A rule never touches a file. It says what it saw, what it would write instead, and how far the rewrite could be proven; the
+engine (`perfmod.codemods.engine`) alone decides what is applied and puts it into the text.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from attrs import evolve, frozen
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from perfmod.transforms.facts.file import FileFacts
+
+
+class Numerics(str, enum.Enum):
+    """How far the results of a rewritten step may lie from the original's; picks the test that has to prove it."""
+
+    BITWISE = "bitwise"
+    """Equal bits: losses, gradients, parameters, printed figures."""
+    ROUNDING = "rounding"
+    """The same mathematics in another order of operations."""
+    SAMPLING = "sampling"
+    """The same distribution, other random draws."""
+    PRECISION = "precision"
+    """Other number formats or kernels: AMP, TF32, compile, fused kernels."""
+    BEHAVIOURAL = "behavioural"
+    """The training itself changes: batch size, dropped guards."""
+
+
+class Safety(str, enum.Enum):
+    """What may be done with one finding, from what could be proven in the code at hand."""
+
+    SAFE = "safe"
+    """Applied by default."""
+    UNSAFE = "unsafe"
+    """Applied with `--unsafe`: right in the usual case, but something could not be shown."""
+    OPT_IN = "opt-in"
+    """Applied only when the rule is selected by its code or name, or by a preset."""
+    ADVICE = "advice"
+    """Reported, never rewritten."""
+
+
+class Family(str, enum.Enum):
+    """The folder a rule lives in, and the hundred its code belongs to."""
+
+    SYNCS = "syncs"
+    FEEDING = "feeding"
+    COMPUTE = "compute"
+    LEFTOVERS = "leftovers"
+
+
+class Status(str, enum.Enum):
+    """Whether a rule's behaviour may still change between minor versions."""
+
+    STABLE = "stable"
+    PREVIEW = "preview"
+
+
+@frozen(order=True)
+class Edit:
+    """Replaces the characters `start` to `end` of the file's text by `replacement`; an insertion has `start == end`.
+
+    Offsets count characters of `Source.text` (the decoded file without its byte order mark, line endings as they are).
+    """
+
+    start: int
+    end: int
+    replacement: str
+
+    def overlaps(self, other: Edit) -> bool:
+        """Whether both begin at the same place or share a character (so that the order of applying them would matter)."""
+        return self.start == other.start or (self.start < other.end and other.start < self.end)
+
+
+@frozen
+class Finding:
+    """One place where a rule saw its pattern: an atomic set of edits, or a refusal.
+
+    Attributes:
+        code: the rule's code, such as `PM101`.
+        start, end: the characters of `Source.text` that show the pattern.
+        line, column: where it starts, both from 1.
+        message: what is wrong here, in one line.
+        reason: in one line, why the rewrite is right; or what could not be shown (held back); or why nothing is
+            offered (refused).
+        safety: what may be done with it.
+        numerics: how far results may move, for this finding.
+        edits: what to write instead; applied all together or not at all. Empty for refusals and advice.
+        imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`).
+        definitions: module-level lines that the new code needs, such as `NUM_WORKERS = ...`; findings that ask for
+            the same line share it.
+        refused: whether the pattern stays as it is because a rewrite could change the training.
+        scope: dotted place in the file, such as `MaskedLoss.forward`; empty at module level.
+        snippet: the code of the pattern, part of the fingerprint.
+        step_in_sight: whether a training step that reaches this code was seen in the file.
+    """
+
+    code: str
+    start: int
+    end: int
+    line: int
+    column: int
+    message: str
+    reason: str
+    safety: Safety
+    numerics: Numerics
+    edits: tuple[Edit, ...] = ()
+    imports: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
+    refused: bool = False
+    scope: str = ""
+    snippet: str = ""
+    step_in_sight: bool = True
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that survive edits elsewhere in the file: rule, place in scope, folded code."""
+        text = "\0".join((self.code, self.scope, " ".join(self.snippet.split())))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Rule(ABC):
+    """One rewrite. A subclass stands alone in a file named after it and is found by importing the folder.
+
+    The class attributes are the rule's page: they are printed by `perfmod explain` and rendered into `docs/rules/`.
+    The docstring of the subclass's module explains the pattern to somebody who meets it for the first time.
+    """
+
+    code: ClassVar[str]
+    """`PM` and three digits; the first digit is the family's."""
+    name: ClassVar[str]
+    """Kebab-case, named for the bad pattern; also the name of its folder in `golden/`."""
+    family: ClassVar[Family]
+    summary: ClassVar[str]
+    """The bad pattern, in one line."""
+    fix_title: ClassVar[str]
+    """What the rewrite does, in a few words, imperative."""
+    numerics: ClassVar[Numerics]
+    """The widest class that its findings have by default."""
+    safety: ClassVar[Safety]
+    """What its findings are when everything could be proven."""
+    min_torch: ClassVar[str]
+    """The oldest torch version that has what the rewrite writes."""
+    status: ClassVar[Status]
+    triggers: ClassVar[frozenset[str]]
+    """A file that holds none of these words cannot match and is not parsed."""
+    references: ClassVar[tuple[str, ...]]
+    changes_results: ClassVar[str]
+    """The paragraph “When this changes results”."""
+
+    @abstractmethod
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """Report every place of `file` that shows the pattern, each rewritten, held back or refused."""
+        raise NotImplementedError
+
+    def found(
+        self,
+        file: FileFacts,
+        node: cst.CSTNode,
+        reason: str,
+        edits: Iterable[Edit],
+        *,
+        message: str | None = None,
+        safety: Safety | None = None,
+        numerics: Numerics | None = None,
+        imports: Iterable[str] = (),
+        definitions: Iterable[str] = (),
+    ) -> Finding:
+        """A finding at `node` with its rewrite; `safety` and `numerics` are the rule's unless given."""
+        start, end = file.source.span(node)
+        line, column = file.source.position(start)
+        return Finding(
+            code=self.code,
+            start=start,
+            end=end,
+            line=line,
+            column=column,
+            message=message or self.summary,
+            reason=reason,
+            safety=safety or self.safety,
+            numerics=numerics or self.numerics,
+            edits=tuple(sorted(edits)),
+            imports=tuple(imports),
+            definitions=tuple(definitions),
+            scope=file.scope_name(node),
+            snippet=file.source.text[start:end],
+            step_in_sight=file.steps.in_sight(node),
+        )
+
+    def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
+        """A finding at `node` that is left as it is, with the reason in one line."""
+        return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)

@@ -1,0 +1,190 @@
+"""One parsed file: its bytes, how they are encoded, its tree, and where every node stands in the text."""
+
+from __future__ import annotations
+
+import bisect
+import codecs
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import libcst as cst
+from attrs import define, field
+from libcst._nodes.internal import CodegenState
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class SourceError(Exception):
+    """A file that cannot be read as Python 3. `reason` is one line that says what and where."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class _SpanState(CodegenState):
+    """Writes a module and remembers the characters that every node covers, without the white space around it."""
+
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
+        self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
+        self._offset = 0
+        self._starts: list[int] = []
+
+    def add_indent_tokens(self) -> None:
+        self._offset += sum(map(len, self.indent_tokens))
+
+    def add_token(self, value: str) -> None:
+        self._offset += len(value)
+
+    def pop_trailing_newline(self) -> None:
+        """The text itself is not kept, so there is nothing to take back."""
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        self._starts.append(self._offset)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        start = self._starts.pop()
+        self.spans.setdefault(node, (start, self._offset))
+
+    @contextmanager
+    def record_syntactic_position(
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
+    ) -> Iterator[None]:
+        start = self._offset
+        yield
+        first = self.spans[start_node][0] if start_node is not None else start
+        last = self.spans[end_node][1] if end_node is not None else self._offset
+        self.spans[node] = (first, last)
+
+
+@define(eq=False)
+class Source:
+    """A Python file as text and tree; offsets are characters of `text`.
+
+    Attributes:
+        path: the path as the user would write it; used in messages only.
+        text: the decoded file without its byte order mark, line endings as they are.
+        encoding: the encoding that the file declares, UTF-8 by default.
+        bom: the byte order mark, or empty.
+        module: the LibCST tree of `text`.
+    """
+
+    path: str
+    text: str
+    encoding: str
+    bom: bytes
+    module: cst.Module
+    _spans: dict[cst.CSTNode, tuple[int, int]] | None = field(default=None, init=False)
+    _line_starts: list[int] | None = field(default=None, init=False)
+
+    @classmethod
+    def parse(cls, data: bytes, path: str = "<stdin>") -> Source:
+        """Decode and parse a file.
+
+        Raises:
+            SourceError: undecodable bytes, null bytes, Python 2, or a syntax error, with the line.
+        """
+        text, encoding, bom = decode(data)
+        return cls(path, text, encoding, bom, parse_module(text))
+
+    def reparse(self, text: str) -> Source:
+        """The same file with another text. Raises `SourceError` where that text is no Python."""
+        return Source(self.path, text, self.encoding, self.bom, parse_module(text))
+
+    def to_bytes(self) -> bytes:
+        """The file as it is written to disk. Raises `SourceError` where the encoding cannot hold the text."""
+        try:
+            return self.bom + self.text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"cannot write the result in the file's encoding {self.encoding}: {error}") from error
+
+    @property
+    def newline(self) -> str:
+        """The line ending of the file: that of its first line."""
+        match = _LINE_END.search(self.text)
+        return match.group() if match else "\n"
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """First character of `node` and the one behind its last, without white space and comments around it."""
+        if self._spans is None:
+            state = _SpanState(self.module)
+            self.module._codegen(state)
+            self._spans = state.spans
+        return self._spans[node]
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The characters of `node`, exactly as they stand in the file, with its parentheses."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character, both from 1."""
+        starts = self.line_starts
+        line = bisect.bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    def line(self, node: cst.CSTNode) -> int:
+        """The line on which `node` starts, from 1."""
+        return self.position(self.span(node)[0])[0]
+
+    @property
+    def line_starts(self) -> list[int]:
+        """Offset of the first character of every line."""
+        if self._line_starts is None:
+            self._line_starts = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+        return self._line_starts
+
+    def line_start(self, offset: int) -> int:
+        """Offset of the first character of the line that holds `offset`."""
+        return self.line_starts[bisect.bisect_right(self.line_starts, offset) - 1]
+
+    def line_end(self, offset: int) -> int:
+        """Offset behind the line ending of the line that holds `offset`."""
+        index = bisect.bisect_right(self.line_starts, offset)
+        return self.line_starts[index] if index < len(self.line_starts) else len(self.text)
+
+    def indentation(self, offset: int) -> str:
+        """The white space at the start of the line that holds `offset`."""
+        start = self.line_start(offset)
+        match = re.compile(r"[ \t\f]*").match(self.text, start)
+        return match.group() if match else ""
+
+
+def decode(data: bytes) -> tuple[str, str, bytes]:
+    """Text, encoding and byte order mark of a Python file's bytes. Raises `SourceError`."""
+    if b"\0" in data:
+        raise SourceError("contains null bytes, so it is no Python source")
+    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = "utf-8" if bom else encoding
+        return data[len(bom) :].decode(encoding), encoding, bom
+    except (SyntaxError, LookupError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot be decoded: {error}") from error
+
+
+def parse_module(text: str) -> cst.Module:
+    """The LibCST tree of `text`. Raises `SourceError` with the place of a syntax error."""
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        place = f"line {error.raw_line}, column {error.raw_column + 1}"
+        raise SourceError(f"{place}: {_explain_syntax_error(text, error.raw_line)}") from error
+    except RecursionError as error:
+        raise SourceError("is nested too deeply to be parsed") from error
+
+
+def _explain_syntax_error(text: str, line: int) -> str:
+    lines = text.splitlines()
+    shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    if re.match(r"(print|exec)\s+[^\s(=]|print$|except\s+\w+\s*,|raise\s+\w+\s*,", shown):
+        return f"Python 2 code (perfmod reads Python 3): {shown}"
+    return f"syntax error: {shown}"

@@ -1,0 +1,1 @@
+"""Rules for code that makes the host wait for the device inside a training step."""
