@@ -104,7 +104,9 @@ class Source:
         try:
             return self.bom + self.text.encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise SourceError(f"cannot write the result in the file's encoding {self.encoding}: {error}") from error
+            raise SourceError(
+                f"cannot write the result in the file's encoding {self.encoding}: {error}"
+            ) from error
 
     @property
     def newline(self) -> str:
@@ -121,7 +123,7 @@ class Source:
         return self._spans[node]
 
     def code(self, node: cst.CSTNode) -> str:
-        """The characters of `node`, exactly as they stand in the file, with its parentheses."""
+        """The characters of `node`, exactly as they stand in the file, without parentheses around it."""
         start, end = self.span(node)
         return self.text[start:end]
 

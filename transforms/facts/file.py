@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
+from perfmod.transforms.facts.aliasing import Aliasing
+from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.flow import Flow
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.shapes import Shapes
+from perfmod.transforms.facts.steps import Steps
+from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.values import Value, Values
 from perfmod.transforms.source import Source
 
 
@@ -13,6 +23,57 @@ class FileFacts:
     def __init__(self, source: Source) -> None:
         self.source = source
 
+    @cached_property
+    def tree(self) -> Tree:
+        """Parents, enclosing statements, functions and loops."""
+        return Tree(self.source.module)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Definitions that names may see, and their uses."""
+        return Flow(self.tree)
+
+    @cached_property
+    def names(self) -> Names:
+        """Qualified names of imported things."""
+        return Names(self.tree, self.flow)
+
+    @cached_property
+    def classes(self) -> Classes:
+        """Classes, their bases, methods and attributes."""
+        return Classes(self.tree, self.flow, self.names)
+
+    @cached_property
+    def values(self) -> Values:
+        """Kinds, devices and types of values; who calls whom."""
+        return Values(self.tree, self.flow, self.names, self.classes)
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """Which expressions provably have the same shape."""
+        return Shapes(self.tree, self.flow, self.names, self.values)
+
+    @cached_property
+    def aliasing(self) -> Aliasing:
+        """Fresh tensors, views, in-place writes."""
+        return Aliasing(self.tree, self.flow, self.names, self.values)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Training steps and the code that they reach."""
+        return Steps(self.tree, self.classes, self.values)
+
+    def qualified(self, node: cst.CSTNode) -> str | None:
+        """The qualified name of a dotted expression; of a call, that of what is called."""
+        return self.names.qualified(node.func if isinstance(node, cst.Call) else node)
+
+    def value(self, node: cst.CSTNode) -> Value:
+        """What is known of an expression's value."""
+        return self.values.of(node)
+
     def scope_name(self, node: cst.CSTNode) -> str:
         """Dotted name of the functions and classes around `node`; empty at module level."""
-        raise NotImplementedError
+        around = [
+            n.name.value for n in self.tree.ancestors(node) if isinstance(n, (cst.FunctionDef, cst.ClassDef))
+        ]
+        return ".".join(reversed(around))

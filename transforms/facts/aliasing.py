@@ -1,0 +1,249 @@
+"""Who else can see a tensor: fresh storage, views, in-place writes, and whether rebinding a name can be observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.flow import Binding, Definition, Flow
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import Tree, walk
+from perfmod.transforms.facts.values import Kind, Values
+
+# Methods and functions whose result may share storage with (or be) their subject.
+_VIEWS = frozenset(
+    {
+        "view", "view_as", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "transpose", "permute", "t", "expand", "expand_as",
+        "narrow", "select", "diagonal", "unfold", "chunk", "split", "unbind", "contiguous", "detach", "to", "cuda", "cpu", "type",
+        "type_as", "float", "double", "half", "long", "int", "bool", "byte", "short", "bfloat16", "data", "requires_grad_", "swapaxes",
+        "movedim", "as_tensor", "from_numpy", "numpy", "pin_memory", "real", "imag", "T", "mT", "H", "atleast_1d", "broadcast_to",
+        "view_as_real", "unflatten", "index", "adjoint", "as_strided", "broadcast_tensors",
+    }
+)  # fmt: skip
+_SAFE_BUILTINS = frozenset(
+    {
+        f"builtins.{name}"
+        for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type", "id")
+    }
+)
+_NO_STORAGE = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"})
+
+
+class Aliasing:
+    """Aliases and in-place writes of one file's names."""
+
+    def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values) -> None:
+        self._tree = tree
+        self._flow = flow
+        self._names = names
+        self._values = values
+
+    def is_fresh(self, node: cst.CSTNode) -> bool:
+        """Whether evaluating `node` makes a tensor that nothing else refers to."""
+        value = self._values.of(node)
+        if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
+            return value.is_tensor
+        if isinstance(node, cst.Subscript):
+            return value.is_tensor and any(self._copies(element) for element in node.slice)
+        if not isinstance(node, cst.Call):
+            return False
+        name = self._names.qualified(node.func)
+        if name is not None:
+            short = name.rpartition(".")[2]
+            if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args):
+                return False
+            return (
+                name.startswith("torch.")
+                and value.is_tensor
+                and short not in _VIEWS
+                and not short.endswith("_")
+            )
+        if (
+            isinstance(node.func, cst.Attribute)
+            and value.is_tensor
+            and self._values.of(node.func.value).is_tensor
+        ):
+            method = node.func.attr.value
+            return method not in _VIEWS and not method.endswith("_")
+        return False
+
+    def mutations(self, definition: Definition) -> Iterator[cst.Name]:
+        """The uses of a name that write into the object it holds: stores, `+=`, `x.add_()`, `out=x`."""
+        return (use for use in self._flow.uses(definition) if self.mutates(use))
+
+    def mutates(self, use: cst.CSTNode) -> bool:
+        """Whether the expression around a use writes into its object, through views too (`x.data[m] = 0`)."""
+        node, parent = use, self._tree.parent(use)
+        while parent is not None:
+            if isinstance(parent, cst.Subscript) and parent.value is node:
+                node = parent
+            elif isinstance(parent, cst.Attribute) and parent.value is node:
+                call = self._tree.parent(parent)
+                name = parent.attr.value
+                if isinstance(call, cst.Call) and call.func is parent:
+                    if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
+                        return True
+                    if name in (
+                        "append",
+                        "extend",
+                        "insert",
+                        "update",
+                        "add",
+                        "pop",
+                        "remove",
+                        "clear",
+                        "setdefault",
+                        "sort",
+                        "reverse",
+                    ):
+                        return self._values.of(node).kind is not Kind.TENSOR
+                    if name not in _VIEWS:
+                        return False
+                    node = call
+                elif name in _VIEWS or isinstance(call, (cst.AssignTarget, cst.AugAssign)):
+                    node = parent
+                else:
+                    node = parent
+            else:
+                break
+            parent = self._tree.parent(node)
+        if isinstance(parent, cst.AssignTarget):
+            return parent.target is node and node is not use
+        if isinstance(parent, cst.AugAssign):
+            return parent.target is node
+        if isinstance(parent, cst.Del):
+            return node is not use
+        if isinstance(parent, (cst.Element, cst.StarredElement)):
+            return node is not use and self._is_unpacked_into(parent)
+        return isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "out"
+
+    def is_mutated(self, node: cst.CSTNode) -> bool:
+        """Whether the object behind a name or attribute is written in place anywhere in the same function.
+
+        `True` also where it cannot be told (other expressions). Calls of functions elsewhere are trusted not to write.
+        """
+        if isinstance(node, cst.Name):
+            return any(
+                True for definition in self._flow.definitions(node) for _ in self.mutations(definition)
+            )
+        if isinstance(node, cst.Attribute):
+            code = _code(node)
+            around = self._tree.function(node) or self._tree.module
+            return any(
+                isinstance(other, cst.Attribute)
+                and _code(other) == code
+                and (self.mutates(other) or self._is_assigned(other))
+                for other in walk(around)
+            )
+        return True
+
+    def rebinding_is_unobservable(self, name: cst.Name) -> bool:
+        """Whether `x[m] = v` at this read of `x` may become `x = f(x)`: nobody else holds the tensor that `x` holds.
+
+        True only for a local name whose every definition made a fresh tensor, and that was not handed on before.
+        """
+        definitions = self._flow.definitions(name)
+        scope = self._tree.scope(name)
+        write = self._tree.line(self._tree.statement(name))
+        for definition in definitions:
+            if definition.scope is not scope or definition.binding is not Binding.ASSIGNED or definition.path:
+                return False
+            if definition.value is None or not self.is_fresh(definition.value):
+                return False
+            assignment = self._tree.parent(definition.node)
+            statement = self._tree.parent(assignment) if assignment is not None else None
+            if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
+                return False
+            if self._tree.loops(name)[:1] != self._tree.loops(definition.node)[:1]:
+                return False
+            for use in self._flow.uses(definition):
+                if self._tree.scope(use) is not scope:
+                    return False
+                if not self._is_behind(use, write) and self._hands_on(use):
+                    return False
+        return bool(definitions)
+
+    def _is_behind(self, use: cst.Name, write: cst.BaseStatement) -> bool:
+        """Whether `use` stands in a later statement of the same block as `write` (or below one)."""
+        block = self._tree.block(write)
+        later = block[block.index(write) + 1 :] if write in block else []
+        return any(self._tree.is_within(use, statement) for statement in later)
+
+    def _hands_on(self, node: cst.CSTNode) -> bool:
+        """Whether the expression around `node` lets something keep the tensor of `node` or a view of it."""
+        parent = self._tree.parent(node)
+        if isinstance(
+            parent,
+            (
+                cst.BinaryOperation,
+                cst.Comparison,
+                cst.ComparisonTarget,
+                cst.UnaryOperation,
+                cst.Expr,
+                cst.AugAssign,
+            ),
+        ):
+            return False
+        if isinstance(
+            parent, (cst.FormattedStringExpression, cst.If, cst.While, cst.Assert, cst.AssignTarget)
+        ):
+            return False
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            if any(self._copies(element) for element in parent.slice):
+                return False
+            return self._hands_on(parent)
+        if isinstance(parent, cst.Index):
+            return False
+        if isinstance(parent, cst.Attribute):
+            if parent.attr.value in _NO_STORAGE:
+                return False
+            call = self._tree.parent(parent)
+            if isinstance(call, cst.Call) and call.func is parent:
+                method = parent.attr.value
+                if method in _VIEWS or (method.endswith("_") and not method.endswith("__")):
+                    return self._hands_on(call)
+                return not self._values.of(node).is_tensor
+            return self._hands_on(parent)
+        if isinstance(parent, cst.Arg):
+            call = self._tree.parent(parent)
+            if isinstance(call, cst.Call):
+                return self._call_keeps(call)
+        return True
+
+    def _call_keeps(self, call: cst.Call) -> bool:
+        name = self._names.qualified(call.func)
+        if name is not None:
+            if name in _SAFE_BUILTINS:
+                return False
+            if name.startswith("torch."):
+                return self._hands_on(call) if name.rpartition(".")[2] in _VIEWS else False
+            return True
+        if isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor:
+            return False
+        return True
+
+    def _copies(self, element: cst.SubscriptElement) -> bool:
+        """Whether an index makes a copy: a tensor or a list, where slices, numbers, `None` and `...` make views."""
+        index = element.slice
+        if not isinstance(index, cst.Index):
+            return False
+        return self._values.of(index.value).kind in (Kind.TENSOR, Kind.SEQUENCE)
+
+    def _is_assigned(self, node: cst.CSTNode) -> bool:
+        parent = self._tree.parent(node)
+        return isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)) and parent.target is node
+
+    def _is_unpacked_into(self, element: cst.CSTNode) -> bool:
+        child: cst.CSTNode = element
+        for parent in self._tree.ancestors(element):
+            if isinstance(parent, cst.AssignTarget):
+                return parent.target is child
+            if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+                return False
+            child = parent
+        return False
+
+
+def _code(node: cst.CSTNode) -> str:
+    return cst.Module([]).code_for_node(node)

@@ -1,0 +1,158 @@
+"""Who calls whom inside a file: functions, methods, constructors and modules called through `forward`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from perfmod.transforms.facts.classes import ClassFacts, Classes
+from perfmod.transforms.facts.flow import Binding, Flow, parameters
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import Tree, find_all
+
+if TYPE_CHECKING:
+    from perfmod.transforms.facts.values import Values
+
+
+class Calls:
+    """Call targets and call sites of one file."""
+
+    def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
+        self._tree = tree
+        self._flow = flow
+        self._names = names
+        self._classes = classes
+        self._values = values
+        self._all = list(find_all(tree.module, cst.Call))
+        self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
+        self._resolving: set[cst.Call] = set()
+
+    def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of this file that `call` runs; for an instance of a class of this file its `forward` or `__call__`."""
+        if call in self._resolving:
+            return None
+        self._resolving.add(call)
+        try:
+            return self._resolve(call)
+        finally:
+            self._resolving.discard(call)
+
+    def constructed(self, call: cst.Call) -> ClassFacts | None:
+        """The class of this file that `call` makes an instance of."""
+        if not isinstance(call.func, cst.Name):
+            return None
+        found = [self._classes.of(definition.node) for definition in self._flow.definitions(call.func)]
+        return found[0] if len(found) == 1 else None
+
+    def constructions(self, cls: ClassFacts) -> list[cst.Call]:
+        """Every call in the file that makes an instance of `cls`."""
+        return [call for call in self._all if self.constructed(call) is cls]
+
+    def callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """Every call in the file that runs `function`; for `__init__`, every construction."""
+        known = self._callers.get(function)
+        if known is None:
+            found = []
+            owner = self._classes.of(self._tree.scope(function))
+            for call in self._all:
+                if owner is not None and function.name.value == "__init__":
+                    made = self.constructed(call)
+                    if made is not None and made.method("__init__") is function:
+                        found.append(call)
+                elif self._may_call(call, function.name.value, owner) and self.resolve(call) is function:
+                    found.append(call)
+            known = tuple(found)
+            if not self._resolving:
+                self._callers[function] = known
+        return known
+
+    def is_only_called(self, function: cst.FunctionDef) -> bool:
+        """Whether the function is never handed on: every use of its name in this file is a call."""
+        scope = self._tree.scope(function)
+        for definition in self._flow.bound(scope, function.name.value):
+            for use in self._flow.uses(definition):
+                parent = self._tree.parent(use)
+                if not (isinstance(parent, cst.Call) and parent.func is use):
+                    return False
+        return True
+
+    def _may_call(self, call: cst.Call, name: str, owner: ClassFacts | None) -> bool:
+        func = call.func
+        if owner is None:
+            return isinstance(func, cst.Name) and func.value == name
+        if isinstance(func, cst.Attribute) and func.attr.value == name:
+            return True
+        if name not in ("forward", "__call__"):
+            return False
+        return self._names.qualified(func) is None
+
+    def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
+        func = call.func
+        if isinstance(func, cst.Name):
+            definitions = self._flow.definitions(func)
+            functions = [d.node for d in definitions if d.binding is Binding.DEFINED]
+            if len(definitions) == 1 and functions and isinstance(functions[0], cst.FunctionDef):
+                return functions[0]
+            if functions or not definitions:
+                return None
+            return self._callable_of(func)
+        if isinstance(func, cst.Attribute):
+            if self._is_super(func.value):
+                around = self._classes.around(call)
+                above = (
+                    [parent.method(func.attr.value) for parent in around.parents]
+                    if around is not None
+                    else []
+                )
+                return above[0] if above else None
+            own = self._classes.self_attribute(func)
+            if own is not None:
+                method = own[0].method(func.attr.value)
+                return method if method is not None else self._callable_of(func)
+            base = self._values.of(func.value)
+            if base.cls is not None:
+                method = base.cls.method(func.attr.value)
+                if method is not None:
+                    return method
+            return self._callable_of(func)
+        return self._callable_of(func)
+
+    def _callable_of(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
+        value = self._values.of(func)
+        if value.cls is None:
+            return None
+        return value.cls.method("forward") if value.cls.is_module else value.cls.method("__call__")
+
+    def _is_super(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.super"
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
+    """The expression passed as keyword `name`, or at `position` (from 0) without a keyword."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    if position is not None:
+        for index, arg in enumerate(call.args):
+            if arg.star or arg.keyword is not None:
+                return None
+            if index == position:
+                return arg.value
+    return None
+
+
+def has_star(call: cst.Call) -> bool:
+    """Whether `call` passes arguments by `*` or `**`."""
+    return any(arg.star for arg in call.args)
+
+
+def passed(
+    call: cst.Call, function: cst.FunctionDef, param: cst.Param, *, bound: bool
+) -> cst.BaseExpression | None:
+    """What `call` passes for a parameter of `function`; `bound` says that `self` is not among the arguments."""
+    params = [p for p in parameters(function) if p.star not in ("*", "**")]
+    params = params[1:] if bound else params
+    position = params.index(param) if param in params and param not in function.params.kwonly_params else None
+    return argument(call, param.name.value, position)

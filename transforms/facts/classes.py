@@ -1,0 +1,190 @@
+"""The classes of a file: their bases, methods, and everything that is ever assigned to their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import define, field
+
+from perfmod.transforms.facts.flow import Flow, dotted, parameters
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import Tree, find_all, walk
+
+
+@define(eq=False)
+class ClassFacts:
+    """One class of the file.
+
+    Attributes:
+        node: its definition.
+        bases: qualified names of the bases that come from elsewhere, as far as they are known.
+        parents: its bases that are classes of this file.
+        methods: its own methods by name.
+        assigned: for every attribute, the statements that assign it through `self` in a method, or in the class body.
+    """
+
+    node: cst.ClassDef
+    bases: tuple[str, ...]
+    parents: tuple[ClassFacts, ...] = ()
+    methods: dict[str, cst.FunctionDef] = field(factory=dict)
+    assigned: dict[str, list[AttributeAssignment]] = field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.node.name.value
+
+    def lineage(self) -> Iterator[ClassFacts]:
+        """The class and its ancestors in this file, nearest first."""
+        yield self
+        for parent in self.parents:
+            yield from parent.lineage()
+
+    def method(self, name: str) -> cst.FunctionDef | None:
+        """The method that a call through an instance reaches."""
+        return next((cls.methods[name] for cls in self.lineage() if name in cls.methods), None)
+
+    def assignments(self, name: str) -> list[AttributeAssignment]:
+        """Every assignment to an attribute in the class and its ancestors."""
+        return [found for cls in self.lineage() for found in cls.assigned.get(name, ())]
+
+    def derives(self, *prefixes: str) -> bool:
+        """Whether a base has one of these qualified names, or begins with one that ends in a dot."""
+        return any(
+            base == prefix or (prefix.endswith(".") and base.startswith(prefix))
+            for cls in self.lineage()
+            for base in cls.bases
+            for prefix in prefixes
+        )
+
+    @property
+    def is_module(self) -> bool:
+        """Whether instances are called through `forward`, as those of `torch.nn.Module` are."""
+        if self.derives("torch.nn.", "lightning.LightningModule", "pytorch_lightning.LightningModule"):
+            return True
+        return self.method("forward") is not None and not self.derives("torch.autograd.Function")
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether instances are indexed or iterated by a loader."""
+        return self.derives(
+            "torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torchvision.datasets."
+        ) or (self.method("__getitem__") is not None and self.method("__len__") is not None)
+
+
+@define(eq=False)
+class AttributeAssignment:
+    """`self.name = value`, `self.name += value` (no `value`), or `name = value` in a class body.
+
+    `path` leads into the value where it is unpacked, as in `Definition`.
+    """
+
+    node: cst.CSTNode
+    value: cst.BaseExpression | None
+    path: tuple[int, ...]
+    method: cst.FunctionDef | None
+
+
+class Classes:
+    """All classes of a file."""
+
+    def __init__(self, tree: Tree, flow: Flow, names: Names) -> None:
+        self._tree = tree
+        self._by_node: dict[cst.ClassDef, ClassFacts] = {}
+        for node in find_all(tree.module, cst.ClassDef):
+            bases: list[str] = []
+            parents: list[ClassFacts] = []
+            for arg in node.bases:
+                qualified = names.qualified(arg.value)
+                if qualified is not None:
+                    bases.append(qualified)
+                elif isinstance(arg.value, cst.Name):
+                    for definition in flow.definitions(arg.value):
+                        known = self._by_node.get(definition.node)  # type: ignore[call-overload]
+                        if known is not None:
+                            parents.append(known)
+            facts = ClassFacts(node, tuple(bases), tuple(parents))
+            self._by_node[node] = facts
+            for statement in node.body.body:
+                if isinstance(statement, cst.FunctionDef):
+                    facts.methods[statement.name.value] = statement
+            self._collect_assignments(facts)
+
+    def __iter__(self) -> Iterator[ClassFacts]:
+        return iter(self._by_node.values())
+
+    def of(self, node: cst.CSTNode) -> ClassFacts | None:
+        """The facts of a `ClassDef`."""
+        return self._by_node.get(node) if isinstance(node, cst.ClassDef) else None
+
+    def around(self, node: cst.CSTNode) -> ClassFacts | None:
+        """The class whose method holds `node`."""
+        for ancestor in self._tree.ancestors(node):
+            if isinstance(ancestor, cst.ClassDef):
+                return self._by_node.get(ancestor)
+        return None
+
+    def self_attribute(self, node: cst.CSTNode) -> tuple[ClassFacts, str] | None:
+        """Class and attribute of `self.name` where `self` is the first parameter of the method around it."""
+        if not (isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name)):
+            return None
+        method = self._tree.function(node)
+        while method is not None:
+            cls = self._tree.class_of(method)
+            first = next(parameters(method), None)
+            if first is not None and first.name.value == node.value.value:
+                facts = self.of(cls) if cls is not None else None
+                return (facts, node.attr.value) if facts is not None else None
+            method = self._tree.function(method)
+        return None
+
+    def _collect_assignments(self, facts: ClassFacts) -> None:
+        for statement in facts.node.body.body:
+            if isinstance(statement, cst.SimpleStatementLine):
+                for small in statement.body:
+                    if isinstance(small, cst.Assign):
+                        for target in small.targets:
+                            self._assign(facts, target.target, small.value, (), None, in_body=True)
+                    elif isinstance(small, cst.AnnAssign) and small.value is not None:
+                        self._assign(facts, small.target, small.value, (), None, in_body=True)
+        for method in facts.methods.values():
+            for node in walk(method.body):
+                if isinstance(node, cst.Assign):
+                    for target in node.targets:
+                        self._assign(facts, target.target, node.value, (), method)
+                elif isinstance(node, cst.AnnAssign) and node.value is not None:
+                    self._assign(facts, node.target, node.value, (), method)
+                elif isinstance(node, cst.AugAssign):
+                    self._assign(facts, node.target, None, (), method)
+                elif (
+                    isinstance(node, cst.Call)
+                    and dotted(node.func).endswith(".register_buffer")
+                    and len(node.args) > 1
+                ):
+                    name = node.args[0].value
+                    if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):
+                        found = AttributeAssignment(node, node.args[1].value, (), method)
+                        facts.assigned.setdefault(name.evaluated_value, []).append(found)
+
+    def _assign(
+        self,
+        facts: ClassFacts,
+        target: cst.CSTNode,
+        value: cst.BaseExpression | None,
+        path: tuple[int, ...],
+        method: cst.FunctionDef | None,
+        in_body: bool = False,
+    ) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for index, element in enumerate(target.elements):
+                self._assign(facts, element.value, value, (*path, index), method, in_body)
+            return
+        name = None
+        if in_body and isinstance(target, cst.Name):
+            name = target.value
+        elif isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and method is not None:
+            first = next(parameters(method), None)
+            if first is not None and first.name.value == target.value.value:
+                name = target.attr.value
+        if name is not None:
+            facts.assigned.setdefault(name, []).append(AttributeAssignment(target, value, path, method))

@@ -1,0 +1,79 @@
+"""What a dotted name means: imports and their aliases resolved to qualified names such as `torch.nn.functional.mse_loss`."""
+
+from __future__ import annotations
+
+import builtins
+
+import libcst as cst
+
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted
+from perfmod.transforms.facts.tree import Tree
+
+_BUILTINS = frozenset(dir(builtins))
+
+# Where PyTorch offers one thing under several names, the one that its documentation uses.
+_CANONICAL_PREFIXES = (
+    ("torch.functional.F.", "torch.nn.functional."),
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.dataset.", "torch.utils.data."),
+    ("torch.nn.modules.module.", "torch.nn."),
+    ("torch.nn.modules.loss.", "torch.nn."),
+    ("torch.nn.modules.", "torch.nn."),
+    ("torch.tensor.Tensor", "torch.Tensor"),
+    ("torch._tensor.Tensor", "torch.Tensor"),
+    ("np.", "numpy."),
+    ("torchvision.transforms.transforms.", "torchvision.transforms."),
+)
+
+
+class Names:
+    """Resolves names of one file."""
+
+    def __init__(self, tree: Tree, flow: Flow) -> None:
+        self._tree = tree
+        self._flow = flow
+
+    def qualified(self, node: cst.CSTNode) -> str | None:
+        """The qualified name of a dotted expression, or `None` where it is no import and no builtin.
+
+        Builtins come back as `builtins.len`. A name that is bound to anything but one import (a fallback `None` of an
+        optional import aside) is none: it may mean something else by the time it is read.
+        """
+        if isinstance(node, cst.Attribute):
+            base = self.qualified(node.value)
+            return canonical(f"{base}.{node.attr.value}") if base is not None else None
+        if not isinstance(node, cst.Name):
+            return None
+        found = self._flow.definitions(node)
+        if not found:
+            unknown = self._flow.has_star_import or node.value not in _BUILTINS
+            return None if unknown else f"builtins.{node.value}"
+        imported = {
+            imported_name(definition)
+            for definition in found
+            if not (definition.binding is Binding.ASSIGNED and _is_none(definition.value))
+        }
+        return imported.pop() if len(imported) == 1 else None
+
+
+def imported_name(definition: Definition) -> str | None:
+    """What an import binds, as a qualified name; `None` for definitions that are no absolute imports."""
+    alias = definition.node
+    if definition.binding is not Binding.IMPORTED or not isinstance(alias, cst.ImportAlias):
+        return None
+    if definition.module is None:
+        # `import a.b` binds `a`, `import a.b as c` binds `a.b`.
+        return canonical(dotted(alias.name)) if alias.asname is not None else definition.name
+    return canonical(f"{definition.module}.{dotted(alias.name)}")
+
+
+def canonical(name: str) -> str:
+    """The documented spelling of a qualified name."""
+    for prefix, documented in _CANONICAL_PREFIXES:
+        if name.startswith(prefix):
+            return documented + name[len(prefix) :]
+    return name
+
+
+def _is_none(node: cst.CSTNode | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"

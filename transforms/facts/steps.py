@@ -1,0 +1,188 @@
+"""Training steps: which loops train, and which code every step runs.
+
+A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or, where no loop of
+the file runs it, the body of the function that does. Everything that a step calls in the file runs in every step too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
+from perfmod.transforms.facts.values import Values
+
+_BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "training_step"})
+
+Region = cst.For | cst.While | cst.FunctionDef
+
+
+class Steps:
+    """Training steps of one file."""
+
+    def __init__(self, tree: Tree, classes: Classes, values: Values) -> None:
+        self._tree = tree
+        self._classes = classes
+        self._values = values
+        self._called: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
+        self._trains: dict[cst.FunctionDef, bool] = {}
+        self.regions: tuple[Region, ...] = tuple(self._find_regions())
+        self._reached = self._reach(self.regions)
+        self._forwards = {
+            method
+            for cls in classes
+            if cls.is_module
+            for name, method in cls.methods.items()
+            if name == "forward"
+        }
+        self._library = self._reach(self._forwards) | self._forwards
+
+    @property
+    def found(self) -> bool:
+        """Whether the file has a training step at all."""
+        return bool(self.regions)
+
+    def in_sight(self, node: cst.CSTNode) -> bool:
+        """Whether a training step of this file runs the code at `node`."""
+        return self.region(node) is not None or self._function_reached(node, self._reached)
+
+    def reaches(self, node: cst.CSTNode) -> bool:
+        """Whether sync rules act on the code at `node`: a step runs it, or it is a module's forward pass.
+
+        In a file without any step, functions count too: their callers are elsewhere.
+        """
+        if self.in_sight(node) or self._function_reached(node, self._library):
+            return True
+        if self.found:
+            return False
+        function = self._tree.function(node)
+        return function is not None and not self._is_data_code(function)
+
+    def region(self, node: cst.CSTNode) -> Region | None:
+        """The step's loop or function whose text holds `node`."""
+        child: cst.CSTNode = node
+        for ancestor in self._tree.ancestors(node):
+            if (
+                ancestor in self.regions
+                and isinstance(ancestor, (cst.For, cst.While, cst.FunctionDef))
+                and child is ancestor.body
+            ):
+                return ancestor
+            child = ancestor
+        return None
+
+    def runs_every_step(self, node: cst.CSTNode) -> bool:
+        """Whether a step always comes by `node`: reached, and not behind an `if step % n == 0` or in an `except`."""
+        return self.reaches(node) and not self.is_gated(node)
+
+    def is_gated(self, node: cst.CSTNode) -> bool:
+        """Whether `node` stands under an `if` that tests a modulo, the last step or a rank, or in an `except`."""
+        child: cst.CSTNode = node
+        for ancestor in self._tree.ancestors(node):
+            if isinstance(ancestor, cst.ExceptHandler):
+                return True
+            if isinstance(ancestor, cst.If) and child is ancestor.body and _tests_rarely(ancestor.test):
+                return True
+            if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions:
+                return False
+            child = ancestor
+        return False
+
+    def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
+        """The functions of the file that the code at or below `node` calls directly."""
+        known = self._called.get(node)
+        if known is None:
+            found: dict[cst.FunctionDef, None] = {}
+            for call in (n for n in walk_scope(node) if isinstance(n, cst.Call)):
+                target = self._values.calls.resolve(call)
+                if target is not None:
+                    found[target] = None
+            known = self._called[node] = tuple(found)
+        return known
+
+    def _find_regions(self) -> Iterator[Region]:
+        loops = [node for node in walk(self._tree.module) if isinstance(node, (cst.For, cst.While))]
+        training = [loop for loop in loops if self._runs_backward(loop.body)]
+        innermost = [
+            loop
+            for loop in training
+            if not any(other is not loop and self._tree.is_within(other, loop) for other in training)
+        ]
+        # A loop around calls to a function that has a training loop itself is an epoch loop, no step.
+        inner_functions = {self._tree.function(loop) for loop in innermost}
+        looped = [loop for loop in innermost if not self._calls_any(loop.body, inner_functions)]
+        yield from looped
+        reached = self._reach(tuple(looped))
+        for function in find_all(self._tree.module, cst.FunctionDef):
+            owns = self._has_backward(function.body)
+            if (
+                owns
+                and function not in reached
+                and not any(self._tree.is_within(loop, function) for loop in looped)
+            ):
+                yield function
+
+    def _calls_any(self, node: cst.CSTNode, functions: set[cst.FunctionDef | None]) -> bool:
+        reached = self._closure(self.called_by(node))
+        return any(function in reached for function in functions if function is not None)
+
+    def _has_backward(self, node: cst.CSTNode) -> bool:
+        return any(isinstance(call, cst.Call) and _is_backward(call) for call in walk_scope(node))
+
+    def _runs_backward(self, node: cst.CSTNode) -> bool:
+        if self._has_backward(node):
+            return True
+        return any(self._has_backward(function.body) for function in self._closure(self.called_by(node)))
+
+    def _closure(self, functions: tuple[cst.FunctionDef, ...]) -> set[cst.FunctionDef]:
+        seen: set[cst.FunctionDef] = set()
+        stack = list(functions)
+        while stack:
+            function = stack.pop()
+            if function not in seen:
+                seen.add(function)
+                stack.extend(self.called_by(function.body))
+        return seen
+
+    def _reach(self, regions: tuple[Region, ...] | set[cst.FunctionDef]) -> set[cst.FunctionDef]:
+        direct = [function for region in regions for function in self.called_by(region.body)]
+        return self._closure(tuple(direct))
+
+    def _function_reached(self, node: cst.CSTNode, functions: set[cst.FunctionDef]) -> bool:
+        function = self._tree.function(node)
+        while function is not None:
+            if function in functions:
+                return True
+            function = self._tree.function(function)
+        return False
+
+    def _is_data_code(self, function: cst.FunctionDef) -> bool:
+        """Whether a function belongs to a dataset, a collate function or the like: it runs on the CPU, outside of steps."""
+        cls = self._classes.of(self._tree.scope(function))
+        if cls is not None and (cls.is_dataset or function.name.value in ("__getitem__", "__init__")):
+            return True
+        return "collate" in function.name.value
+
+
+def _is_backward(call: cst.Call) -> bool:
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        if func.attr.value in _BACKWARD and dotted(func) != "super.backward":
+            return not (isinstance(func.value, cst.Call) and dotted(func.value.func) == "super")
+        return False
+    # `loss_scaler(loss, optimizer, ...)` of the MAE family runs backward and step.
+    return isinstance(func, cst.Name) and func.value == "loss_scaler" and len(call.args) > 1
+
+
+def _tests_rarely(test: cst.CSTNode) -> bool:
+    for node in walk(test):
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            return True
+        if isinstance(node, cst.Name) and (
+            "log" in node.value.lower() or "print" in node.value.lower() or "verbose" in node.value.lower()
+        ):
+            return True
+    return False

@@ -1,0 +1,251 @@
+"""What is known of PyTorch's functions, by name: what they return, and which of them only work on tensors.
+
+Short names are those behind `torch.`, `torch.nn.functional.` or a tensor's dot. Types are spelled as `DType` values.
+"""
+
+from __future__ import annotations
+
+TENSOR_TYPES = {
+    "torch.Tensor": None,
+    "torch.FloatTensor": "floating",
+    "torch.DoubleTensor": "floating",
+    "torch.HalfTensor": "floating",
+    "torch.LongTensor": "integer",
+    "torch.IntTensor": "integer",
+    "torch.ByteTensor": "integer",
+    "torch.BoolTensor": "bool",
+    "torch.cuda.FloatTensor": "floating",
+    "torch.cuda.LongTensor": "integer",
+    "torch.cuda.ByteTensor": "integer",
+    "torch.cuda.BoolTensor": "bool",
+}
+
+DTYPES = {
+    **dict.fromkeys(
+        (
+            "torch.float", "torch.float16", "torch.float32", "torch.float64",
+            "torch.half", "torch.bfloat16", "torch.double", "builtins.float",
+        ),
+        "floating",
+    ),
+    **dict.fromkeys(
+        ("torch.int", "torch.int8", "torch.int16", "torch.int32", "torch.int64", "torch.long", "torch.short",
+         "torch.uint8", "builtins.int"),
+        "integer",
+    ),
+    "torch.bool": "bool",
+    "builtins.bool": "bool",
+}  # fmt: skip
+
+CONSTANTS = frozenset(
+    {
+        "torch.inf",
+        "torch.nan",
+        "torch.pi",
+        "torch.e",
+        "math.inf",
+        "math.nan",
+        "math.pi",
+        "math.e",
+        "numpy.inf",
+        "numpy.nan",
+        "numpy.pi",
+    }
+)
+
+BUILTIN_NUMBERS = {
+    "builtins.len": "integer",
+    "builtins.int": "integer",
+    "builtins.float": "floating",
+    "builtins.bool": "bool",
+    "builtins.isinstance": "bool",
+    "builtins.hasattr": "bool",
+    "builtins.any": "bool",
+    "builtins.all": "bool",
+    "torch.cuda.is_available": "bool",
+    "torch.cuda.device_count": "integer",
+    "torch.is_tensor": "bool",
+    "time.time": "floating",
+    "time.perf_counter": "floating",
+    "math.log": "floating",
+    "math.exp": "floating",
+    "math.sqrt": "floating",
+    "math.ceil": "integer",
+    "math.floor": "integer",
+    "math.isfinite": "bool",
+    "math.isnan": "bool",
+    "os.cpu_count": "integer",
+}
+
+# Functions and methods that give no tensor: the type of the number, or `None` for something else.
+NOT_TENSORS: dict[str, str | None] = {
+    "numel": "integer", "dim": "integer", "ndimension": "integer", "nelement": "integer", "element_size": "integer",
+    "get_device": "integer", "equal": "bool", "allclose": "bool", "is_nonzero": "bool", "is_tensor": "bool",
+    "is_contiguous": "bool", "is_floating_point": "bool", "item": None, "tolist": None, "backward": None,
+    "manual_seed": None, "seed": None, "initial_seed": "integer", "get_rng_state": None, "set_rng_state": None,
+    "save": None, "load": None, "no_grad": None, "enable_grad": None, "inference_mode": None, "set_grad_enabled": None,
+    "Generator": None, "compile": None, "device": None, "finfo": None, "iinfo": None, "register_hook": None,
+    "set_default_dtype": None, "set_float32_matmul_precision": None, "set_num_threads": None, "autocast": None,
+    "split": None, "chunk": None, "unbind": None, "data_ptr": "integer", "meshgrid": None, "broadcast_tensors": None,
+    "Size": None, "storage": None, "retain_grad": None, "unsafe_split": None, "tensor_split": None,
+    "use_deterministic_algorithms": None, "set_printoptions": None, "get_default_dtype": None, "vmap": None, "func": None,
+}  # fmt: skip
+
+# Functions that make tensors on the CPU unless they are told a device, and the type of the result.
+CREATES: dict[str, str | None] = {
+    "zeros": "floating", "ones": "floating", "empty": "floating", "rand": "floating", "randn": "floating", "eye": "floating",
+    "linspace": "floating", "full": None, "arange": None, "tensor": None, "as_tensor": None, "randint": "integer",
+    "randperm": "integer", "from_numpy": None, "Tensor": "floating", "FloatTensor": "floating", "LongTensor": "integer",
+    "BoolTensor": "bool", "ByteTensor": "integer", "zeros_like": None, "ones_like": None, "empty_like": None,
+    "full_like": None, "rand_like": None, "randn_like": None, "randint_like": None,
+}  # fmt: skip
+
+ELEMENTWISE = frozenset(
+    {
+        "abs", "add", "sub", "mul", "div", "neg", "exp", "log", "log1p", "sqrt", "rsqrt", "pow", "square", "sigmoid", "tanh",
+        "relu", "clamp", "clamp_min", "clamp_max", "clip", "sign", "round", "floor", "ceil", "float", "double", "half",
+        "bfloat16", "long", "int", "short", "byte", "bool", "to", "cuda", "cpu", "type", "type_as", "detach", "clone",
+        "contiguous", "requires_grad_", "masked_fill", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
+        "logical_not", "logical_xor", "isnan", "isinf", "isfinite", "bitwise_not", "softmax", "log_softmax", "gelu",
+        "leaky_relu", "elu", "silu", "softplus", "hardtanh", "dropout", "sin", "cos", "erf", "reciprocal", "fill", "zero",
+        "cumsum", "nan_to_num", "normalize", "logsigmoid", "threshold",
+    }
+)  # fmt: skip
+
+CASTS = frozenset(
+    {
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "long",
+        "int",
+        "short",
+        "byte",
+        "bool",
+        "to",
+        "cuda",
+        "cpu",
+        "type",
+    }
+)
+
+REDUCTIONS = frozenset(
+    {"sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "any", "all", "argmax", "argmin", "median", "logsumexp",
+     "count_nonzero", "nansum", "nanmean"}
+)  # fmt: skip
+
+# Reductions that give (values, indices) when they are told a dimension, and functions that always give pairs.
+PAIRS_WITH_DIM = frozenset({"max", "min", "median", "mode", "kthvalue"})
+PAIRS = PAIRS_WITH_DIM | {"topk", "sort", "aminmax", "std_mean", "var_mean"}
+
+RESULT_DTYPES = {
+    **dict.fromkeys(
+        ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isinf",
+         "isfinite", "bool", "any", "all", "isin", "signbit"),
+        "bool",
+    ),
+    **dict.fromkeys(
+        ("long", "int", "short", "byte", "argmax", "argmin", "argsort", "nonzero", "argwhere", "count_nonzero", "bincount",
+         "searchsorted", "bucketize", "one_hot", "multinomial"),
+        "integer",
+    ),
+    **dict.fromkeys(("float", "double", "half", "bfloat16"), "floating"),
+}  # fmt: skip
+
+FLOAT_RESULTS = frozenset(
+    {"mean", "std", "var", "norm", "softmax", "log_softmax", "sigmoid", "tanh", "exp", "log", "sqrt", "true_divide", "logsumexp",
+     "nanmean", "rsqrt", "matmul", "mm", "bmm"}
+)  # fmt: skip
+
+LOSS_FUNCTIONS = frozenset(
+    {
+        "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "hinge_embedding_loss",
+        "soft_margin_loss", "cosine_embedding_loss", "triplet_margin_loss", "margin_ranking_loss", "multi_margin_loss",
+        "multilabel_soft_margin_loss", "ctc_loss",
+    }
+)  # fmt: skip
+FLOAT_RESULTS = FLOAT_RESULTS | LOSS_FUNCTIONS
+
+LOSS_MODULES = frozenset(
+    f"torch.nn.{name}"
+    for name in (
+        "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss",
+        "KLDivLoss", "PoissonNLLLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "CosineEmbeddingLoss",
+        "TripletMarginLoss", "MarginRankingLoss", "MultiMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss",
+    )
+)  # fmt: skip
+
+# Modules of torch.nn that return several values.
+SEQUENCE_MODULES = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"})
+
+MODULE_RETURNS_SELF = frozenset(
+    {
+        "train",
+        "eval",
+        "float",
+        "half",
+        "double",
+        "bfloat16",
+        "apply",
+        "requires_grad_",
+        "to_empty",
+        "share_memory",
+        "type",
+    }
+)
+
+# Calls that hand their first argument on, made faster or parallel.
+WRAPPERS = frozenset(
+    {
+        "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script", "torch.autograd.Variable", "copy.deepcopy", "copy.copy",
+    }
+)  # fmt: skip
+
+MODEL_FACTORIES = frozenset({"timm.create_model", "torch.hub.load", "timm.models.create_model"})
+
+OTHER_LOADERS = frozenset(
+    {"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader", "torch_geometric.loader.NeighborLoader", "dgl.dataloading.DataLoader",
+     "dgl.dataloading.GraphDataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"}
+)  # fmt: skip
+
+PASSES_ITEMS = frozenset(
+    {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange",
+     "rich.progress.track", "itertools.cycle", "itertools.islice", "progressbar.progressbar", "alive_progress.alive_it"}
+)  # fmt: skip
+NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
+
+NUMPY_NUMBERS = frozenset(
+    {"prod", "mean", "sum", "float32", "float64", "int64", "int32", "load", "random", "seed"}
+)
+
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
+TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn", "mT", "is_leaf"})
+
+# Methods that neither NumPy arrays nor modules nor Python containers have.
+TENSOR_ONLY_METHODS = frozenset(
+    {
+        "detach", "unsqueeze", "long", "masked_fill", "masked_fill_", "masked_select", "scatter_", "scatter", "gather", "numel",
+        "new_zeros", "new_ones", "new_full", "new_tensor", "backward", "requires_grad_", "expand", "expand_as", "view_as",
+        "permute", "contiguous", "index_select", "index_fill_", "index_add_", "softmax", "log_softmax", "sigmoid", "tanh", "mul_",
+        "add_", "sub_", "div_", "copy_", "fill_", "zero_", "clamp", "clamp_", "matmul", "bmm", "mm", "topk", "bool", "int", "logsumexp",
+        "eq", "ne", "ge", "gt", "le", "lt", "nonzero_static", "pow_", "exp_", "log_", "relu", "relu_", "unfold", "unbind",
+        "scatter_add_", "scatter_add", "isnan", "numpy", "record_stream", "pin_memory", "norm", "logical_not", "logical_and", "logical_or",
+        "type_as", "is_contiguous", "repeat_interleave", "baddbmm", "addmm", "exp", "log", "abs", "where", "count_nonzero", "unique",
+    }
+)  # fmt: skip
+
+# Functions of torch whose first argument must be a tensor (a NumPy array raises).
+NEEDS_TENSOR = frozenset(
+    f"torch.{name}"
+    for name in (
+        "nonzero", "where", "argwhere", "unique", "unique_consecutive", "numel", "permute", "masked_select", "masked_fill", "gather", "sum",
+        "mean", "max", "min", "argmax", "argmin", "softmax", "log_softmax", "sigmoid", "relu", "exp", "log", "sqrt", "abs", "matmul",
+        "bmm", "mm", "clamp", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "isnan", "isinf",
+        "isfinite", "any", "all", "count_nonzero", "sort", "topk", "cumsum", "squeeze", "unsqueeze", "transpose", "flatten", "reshape",
+        "logical_not", "logical_and", "logical_or", "eq", "ne", "gt", "ge", "lt", "le", "norm", "pow", "tanh", "bincount", "histc",
+        "repeat_interleave", "aminmax", "std", "var", "median", "index_select", "nn.functional.one_hot", "is_floating_point",
+    )
+)  # fmt: skip

@@ -1,0 +1,187 @@
+"""Moving about in a LibCST tree: children without white space, parents, enclosing statements and functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TypeVar
+
+import libcst as cst
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+
+Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
+Function = cst.FunctionDef | cst.Lambda
+Scope = cst.Module | cst.ClassDef | cst.FunctionDef | cst.Lambda
+
+_NO_CODE = frozenset(
+    {
+        "comma",
+        "equal",
+        "operator",
+        "dot",
+        "semicolon",
+        "lpar",
+        "rpar",
+        "lbracket",
+        "rbracket",
+        "lbrace",
+        "rbrace",
+        "leading_lines",
+        "lines_after_decorators",
+        "header",
+        "footer",
+        "asynchronous",
+        "annotation",
+        "returns",
+        "first_colon",
+        "second_colon",
+    }
+)
+_fields_by_type: dict[type, tuple[str, ...]] = {}
+
+
+def _code_fields(kind: type) -> tuple[str, ...]:
+    fields = _fields_by_type.get(kind)
+    if fields is None:
+        names = [f.name for f in dataclasses.fields(kind)]
+        # Assignments and comprehensions are written in another order than they are evaluated.
+        names.sort(key=lambda name: 1 if name in ("targets", "target") and "value" in names else 0)
+        if "elt" in names or ("for_in" in names and "key" in names):
+            names.sort(key=lambda name: 0 if name == "for_in" else 1)
+        fields = tuple(
+            n for n in names if n not in _NO_CODE and not n.startswith("whitespace") and "trailing" not in n
+        )
+        _fields_by_type[kind] = fields
+    return fields
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The parts of `node` that are code, in the order in which Python evaluates them; annotations are left out."""
+    for name in _code_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, cst.CSTNode):
+                    yield item
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and everything below it, parents first."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(children(current))))
+
+
+def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Like `walk`, without the bodies of functions, lambdas and classes below `node`."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if current is node or not isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            stack.extend(reversed(list(children(current))))
+
+
+def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
+    """Every node of a type at or below `node`."""
+    return (found for found in walk(node) if isinstance(found, kind))
+
+
+class Tree:
+    """Parents of every node of a module."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.module = module
+        self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        stack: list[cst.CSTNode] = [module]
+        while stack:
+            node = stack.pop()
+            for child in children(node):
+                self._parents[child] = node
+                stack.append(child)
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """From the parent of `node` up to the module."""
+        current = self._parents.get(node)
+        while current is not None:
+            yield current
+            current = self._parents.get(current)
+
+    def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        return node is outer or any(ancestor is outer for ancestor in self.ancestors(node))
+
+    def statement(self, node: cst.CSTNode) -> Statement:
+        """The innermost statement that holds `node`: a small statement, or a compound one for code in its header."""
+        current: cst.CSTNode | None = node
+        while current is not None:
+            if isinstance(current, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                return current
+            current = self._parents.get(current)
+        raise ValueError(f"{type(node).__name__} stands in no statement")
+
+    def line(self, statement: cst.CSTNode) -> cst.BaseStatement:
+        """The statement as it stands in its block: the line of a small statement, or the compound statement."""
+        for current in (statement, *self.ancestors(statement)):
+            if isinstance(current, cst.BaseStatement):
+                return current
+        raise ValueError(f"{type(statement).__name__} stands in no block")
+
+    def block(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
+        """The statements among which `line` stands."""
+        parent = self._parents[line]
+        body = getattr(parent, "body", ())
+        return [item for item in body if isinstance(item, cst.BaseStatement)]
+
+    def scope(self, node: cst.CSTNode) -> Scope:
+        """The function, lambda, class or module whose names `node` sees first."""
+        child = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
+                # Decorators and defaults are evaluated outside.
+                if child is ancestor.body or (
+                    isinstance(child, cst.Parameters) and self._is_parameter_name(node)
+                ):
+                    return ancestor
+            elif isinstance(ancestor, cst.ClassDef):
+                if child is ancestor.body:
+                    return ancestor
+            elif isinstance(ancestor, cst.Module):
+                return ancestor
+            child = ancestor
+        return self.module
+
+    def _is_parameter_name(self, node: cst.CSTNode) -> bool:
+        parent = self._parents.get(node)
+        return isinstance(node, cst.Param) or (isinstance(parent, cst.Param) and parent.name is node)
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The innermost `def` whose body holds `node`."""
+        scope = self.scope(node)
+        while isinstance(scope, cst.Lambda):
+            scope = self.scope(scope)
+        return scope if isinstance(scope, cst.FunctionDef) else None
+
+    def class_of(self, function: cst.FunctionDef) -> cst.ClassDef | None:
+        """The class in which a method is defined."""
+        scope = self.scope(function)
+        return scope if isinstance(scope, cst.ClassDef) else None
+
+    def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
+        """The loops of the same function whose body holds `node`, innermost first."""
+        found: list[cst.For | cst.While] = []
+        child = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(ancestor, (cst.For, cst.While)) and child is ancestor.body:
+                found.append(ancestor)
+            child = ancestor
+        return found

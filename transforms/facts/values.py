@@ -1,0 +1,909 @@
+"""What the value of an expression is, as far as one file shows it: tensor or array, on which device, of which type.
+
+Values are asked for, never computed ahead: `Values.of(expression)` follows names to their definitions, parameters to the
+calls of the file, attributes to their assignments and loops to their loaders, and says `UNKNOWN` where the trail ends.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+
+import libcst as cst
+from attrs import evolve, frozen
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import Calls, argument, passed
+from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts, Classes
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import Tree, walk_scope
+
+
+class Kind(enum.Enum):
+    """What an expression evaluates to."""
+
+    TENSOR = "tensor"
+    ARRAY = "numpy array"
+    NUMBER = "number"
+    TEXT = "text"
+    NONE = "None"
+    DEVICE = "device"
+    SEQUENCE = "sequence"
+    MODULE = "module"
+    LOADER = "loader"
+    OPTIMIZER = "optimizer"
+    INSTANCE = "instance"
+    OBJECT = "object"
+    UNKNOWN = "unknown"
+
+
+class Device(enum.Enum):
+    """Where a tensor lives. `ACCELERATOR` also stands for a device that is chosen at run time."""
+
+    CPU = "cpu"
+    ACCELERATOR = "accelerator"
+
+
+class DType(enum.Enum):
+    """The class of a tensor's or number's type."""
+
+    BOOL = "bool"
+    INTEGER = "integer"
+    FLOATING = "floating"
+
+
+@frozen
+class Origin:
+    """A part of what a loader yields: `path` leads from the batch to it, as `(1,)` leads to `y` in `x, y = batch`."""
+
+    loader: cst.BaseExpression
+    path: tuple[int | str, ...]
+
+
+@frozen
+class Value:
+    """What is known of an expression's value; `None` in a field means that it is not known.
+
+    Attributes:
+        kind: see `Kind`.
+        device: of tensors (and of batches that were moved).
+        dtype: of tensors and numbers.
+        rank: number of dimensions of a tensor.
+        cls: the class of this file, for instances and modules of such a class.
+        name: the qualified name of the library class or function that made an object (`torch.nn.CrossEntropyLoss`).
+        call: the call that made a module, loader, optimizer or object.
+        items: values of a tuple's or list's elements, where they are listed in the code.
+        element: value of any element of a sequence.
+        origin: for batches of a loader and their parts, also after a move to another device or a cast.
+    """
+
+    kind: Kind
+    device: Device | None = None
+    dtype: DType | None = None
+    rank: int | None = None
+    cls: ClassFacts | None = None
+    name: str | None = None
+    call: cst.Call | None = None
+    items: tuple[Value, ...] | None = None
+    element: Value | None = None
+    origin: Origin | None = None
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind is Kind.TENSOR
+
+
+UNKNOWN = Value(Kind.UNKNOWN)
+NUMBER = Value(Kind.NUMBER)
+INTEGER = Value(Kind.NUMBER, dtype=DType.INTEGER)
+FLOAT = Value(Kind.NUMBER, dtype=DType.FLOATING)
+BOOL = Value(Kind.NUMBER, dtype=DType.BOOL)
+TENSOR = Value(Kind.TENSOR)
+ARRAY = Value(Kind.ARRAY)
+OBJECT = Value(Kind.OBJECT)
+
+
+def join(values: Iterable[Value]) -> Value:
+    """What is true of all of several values; `UNKNOWN` where their kinds differ."""
+    joined: Value | None = None
+    for value in values:
+        if joined is None or joined == value:
+            joined = value
+        elif joined.kind is not value.kind:
+            return UNKNOWN
+        else:
+            same = {
+                name: getattr(joined, name) if getattr(joined, name) == getattr(value, name) else None
+                for name in ("device", "dtype", "rank", "cls", "name", "call", "items", "element", "origin")
+            }
+            joined = Value(joined.kind, **same)
+    return joined if joined is not None else UNKNOWN
+
+
+class Values:
+    """Values of one file's expressions."""
+
+    def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes) -> None:
+        self._tree = tree
+        self._flow = flow
+        self._names = names
+        self._classes = classes
+        self.calls = Calls(tree, flow, names, classes, self)
+        self._known: dict[object, Value] = {}
+        self._open: set[object] = set()
+        self._cut = False
+
+    def of(self, node: cst.CSTNode) -> Value:
+        """The value of an expression."""
+        return self._remember(node, lambda: self._evaluate(node))
+
+    def of_definition(self, definition: Definition) -> Value:
+        """The value that a definition gives its name."""
+        return self._remember(definition, lambda: self._define(definition))
+
+    def returned(self, function: cst.FunctionDef) -> Value:
+        """What a call of a function of this file returns, whatever its arguments."""
+        return self._remember(("returned", function), lambda: self._return(function))
+
+    def iterated(self, node: cst.BaseExpression) -> Value:
+        """One element of an iterable expression: what a `for` over it binds."""
+        return self._remember(("iterated", node), lambda: self._iterate(node))
+
+    def loader_of(self, iterable: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The loader behind `loader`, `enumerate(loader)`, `tqdm(enumerate(loader))`, `iter(loader)` and the like."""
+        value = self.of(iterable)
+        if value.kind is Kind.LOADER:
+            return value.call if value.call is not None else iterable
+        if isinstance(iterable, cst.Name):
+            inner = [
+                d.value
+                for d in self._flow.definitions(iterable)
+                if d.binding is Binding.ASSIGNED and not d.path
+            ]
+            found = {self.loader_of(v) for v in inner if isinstance(v, cst.Call)}
+            return found.pop() if len(found) == 1 else None
+        if isinstance(iterable, cst.Call) and iterable.args:
+            if self._names.qualified(iterable.func) in torch_api.PASSES_ITEMS | torch_api.NUMBERS_ITEMS | {
+                "builtins.iter"
+            }:
+                return self.loader_of(iterable.args[0].value)
+        return None
+
+    def attribute(self, cls: ClassFacts, name: str) -> Value:
+        """The value of an attribute of this file's class, over all its assignments."""
+        return self._remember(("attribute", cls, name), lambda: self._attribute(cls, name))
+
+    # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
+    # UNKNOWN; what was computed from such a cut is only kept by the outermost question.
+
+    def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            self._cut = True
+            return UNKNOWN
+        outer_cut, self._cut = self._cut, False
+        self._open.add(key)
+        try:
+            value = compute()
+        finally:
+            self._open.discard(key)
+        if not self._cut or not self._open or value.kind is not Kind.UNKNOWN:
+            self._known[key] = value
+        self._cut = (self._cut or outer_cut) and bool(self._open)
+        return value
+
+    # Definitions
+
+    def _define(self, definition: Definition) -> Value:
+        node, value = definition.node, definition.value
+        if definition.binding is Binding.PARAMETER:
+            assert isinstance(node, cst.Param)
+            return self._parameter(node, definition)
+        if definition.binding is Binding.ASSIGNED and value is not None:
+            found = self._annotated(self._tree.parent(node))
+            return found if found is not None else self._project(self.of(value), definition.path)
+        if definition.binding is Binding.LOOPED and value is not None:
+            return self._project(self.iterated(value), definition.path)
+        if definition.binding is Binding.AUGMENTED:
+            statement = self._tree.statement(node)
+            assert isinstance(statement, cst.AugAssign)
+            return self._arithmetic(
+                self.of(statement.target), self.of(statement.value), _is_division(statement.operator)
+            )
+        if definition.binding is Binding.MANAGED and value is not None:
+            return self._project(OBJECT if self.of(value).kind is Kind.OBJECT else UNKNOWN, definition.path)
+        return UNKNOWN
+
+    def _annotated(self, parent: cst.CSTNode | None) -> Value | None:
+        if isinstance(parent, cst.AnnAssign):
+            return self._annotation(parent.annotation)
+        return None
+
+    def _annotation(self, annotation: cst.Annotation | None) -> Value | None:
+        if annotation is None:
+            return None
+        name = self._names.qualified(annotation.annotation)
+        if name is None and isinstance(annotation.annotation, cst.SimpleString):
+            name = {"Tensor": "torch.Tensor", "torch.Tensor": "torch.Tensor"}.get(
+                str(annotation.annotation.evaluated_value)
+            )
+        if name is None:
+            return None
+        if name in torch_api.TENSOR_TYPES:
+            return evolve(TENSOR, dtype=_dtype(torch_api.TENSOR_TYPES[name]))
+        return {
+            "builtins.int": INTEGER,
+            "builtins.float": FLOAT,
+            "builtins.bool": BOOL,
+            "builtins.str": Value(Kind.TEXT),
+            "numpy.ndarray": ARRAY,
+            "torch.device": Value(Kind.DEVICE),
+        }.get(name)
+
+    def _parameter(self, param: cst.Param, definition: Definition) -> Value:
+        annotated = self._annotation(param.annotation)
+        function = definition.scope
+        found: list[Value] = []
+        if isinstance(function, cst.FunctionDef):
+            cls = self._classes.of(self._tree.scope(function))
+            if cls is not None and param is next(parameters(function), None) and not _is_static(function):
+                return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls)
+            for call in self.calls.callers(function):
+                given = passed(call, function, param, bound=cls is not None and not _is_static(function))
+                if given is not None:
+                    found.append(self.of(given))
+                elif param.default is not None and argument_is_absent(call):
+                    found.append(self.of(param.default))
+                else:
+                    found.append(UNKNOWN)
+            if not found and param.default is not None and not _is_name(param.default, "None"):
+                found.append(self.of(param.default))
+        value = join(found)
+        if annotated is not None and value.kind is not annotated.kind:
+            value = annotated
+        if value.kind is Kind.UNKNOWN and self._is_used_as_tensor(definition):
+            value = TENSOR
+        if value.kind is Kind.UNKNOWN and not found and isinstance(function, cst.FunctionDef):
+            value = self._forward_parameter(function, param, definition)
+        if value.is_tensor and value.device is None and not found:
+            value = evolve(value, device=Device.ACCELERATOR)
+        return value
+
+    def _forward_parameter(
+        self, function: cst.FunctionDef, param: cst.Param, definition: Definition
+    ) -> Value:
+        """A parameter of `forward` that is indexed, compared or computed with as a tensor is taken for one."""
+        cls = self._classes.of(self._tree.scope(function))
+        if cls is None or not cls.is_module or function.name.value != "forward" or param.default is not None:
+            return UNKNOWN
+        for use in self._flow.uses(definition):
+            parent = self._tree.parent(use)
+            if isinstance(parent, (cst.BinaryOperation, cst.ComparisonTarget, cst.Comparison)):
+                return TENSOR
+            if isinstance(parent, cst.Attribute) and parent.attr.value in (
+                "shape",
+                "device",
+                "dtype",
+                "ndim",
+            ):
+                return TENSOR
+            if isinstance(parent, cst.Arg):
+                call = self._tree.parent(parent)
+                if isinstance(call, cst.Call) and self.of(call.func).kind is Kind.MODULE:
+                    return TENSOR
+        return UNKNOWN
+
+    def _is_used_as_tensor(self, definition: Definition) -> bool:
+        """Whether some use of the name only works on a tensor: `x.cuda()`, `torch.nonzero(x == k)`, `F.relu(x)`."""
+        return any(self._shows_tensor(use) for use in self._flow.uses(definition))
+
+    def _shows_tensor(self, use: cst.CSTNode) -> bool:
+        node = use
+        parent = self._tree.parent(node)
+        # `t == k` is a tensor only where `t` is one (or k, which a number is not).
+        while isinstance(parent, (cst.Comparison, cst.UnaryOperation)) or (
+            isinstance(parent, cst.BinaryOperation)
+            and isinstance(parent.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
+        ):
+            others = (
+                [parent.left, *(t.comparator for t in parent.comparisons)]
+                if isinstance(parent, cst.Comparison)
+                else []
+            )
+            if isinstance(parent, cst.BinaryOperation):
+                others = [parent.left, parent.right]
+            if any(other is not node and self.of(other).kind is not Kind.NUMBER for other in others):
+                return False
+            node, parent = parent, self._tree.parent(parent)
+        if isinstance(parent, cst.Attribute) and parent.value is node:
+            call = self._tree.parent(parent)
+            called = isinstance(call, cst.Call) and call.func is parent
+            return parent.attr.value in (
+                torch_api.TENSOR_ONLY_METHODS if called else torch_api.TENSOR_ONLY_ATTRIBUTES
+            )
+        if isinstance(parent, cst.Subscript) and parent.value is node and len(parent.slice) == 1:
+            # An array cannot be indexed with a tensor of the device.
+            index = parent.slice[0].slice
+            found = self.of(index.value) if isinstance(index, cst.Index) else UNKNOWN
+            return found.is_tensor and found.device is Device.ACCELERATOR
+        if isinstance(parent, cst.Arg):
+            call = self._tree.parent(parent)
+            if isinstance(call, cst.Call) and call.args and call.args[0] is parent:
+                name = self._names.qualified(call.func) or ""
+                return name in torch_api.NEEDS_TENSOR or name.startswith("torch.nn.functional.")
+        return False
+
+    def _return(self, function: cst.FunctionDef) -> Value:
+        if any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
+            return UNKNOWN
+        found = [
+            self.of(node.value) if node.value is not None else Value(Kind.NONE)
+            for node in walk_scope(function.body)
+            if isinstance(node, cst.Return)
+        ]
+        return join(found) if found else Value(Kind.NONE)
+
+    def _attribute(self, cls: ClassFacts, name: str) -> Value:
+        found = [self._assigned(assignment) for assignment in cls.assignments(name)]
+        return join(found)
+
+    def _assigned(self, assignment: AttributeAssignment) -> Value:
+        if assignment.value is None:
+            return UNKNOWN
+        return self._project(self.of(assignment.value), assignment.path)
+
+    # Parts of values
+
+    def _project(self, value: Value, path: Sequence[int]) -> Value:
+        for step in path:
+            value = self.item(value, step)
+        return value
+
+    def item(self, value: Value, key: int | str) -> Value:
+        """One element of a value, by position or by key."""
+        if value.origin is not None and not (value.is_tensor and value.origin.path):
+            origin = Origin(value.origin.loader, (*value.origin.path, key))
+            return Value(Kind.TENSOR, device=value.device, origin=origin)
+        if value.is_tensor:
+            return Value(Kind.TENSOR, device=value.device, dtype=value.dtype)
+        if value.kind is Kind.ARRAY:
+            return ARRAY
+        if value.items is not None and isinstance(key, int) and -len(value.items) <= key < len(value.items):
+            return value.items[key]
+        if value.element is not None and key != -1:
+            return value.element
+        return UNKNOWN
+
+    def _iterate(self, node: cst.BaseExpression) -> Value:
+        if isinstance(node, cst.Call):
+            name = self._names.qualified(node.func)
+            first = node.args[0].value if node.args else None
+            if name in torch_api.NUMBERS_ITEMS and first is not None:
+                return Value(Kind.SEQUENCE, items=(INTEGER, self.iterated(first)))
+            if name == "builtins.zip":
+                items = tuple(self.iterated(arg.value) for arg in node.args)
+                return Value(Kind.SEQUENCE, items=items)
+            if name == "builtins.range":
+                return INTEGER
+            if name in torch_api.PASSES_ITEMS and first is not None:
+                return self.iterated(first)
+            if (
+                isinstance(node.func, cst.Attribute)
+                and node.func.attr.value == "log_every"
+                and first is not None
+            ):
+                return self.iterated(first)
+        if isinstance(node, cst.Name):
+            definitions = self._flow.definitions(node)
+            if definitions and all(d.binding is Binding.ASSIGNED and not d.path for d in definitions):
+                return join(self.iterated(d.value) for d in definitions if d.value is not None)
+        value = self.of(node)
+        if value.kind is Kind.LOADER:
+            return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(value.call or node, ()))
+        if (
+            value.kind is Kind.UNKNOWN
+            and isinstance(node, (cst.Name, cst.Attribute))
+            and _is_loader_name(dotted(node))
+        ):
+            return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(node, ()))
+        if value.items:
+            return join(value.items)
+        return self.item(value, 0) if value.kind in (Kind.TENSOR, Kind.ARRAY) else value.element or UNKNOWN
+
+    # Expressions
+
+    def _evaluate(self, node: cst.CSTNode) -> Value:
+        if isinstance(node, cst.Name):
+            return self._name(node)
+        if isinstance(node, cst.Call):
+            return self._call(node)
+        if isinstance(node, cst.Attribute):
+            return self._read_attribute(node)
+        if isinstance(node, cst.Subscript):
+            return self._subscript(node)
+        if isinstance(node, cst.Integer):
+            return INTEGER
+        if isinstance(node, cst.Float):
+            return FLOAT
+        if isinstance(node, (cst.BaseString, cst.FormattedString)):
+            return Value(Kind.TEXT)
+        if isinstance(node, cst.UnaryOperation):
+            value = self.of(node.expression)
+            if isinstance(node.operator, cst.Not):
+                return BOOL
+            return (
+                evolve(value, origin=None, call=None)
+                if value.kind in (Kind.TENSOR, Kind.NUMBER, Kind.ARRAY)
+                else UNKNOWN
+            )
+        if isinstance(node, cst.BinaryOperation):
+            return self._arithmetic(self.of(node.left), self.of(node.right), _is_division(node.operator))
+        if isinstance(node, cst.Comparison):
+            return self._comparison(node)
+        if isinstance(node, (cst.Tuple, cst.List)):
+            if any(isinstance(element, cst.StarredElement) for element in node.elements):
+                return Value(Kind.SEQUENCE)
+            return Value(Kind.SEQUENCE, items=tuple(self.of(element.value) for element in node.elements))
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return Value(Kind.SEQUENCE, element=self.of(node.elt))
+        if isinstance(node, cst.IfExp):
+            return join((self.of(node.body), self.of(node.orelse)))
+        if isinstance(node, cst.NamedExpr):
+            return self.of(node.value)
+        if isinstance(node, cst.BooleanOperation):
+            return join((self.of(node.left), self.of(node.right)))
+        if isinstance(node, (cst.Dict, cst.DictComp, cst.Set, cst.SetComp)):
+            return OBJECT
+        return UNKNOWN
+
+    def _name(self, node: cst.Name) -> Value:
+        definitions = self._flow.definitions(node)
+        if not definitions:
+            return {"True": BOOL, "False": BOOL, "None": Value(Kind.NONE)}.get(node.value, UNKNOWN)
+        imported = self._names.qualified(node)
+        if imported is not None:
+            return Value(Kind.OBJECT, name=imported)
+        value = join(self.of_definition(definition) for definition in definitions)
+        if value.kind is Kind.UNKNOWN and any(self._is_used_as_tensor(d) for d in definitions):
+            return evolve(TENSOR, device=Device.ACCELERATOR)
+        return value
+
+    def _read_attribute(self, node: cst.Attribute) -> Value:
+        name = self._names.qualified(node)
+        if name is not None:
+            if name in torch_api.CONSTANTS:
+                return FLOAT
+            return Value(Kind.OBJECT, name=name)
+        own = self._classes.self_attribute(node)
+        if own is not None:
+            value = self.attribute(*own)
+            if value.kind is not Kind.UNKNOWN:
+                return value
+        base = self.of(node.value)
+        attribute = node.attr.value
+        if base.is_tensor:
+            if attribute in torch_api.TENSOR_ATTRIBUTES:
+                return Value(Kind.TENSOR, device=base.device, dtype=base.dtype, origin=base.origin)
+            if attribute == "device":
+                return Value(Kind.DEVICE)
+            if attribute in ("shape",):
+                return Value(Kind.SEQUENCE, element=INTEGER)
+            if attribute in ("ndim", "is_cuda", "requires_grad"):
+                return INTEGER if attribute == "ndim" else BOOL
+            return UNKNOWN
+        if base.kind is Kind.ARRAY:
+            return ARRAY if attribute == "T" else UNKNOWN
+        if base.cls is not None and own is None:
+            value = self.attribute(base.cls, attribute)
+            if value.kind is not Kind.UNKNOWN:
+                return value
+        if base.origin is not None:
+            return self.item(base, attribute)
+        if self._shows_tensor(node):
+            return evolve(TENSOR, device=Device.ACCELERATOR)
+        return UNKNOWN
+
+    def _subscript(self, node: cst.Subscript) -> Value:
+        base = self.of(node.value)
+        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            index = node.slice[0].slice.value
+            if isinstance(index, cst.Integer):
+                return self.item(base, index.evaluated_value)
+            if isinstance(index, cst.SimpleString) and isinstance(index.evaluated_value, str):
+                found = self.item(base, index.evaluated_value)
+                if found.kind is not Kind.UNKNOWN:
+                    return found
+        if base.is_tensor:
+            return Value(Kind.TENSOR, device=base.device, dtype=base.dtype)
+        if base.kind is Kind.ARRAY:
+            return ARRAY
+        if base.kind is Kind.SEQUENCE:
+            if any(isinstance(part.slice, cst.Slice) for part in node.slice):
+                return Value(Kind.SEQUENCE, element=base.element)
+            return base.element or UNKNOWN
+        if self._shows_tensor(node):
+            return evolve(TENSOR, device=Device.ACCELERATOR)
+        return UNKNOWN
+
+    def _comparison(self, node: cst.Comparison) -> Value:
+        if any(isinstance(t.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for t in node.comparisons):
+            return BOOL
+        sides = [self.of(node.left), *(self.of(target.comparator) for target in node.comparisons)]
+        compared = self._arithmetic(sides[0], join(sides[1:]) if len(sides) > 1 else sides[0], False)
+        if len(node.comparisons) == 1 and compared.kind in (Kind.TENSOR, Kind.ARRAY):
+            return evolve(compared, dtype=DType.BOOL)
+        return BOOL if compared.kind is Kind.NUMBER else UNKNOWN
+
+    def _arithmetic(self, left: Value, right: Value, division: bool) -> Value:
+        kinds = {left.kind, right.kind}
+        if Kind.TENSOR in kinds:
+            tensor, other = (left, right) if left.is_tensor else (right, left)
+            dtype = DType.FLOATING if division else _promote(left.dtype, right.dtype)
+            if other.is_tensor:
+                device = left.device if left.device is right.device else (left.device or right.device)
+                if Device.ACCELERATOR in (left.device, right.device):
+                    device = Device.ACCELERATOR
+                rank = left.rank if left.rank == right.rank else None
+                if left.rank is not None and right.rank is not None:
+                    rank = max(left.rank, right.rank)
+                return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
+            if other.kind is Kind.ARRAY:
+                return UNKNOWN
+            return Value(
+                Kind.TENSOR,
+                device=tensor.device,
+                dtype=dtype,
+                rank=tensor.rank if other.kind is Kind.NUMBER else None,
+            )
+        if Kind.ARRAY in kinds:
+            return ARRAY
+        if kinds == {Kind.NUMBER}:
+            return Value(Kind.NUMBER, dtype=DType.FLOATING if division else _promote(left.dtype, right.dtype))
+        return UNKNOWN
+
+    # Calls
+
+    def _call(self, node: cst.Call) -> Value:
+        name = self._names.qualified(node.func)
+        if name is not None:
+            return self._library_call(node, name)
+        made = self.calls.constructed(node)
+        if made is not None:
+            return self._instance(node, made)
+        called = self.calls.resolve(node)
+        if called is not None:
+            value = self.returned(called)
+            if value.kind is Kind.UNKNOWN and called.name.value == "forward":
+                return Value(Kind.TENSOR, device=Device.ACCELERATOR)
+            return value
+        target = self.of(node.func)
+        if target.kind is Kind.MODULE:
+            return self._module_call(node, target)
+        if isinstance(node.func, cst.Attribute):
+            return self._method_call(node, node.func, self.of(node.func.value))
+        return UNKNOWN
+
+    def _instance(self, node: cst.Call, cls: ClassFacts) -> Value:
+        if cls.derives("torch.utils.data.DataLoader"):
+            return Value(Kind.LOADER, cls=cls, call=node)
+        if cls.derives("torch.optim."):
+            return Value(Kind.OPTIMIZER, cls=cls, call=node)
+        return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls, call=node)
+
+    def _module_call(self, node: cst.Call, module: Value) -> Value:
+        device = join(self.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
+        if module.name in torch_api.LOSS_MODULES:
+            reduced = module.call is not None and argument(module.call, "reduction") is None
+            return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)
+        if module.name is not None and module.name in torch_api.SEQUENCE_MODULES:
+            return UNKNOWN
+        if module.name is not None or module.cls is None:
+            return Value(Kind.TENSOR, device=device, dtype=None if module.name is None else DType.FLOATING)
+        return Value(Kind.TENSOR, device=device) if module.cls.method("forward") is None else UNKNOWN
+
+    def _library_call(self, node: cst.Call, name: str) -> Value:
+        first = self.of(node.args[0].value) if node.args else UNKNOWN
+        if name in torch_api.BUILTIN_NUMBERS:
+            return Value(Kind.NUMBER, dtype=_dtype(torch_api.BUILTIN_NUMBERS[name]))
+        if name in ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs", "builtins.round"):
+            values = [self.of(arg.value) for arg in node.args]
+            if len(values) == 1 and name in ("builtins.max", "builtins.min", "builtins.sum"):
+                return self.iterated(node.args[0].value)
+            return evolve(join(values), origin=None)
+        if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
+            return (
+                Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value))
+                if node.args
+                else Value(Kind.SEQUENCE)
+            )
+        if name == "builtins.next" and node.args:
+            return self.iterated(node.args[0].value)
+        if name == "builtins.iter" and node.args:
+            return first
+        if name in torch_api.PASSES_ITEMS and node.args:
+            return (
+                first
+                if first.kind is not Kind.LOADER
+                else Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value))
+            )
+        if name in ("builtins.super", "builtins.zip", "builtins.enumerate", "builtins.range"):
+            return UNKNOWN
+        if name == "torch.utils.data.DataLoader" or name in torch_api.OTHER_LOADERS:
+            return Value(Kind.LOADER, name=name, call=node)
+        if name == "torch.device":
+            return Value(Kind.DEVICE, device=self.device_of(node), call=node)
+        if name.startswith("torch.optim.") and not name.startswith("torch.optim.lr_scheduler."):
+            return Value(Kind.OPTIMIZER, name=name, call=node)
+        if name.startswith(("torchvision.models.", "timm.create_model")) or name in torch_api.MODEL_FACTORIES:
+            return Value(Kind.MODULE, name=name, call=node)
+        if name in torch_api.WRAPPERS and node.args:
+            return first
+        if name.startswith("torch.nn.") and not name.startswith(
+            ("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")
+        ):
+            if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+                return Value(
+                    Kind.TENSOR,
+                    device=Device.ACCELERATOR,
+                    dtype=first.dtype or DType.FLOATING,
+                    rank=first.rank,
+                )
+            return Value(Kind.MODULE, name=name, call=node)
+        if name.startswith("numpy."):
+            return ARRAY if name.rpartition(".")[2] not in torch_api.NUMPY_NUMBERS else UNKNOWN
+        if name.startswith("torch."):
+            return self._torch_call(node, name, first)
+        return Value(Kind.OBJECT, name=name, call=node) if name.rpartition(".")[2][:1].isupper() else UNKNOWN
+
+    def _torch_call(self, node: cst.Call, name: str, first: Value) -> Value:
+        short = name.removeprefix("torch.nn.functional.").removeprefix("torch.linalg.").removeprefix("torch.")
+        if short in torch_api.NOT_TENSORS:
+            result = torch_api.NOT_TENSORS[short]
+            return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
+        if "." in short and not name.startswith(("torch.nn.functional.", "torch.special.", "torch.fft.")):
+            return Value(Kind.OBJECT, name=name, call=node)
+        if short in torch_api.CREATES:
+            where = argument(node, "device")
+            device = self.device_of(where) if where is not None else None
+            if device is None:
+                device = (
+                    (first.device if short.endswith("_like") else Device.CPU)
+                    if where is None
+                    else Device.ACCELERATOR
+                )
+            dtype = self._dtype_argument(node) or _dtype(torch_api.CREATES[short])
+            if short.endswith("_like") and argument(node, "dtype") is None:
+                dtype = first.dtype
+            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=self._created_rank(node, short, first))
+        if short in torch_api.PAIRS and (short not in torch_api.PAIRS_WITH_DIM or _has_dim(node)):
+            device = first.device
+            tensor = Value(Kind.TENSOR, device=device, dtype=first.dtype)
+            index = Value(Kind.TENSOR, device=device, dtype=DType.INTEGER)
+            second = index if short in torch_api.PAIRS_WITH_DIM or short in ("topk", "sort") else tensor
+            return Value(Kind.SEQUENCE, items=(tensor, second))
+        return self._tensor_result(short, node, [self.of(arg.value) for arg in node.args], first)
+
+    def _tensor_result(self, short: str, node: cst.Call, given: Sequence[Value], first: Value) -> Value:
+        """Result of a tensor operation `torch.short(first, ...)` or `first.short(...)`."""
+        sources = [first, *given]
+        if first.kind is Kind.SEQUENCE:
+            sources.append(first.element or join(first.items or ()))
+        devices = {value.device for value in sources if value.is_tensor}
+        device = (
+            Device.ACCELERATOR
+            if Device.ACCELERATOR in devices
+            else Device.CPU
+            if devices == {Device.CPU}
+            else None
+        )
+        dtype = first.dtype
+        if short in torch_api.RESULT_DTYPES:
+            dtype = _dtype(torch_api.RESULT_DTYPES[short])
+        elif short in ("sum", "cumsum", "prod") and dtype is DType.BOOL:
+            dtype = DType.INTEGER
+        elif short == "where" and len(node.args) > 1:
+            branches = given[-2:]
+            dtype = _promote(branches[0].dtype, branches[1].dtype)
+        elif short in torch_api.FLOAT_RESULTS:
+            dtype = DType.FLOATING
+        rank = None
+        if short in torch_api.ELEMENTWISE:
+            rank = first.rank
+        elif short in torch_api.REDUCTIONS:
+            if not _has_dim(node):
+                rank = 0
+            elif first.rank is not None and argument(node, "keepdim") is None:
+                rank = first.rank - 1
+        elif short in torch_api.LOSS_FUNCTIONS:
+            rank = 0 if argument(node, "reduction") is None else None
+        return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
+
+    def _method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
+        method = func.attr.value
+        if method in ("to", "cuda", "cpu") and base.kind is not Kind.ARRAY:
+            return self._moved(node, method, base)
+        if base.kind is Kind.MODULE:
+            if method in torch_api.MODULE_RETURNS_SELF:
+                return base
+            if method == "forward":
+                return Value(Kind.TENSOR, device=Device.ACCELERATOR)
+            if method in ("parameters", "buffers"):
+                return Value(
+                    Kind.SEQUENCE, element=Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING)
+                )
+            return UNKNOWN
+        if base.kind is Kind.ARRAY:
+            return ARRAY if method not in ("item", "tolist", "tobytes") else UNKNOWN
+        if base.kind is Kind.LOADER or base.kind is Kind.OPTIMIZER:
+            return UNKNOWN
+        known = base.is_tensor or (base.kind is Kind.UNKNOWN and method in torch_api.TENSOR_ONLY_METHODS)
+        if not known:
+            return UNKNOWN
+        if method in torch_api.NOT_TENSORS:
+            result = torch_api.NOT_TENSORS[method]
+            if method == "item":
+                return Value(Kind.NUMBER, dtype=base.dtype)
+            return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
+        if method in ("size", "stride"):
+            return INTEGER if node.args else Value(Kind.SEQUENCE, element=INTEGER)
+        if method == "numpy":
+            return ARRAY
+        if method in torch_api.PAIRS and (method not in torch_api.PAIRS_WITH_DIM or _has_dim(node)):
+            tensor = Value(Kind.TENSOR, device=base.device, dtype=base.dtype)
+            return Value(
+                Kind.SEQUENCE, items=(tensor, Value(Kind.TENSOR, device=base.device, dtype=DType.INTEGER))
+            )
+        if method == "type" and node.args:
+            return Value(
+                Kind.TENSOR, device=base.device, dtype=self._dtype_of(node.args[0].value), origin=base.origin
+            )
+        if method.startswith("new_"):
+            where = argument(node, "device")
+            dtype = self._dtype_argument(node) or base.dtype
+            return Value(Kind.TENSOR, device=self.device_of(where) if where else base.device, dtype=dtype)
+        value = self._tensor_result(
+            method.removesuffix("_"), node, [self.of(arg.value) for arg in node.args], base
+        )
+        if method in torch_api.CASTS or method in ("contiguous", "detach", "pin_memory", "requires_grad_"):
+            value = evolve(value, origin=base.origin)
+        return value
+
+    def _moved(self, node: cst.Call, method: str, base: Value) -> Value:
+        """`x.to(...)`, `x.cuda(...)`, `x.cpu()`: the same value elsewhere."""
+        if base.kind in (Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER):
+            return base
+        device: Device | None = base.device
+        dtype = base.dtype
+        if method == "cpu":
+            device = Device.CPU
+        elif method == "cuda":
+            device = Device.ACCELERATOR
+        else:
+            where = self.destination(node)
+            if where is not None:
+                device = self.device_of(where) or Device.ACCELERATOR
+            for arg in node.args:
+                dtype = self._dtype_of(arg.value) or dtype
+        return Value(
+            base.kind,
+            device=device,
+            dtype=dtype,
+            rank=base.rank,
+            origin=base.origin,
+            cls=base.cls,
+            call=base.call,
+        )
+
+    def destination(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The device argument of `x.to(...)`; `None` where only the type is changed."""
+        named = argument(call, "device")
+        if named is not None:
+            return named
+        for arg in call.args:
+            if arg.keyword is None and self._dtype_of(arg.value) is None and not arg.star:
+                value = self.of(arg.value)
+                if value.kind in (Kind.NUMBER, Kind.NONE):
+                    continue
+                if value.is_tensor:
+                    return None
+                return arg.value
+            break
+        return None
+
+    def device_of(self, node: cst.BaseExpression | None) -> Device | None:
+        """The device that an expression names: `CPU` only where it can be nothing else."""
+        if node is None:
+            return None
+        if isinstance(node, cst.SimpleString):
+            text = node.evaluated_value
+            return Device.CPU if isinstance(text, str) and text.startswith("cpu") else Device.ACCELERATOR
+        if isinstance(node, cst.Integer):
+            return Device.ACCELERATOR
+        if isinstance(node, cst.Call) and self._names.qualified(node.func) == "torch.device" and node.args:
+            return self.device_of(node.args[0].value)
+        if isinstance(node, cst.IfExp):
+            found = {self.device_of(node.body), self.device_of(node.orelse)}
+            return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+        if isinstance(node, cst.Name):
+            found = {
+                self.device_of(d.value) for d in self._flow.definitions(node) if d.binding is Binding.ASSIGNED
+            }
+            return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+        if isinstance(node, cst.Attribute) and node.attr.value == "device":
+            owner = self.of(node.value)
+            return owner.device if owner.is_tensor else Device.ACCELERATOR
+        return Device.ACCELERATOR
+
+    def _created_rank(self, node: cst.Call, short: str, first: Value) -> int | None:
+        if short in ("arange", "linspace", "randperm"):
+            return 1
+        if short.endswith("_like"):
+            return first.rank
+        if short == "tensor" and first.kind is Kind.NUMBER:
+            return 0
+        sizes = [arg.value for arg in node.args if arg.keyword is None]
+        if short in ("full",):
+            sizes = sizes[:1]
+        elif short not in ("zeros", "ones", "empty", "rand", "randn"):
+            return None
+        if len(sizes) == 1 and isinstance(sizes[0], (cst.Tuple, cst.List)):
+            return len(sizes[0].elements)
+        if sizes and all(self.of(size).kind is Kind.NUMBER for size in sizes):
+            return len(sizes)
+        return None
+
+    def _dtype_argument(self, node: cst.Call) -> DType | None:
+        given = argument(node, "dtype")
+        return self._dtype_of(given) if given is not None else None
+
+    def _dtype_of(self, node: cst.BaseExpression) -> DType | None:
+        name = self._names.qualified(node)
+        if name is None and isinstance(node, cst.Attribute) and node.attr.value == "dtype":
+            return self.of(node.value).dtype
+        return _dtype(torch_api.DTYPES.get(name or "")) or _dtype(torch_api.TENSOR_TYPES.get(name or ""))
+
+
+def _dtype(name: str | None) -> DType | None:
+    return DType(name) if name else None
+
+
+def _promote(left: DType | None, right: DType | None) -> DType | None:
+    if DType.FLOATING in (left, right):
+        return DType.FLOATING
+    if left is None or right is None:
+        return None
+    return DType.INTEGER if DType.INTEGER in (left, right) else DType.BOOL
+
+
+def _is_division(operator: cst.CSTNode) -> bool:
+    return isinstance(operator, (cst.Divide, cst.DivideAssign))
+
+
+def _has_dim(node: cst.Call) -> bool:
+    """Whether a reduction is told a dimension: any argument behind the tensor, or `dim=`."""
+    if argument(node, "dim") is not None or argument(node, "axis") is not None:
+        return True
+    positional = [arg for arg in node.args if arg.keyword is None]
+    is_method = isinstance(node.func, cst.Attribute) and not dotted(node.func).startswith(("torch.", "F."))
+    return len(positional) > (0 if is_method else 1)
+
+
+def _is_static(function: cst.FunctionDef) -> bool:
+    return any(dotted(decorator.decorator) == "staticmethod" for decorator in function.decorators)
+
+
+def _is_name(node: cst.CSTNode, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def _is_loader_name(name: str) -> bool:
+    """Whether a variable that comes from elsewhere is called what loaders are called."""
+    return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))
+
+
+def argument_is_absent(call: cst.Call) -> bool:
+    """Whether `call` passes nothing by `*` or `**`, so that a parameter it does not name keeps its default."""
+    return not any(arg.star for arg in call.args)
