@@ -358,8 +358,9 @@ class _ScopeWalk:
         elif isinstance(node, cst.BaseComp):
             self.comprehension(node)
         elif isinstance(node, cst.IfExp):
-            for child in (node.test, node.body, node.orelse):
-                self.expression(child)
+            self.expression(node.test)
+            self.expression(node.body)
+            self.expression(node.orelse)
         else:
             for child in children(node):
                 self.expression(child)

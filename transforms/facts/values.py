@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import libcst as cst
 from attrs import evolve, frozen
 
-from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts import ranks, torch_api
 from perfmod.transforms.facts.calls import Calls, argument, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts, Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
@@ -678,16 +678,19 @@ class Values:
             if short.endswith("_like") and argument(node, "dtype") is None:
                 dtype = first.dtype
             return Value(Kind.TENSOR, device=device, dtype=dtype, rank=self._created_rank(node, short, first))
-        if short in torch_api.PAIRS and (short not in torch_api.PAIRS_WITH_DIM or _has_dim(node)):
+        if short in torch_api.PAIRS and (
+            short not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args[1:])
+        ):
             device = first.device
             tensor = Value(Kind.TENSOR, device=device, dtype=first.dtype)
             index = Value(Kind.TENSOR, device=device, dtype=DType.INTEGER)
             second = index if short in torch_api.PAIRS_WITH_DIM or short in ("topk", "sort") else tensor
             return Value(Kind.SEQUENCE, items=(tensor, second))
-        return self._tensor_result(short, node, [self.of(arg.value) for arg in node.args], first)
+        return self._tensor_result(short, node.args[1:], first)
 
-    def _tensor_result(self, short: str, node: cst.Call, given: Sequence[Value], first: Value) -> Value:
-        """Result of a tensor operation `torch.short(first, ...)` or `first.short(...)`."""
+    def _tensor_result(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value:
+        """Result of a tensor operation `torch.short(first, *behind)` or `first.short(*behind)`."""
+        given = [self.of(arg.value) for arg in behind]
         sources = [first, *given]
         if first.kind is Kind.SEQUENCE:
             sources.append(first.element or join(first.items or ()))
@@ -704,22 +707,19 @@ class Values:
             dtype = _dtype(torch_api.RESULT_DTYPES[short])
         elif short in ("sum", "cumsum", "prod") and dtype is DType.BOOL:
             dtype = DType.INTEGER
-        elif short == "where" and len(node.args) > 1:
-            branches = given[-2:]
-            dtype = _promote(branches[0].dtype, branches[1].dtype)
+        elif short == "where" and len(given) == 2:
+            dtype = _promote(given[0].dtype, given[1].dtype)
         elif short in torch_api.FLOAT_RESULTS:
             dtype = DType.FLOATING
-        rank = None
-        if short in torch_api.ELEMENTWISE:
-            rank = first.rank
-        elif short in torch_api.REDUCTIONS:
-            if not _has_dim(node):
-                rank = 0
-            elif first.rank is not None and argument(node, "keepdim") is None:
-                rank = first.rank - 1
-        elif short in torch_api.LOSS_FUNCTIONS:
-            rank = 0 if argument(node, "reduction") is None else None
+        rank = ranks.operation_rank(short, first.rank, behind, self._is_number)
+        if short == "where" and len(given) == 2:
+            # Numbers and 0-dim tensors broadcast to the condition.
+            known = {value.rank for value in (first, *given) if value.is_tensor and value.rank != 0}
+            rank = known.pop() if len(known) == 1 else 0 if not known else None
         return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
+
+    def _is_number(self, node: cst.CSTNode) -> bool:
+        return self.of(node).kind is Kind.NUMBER
 
     def _method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
         method = func.attr.value
@@ -751,7 +751,7 @@ class Values:
             return INTEGER if node.args else Value(Kind.SEQUENCE, element=INTEGER)
         if method == "numpy":
             return ARRAY
-        if method in torch_api.PAIRS and (method not in torch_api.PAIRS_WITH_DIM or _has_dim(node)):
+        if method in torch_api.PAIRS and (method not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args)):
             tensor = Value(Kind.TENSOR, device=base.device, dtype=base.dtype)
             return Value(
                 Kind.SEQUENCE, items=(tensor, Value(Kind.TENSOR, device=base.device, dtype=DType.INTEGER))
@@ -764,9 +764,7 @@ class Values:
             where = argument(node, "device")
             dtype = self._dtype_argument(node) or base.dtype
             return Value(Kind.TENSOR, device=self.device_of(where) if where else base.device, dtype=dtype)
-        value = self._tensor_result(
-            method.removesuffix("_"), node, [self.of(arg.value) for arg in node.args], base
-        )
+        value = self._tensor_result(method.removesuffix("_"), node.args, base)
         if method in torch_api.CASTS or method in ("contiguous", "detach", "pin_memory", "requires_grad_"):
             value = evolve(value, origin=base.origin)
         return value
@@ -844,16 +842,10 @@ class Values:
             return first.rank
         if short == "tensor" and first.kind is Kind.NUMBER:
             return 0
-        sizes = [arg.value for arg in node.args if arg.keyword is None]
-        if short in ("full",):
-            sizes = sizes[:1]
-        elif short not in ("zeros", "ones", "empty", "rand", "randn"):
+        if short not in ("full", "zeros", "ones", "empty", "rand", "randn"):
             return None
-        if len(sizes) == 1 and isinstance(sizes[0], (cst.Tuple, cst.List)):
-            return len(sizes[0].elements)
-        if sizes and all(self.of(size).kind is Kind.NUMBER for size in sizes):
-            return len(sizes)
-        return None
+        sizes = ranks.positional(node.args)
+        return ranks.sizes_rank(sizes[:1] if short == "full" else sizes, self._is_number)
 
     def _dtype_argument(self, node: cst.Call) -> DType | None:
         given = argument(node, "dtype")
@@ -880,15 +872,6 @@ def _promote(left: DType | None, right: DType | None) -> DType | None:
 
 def _is_division(operator: cst.CSTNode) -> bool:
     return isinstance(operator, (cst.Divide, cst.DivideAssign))
-
-
-def _has_dim(node: cst.Call) -> bool:
-    """Whether a reduction is told a dimension: any argument behind the tensor, or `dim=`."""
-    if argument(node, "dim") is not None or argument(node, "axis") is not None:
-        return True
-    positional = [arg for arg in node.args if arg.keyword is None]
-    is_method = isinstance(node.func, cst.Attribute) and not dotted(node.func).startswith(("torch.", "F."))
-    return len(positional) > (0 if is_method else 1)
 
 
 def _is_static(function: cst.FunctionDef) -> bool:
