@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import bisect
 import codecs
 import io
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -178,10 +180,24 @@ def parse_module(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        place = f"line {error.raw_line}, column {error.raw_column + 1}"
-        raise SourceError(f"{place}: {_explain_syntax_error(text, error.raw_line)}") from error
+        line, column = _place(text) or (error.raw_line, error.raw_column + 1)
+        place = f"line {line}, column {column}"
+        raise SourceError(f"{place}: {_explain_syntax_error(text, line)}") from error
     except RecursionError as error:
         raise SourceError("is nested too deeply to be parsed") from error
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    """Where Python's own parser stops; LibCST says line 1 for whatever its tokenizer stumbles over."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return (error.lineno, error.offset) if error.lineno and error.offset else None
+    except (RecursionError, MemoryError):
+        pass  # too deep for it
+    return None
 
 
 def _explain_syntax_error(text: str, line: int) -> str:
