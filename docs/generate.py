@@ -1,0 +1,239 @@
+"""Writes what is generated: the rules' pages, the README's table of rules and its measured results.
+
+    python docs/generate.py [--check]
+
+A page is rendered from its rule (metadata and the module's docstring) and from its goldens: the shortest one
+that changes is the example, and what the others refuse is listed. `--check` writes nothing, prints what would
+change, and exits with 1 if anything would.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import rewrite
+from perfmod.transforms.rule import Rule
+
+ROOT = Path(__file__).resolve().parents[1]
+RULE_PAGES = ROOT / "docs" / "rules"
+README = ROOT / "README.md"
+EXAMPLE = ROOT / "examples" / "segmentation" / "train.py"
+RESULTS = ROOT / "benchmarks" / "results" / "reference_scripts_h200.json"
+
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from golden_harness.golden import Golden, goldens  # noqa: E402
+
+NUMERICS = {
+    "bitwise": "the same bits",
+    "rounding": "the same mathematics in another order of operations",
+    "sampling": "the same distribution, other random draws",
+    "precision": "other number formats or kernels",
+    "behavioural": "another training",
+}
+SAFETY = {
+    "safe": "applied by default",
+    "unsafe": "applied with `--unsafe`",
+    "opt-in": "applied when it is selected by code or name",
+    "advice": "reported, never rewritten",
+}
+
+
+def page_path(rule: Rule) -> Path:
+    """Where a rule's page stands."""
+    return RULE_PAGES / f"{rule.code}-{rule.name}.md"
+
+
+def table_row(*cells: object) -> str:
+    """A line of a Markdown table."""
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def bullets(items: Iterable[str]) -> str:
+    """A Markdown list."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
+    """A rule's page as Markdown."""
+    numerics, safety = rule.numerics.value, rule.safety.value
+    facts = [
+        table_row("", ""),
+        table_row("---", "---"),
+        table_row("family", rule.family.value),
+        table_row("rewrite", rule.fix_title),
+        table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
+        table_row("safety", f"{safety}: {SAFETY[safety]}, where everything could be shown"),
+        table_row("needs", f"torch {rule.min_torch} or later"),
+        table_row("status", rule.status.value),
+    ]
+    story = inspect.getdoc(sys.modules[type(rule).__module__]) or ""
+    parts = [f"# {rule.code} {rule.name}", rule.summary, "\n".join(facts), story]
+    example = min((case for case in cases if case.head.change), key=_simplicity, default=None)
+    if example is not None:
+        source = example.path.relative_to(ROOT).as_posix()
+        parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
+    parts += ["## When this changes results", rule.changes_results]
+    refused = sorted({case.head.refused for case in cases if case.head.refused})
+    if refused:
+        parts += ["## What it refuses", "Reported with its reason, and left as it is:", bullets(refused)]
+    if rule.references:
+        parts += ["## References", bullets(rule.references)]
+    comment = f"# perfmod: ignore[{rule.code}]"
+    parts += ["## Turning it off", f"On a line: `{comment}`. For a run: `--ignore {rule.code}`."]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _simplicity(case: Golden) -> tuple[bool, int, str]:
+    return case.head.unsafe, len(case.before), case.name
+
+
+def _diff(case: Golden) -> str:
+    """What the rewrite changes, without the golden's first line and the positions, which tell nothing."""
+    before, after = (text.decode().splitlines()[1:] for text in (case.before, case.after))
+    lines = list(difflib.unified_diff(before, after, n=6, lineterm=""))[2:]
+    return "".join(f"{line}\n" for line in lines if not line.startswith("@@"))
+
+
+def render_rule_table(rules: Iterable[Rule]) -> str:
+    """The README's table of rules."""
+    lines = [table_row("rule", "what it finds", "what it writes", "numerics"), table_row(*["---"] * 4)]
+    for rule in rules:
+        link = f"[{rule.code} {rule.name}](docs/rules/{page_path(rule).name})"
+        lines.append(table_row(link, rule.summary, rule.fix_title, rule.numerics.value))
+    return "\n".join(lines)
+
+
+def render_example() -> str:
+    """The README's first diff: what becomes of the loss of the segmentation example."""
+    before = EXAMPLE.read_bytes()
+    after = rewrite(before, EXAMPLE.name, catalog.rules()).after
+    losses = (text.decode().partition("class ForegroundLoss")[2] for text in (before, after))
+    bodies = (loss.partition("def build_loader")[0].splitlines() for loss in losses)
+    lines = list(difflib.unified_diff(*bodies, n=2, lineterm=""))[2:]
+    return "\n".join(["```diff", *(line for line in lines if not line.startswith("@@")), "```"])
+
+
+def render_results(results: Mapping[str, Any] | None) -> str:
+    """The README's measured results; nothing where nothing was measured."""
+    if results is None:
+        return ""
+    machine = results["machine"]
+    headings = (
+        "script",
+        "batch",
+        "as written",
+        "after perfmod",
+        "by an expert",
+        "speed-up",
+        "perfmod / expert",
+    )
+    speed = [table_row(*headings), table_row("---", *["--:"] * 6)]
+    for row in results["timings"]:
+        digits = 0 if row["unit"] == "samples/s" else 2
+        figures = (f"{variant['median']:,.{digits}f} {row['unit']}" for variant in row["variants"].values())
+        speedup, ratio = f"{row['speedup']:.2f}x", f"{row['rewritten_over_expert']:.3f}"
+        speed.append(table_row(row["script"], row["batch_size"], *figures, speedup, ratio))
+    training = [
+        table_row("script", "steps compared", "loss", "gradient", "syncs per step before", "after"),
+        table_row("---", *["--:"] * 5),
+    ]
+    for comparison in results["comparisons"]:
+        moved = comparison["differences"]["rewritten"]
+        syncs = (comparison["syncs"][variant] for variant in ("original", "rewritten"))
+        counts = (len(sync["places"]) + sync["native"] for sync in syncs)
+        differences = (f"{moved[what]:.1e}" for what in ("loss", "gradient"))
+        training.append(table_row(comparison["script"], comparison["steps"], *differences, *counts))
+    source = RESULTS.relative_to(ROOT).as_posix()
+    setting = (
+        f"Two published scripts on one {machine['gpu']} with {machine['cores']} CPU cores and torch "
+        f"{machine['torch']}; medians over fresh, interleaved processes. The expert's version is the same "
+        "script mended by hand."
+    )
+    same = (
+        "The training stays the same: largest relative difference to the script as written, and implicit "
+        "synchronisations as PyTorch counts them."
+    )
+    origin = f"Measured by `python benchmarks/reference_scripts.py` ([`{source}`]({source}))."
+    parts = ["## What it brings", setting, "\n".join(speed), same, "\n".join(training), origin]
+    return "\n\n".join(parts)
+
+
+def fill(text: str, section: str, content: str) -> str:
+    """`text` with everything between the markers of `section` replaced.
+
+    Raises:
+        ValueError: there are no markers.
+    """
+    begin, end = f"<!-- generated: {section} -->", f"<!-- end of {section} -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"{README.name} has no markers for {section}")
+    body = f"{begin}\n{content}\n{end}" if content else f"{begin}\n{end}"
+    return pattern.sub(lambda _: body, text)
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file with the text that it should have."""
+    rules = sorted(catalog.rules(), key=lambda rule: rule.code)
+    cases: dict[str, list[Golden]] = {}
+    for golden in goldens():
+        cases.setdefault(golden.rule, []).append(golden)
+    files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else None
+    sections = {
+        "example": render_example(),
+        "rules": render_rule_table(rules),
+        "results": render_results(results),
+    }
+    files[README] = README.read_text("utf-8")
+    for section, content in sections.items():
+        files[README] = fill(files[README], section, content)
+    return files
+
+
+def main() -> int:
+    """Write the files, or check them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
+    check = parser.parse_args().check
+    files = generated()
+    stale = [path for path in RULE_PAGES.glob("*.md") if path not in files]
+    changed = False
+    for path in stale:
+        changed = True
+        print(f"{path.relative_to(ROOT)}: belongs to no rule")
+        if not check:
+            path.unlink()
+    for path, text in files.items():
+        old = path.read_text("utf-8") if path.exists() else ""
+        if old == text:
+            continue
+        changed = True
+        name = str(path.relative_to(ROOT))
+        if check:
+            sys.stdout.writelines(
+                difflib.unified_diff(
+                    old.splitlines(keepends=True), text.splitlines(keepends=True), name, name
+                )
+            )
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+            print(f"{name}: written")
+    return int(check and changed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,78 @@
+"""Which floor may import what, read off the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = {"transforms": "perfmod.transforms", "codemods": "perfmod.codemods", "perfmod": "perfmod"}
+NEVER_IMPORTED = {"torch", "torchvision", "numpy", "runpy"}
+
+
+def sources(floor: str) -> list[Path]:
+    """The Python files of a top-level folder, without what the symbolic links show a second time."""
+    folder = ROOT / floor
+    links = [path for path in folder.iterdir() if path.is_symlink()]
+    return sorted(
+        path for path in folder.rglob("*.py") if not any(path.is_relative_to(link) for link in links)
+    )
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of every module that is imported anywhere in a file; `from a import b` gives `a.b`."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    """Whether `name` is `package` or something in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def allowed(floor: str, name: str) -> bool:
+    """Whether a file of `floor` may import `name`."""
+    if any(within(name, module) for module in NEVER_IMPORTED):
+        return False
+    if any(within(name, top) for top in ("codemods", "transforms")):
+        return False
+    if not within(name, "perfmod") or floor == "perfmod" or name == "perfmod.__version__":
+        return True
+    below = {"transforms": ("transforms",), "codemods": ("codemods", "transforms")}[floor]
+    return any(within(name, FLOORS[other]) for other in below)
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_imports_stay_on_their_floor(floor: str) -> None:
+    files = sources(floor)
+    assert files
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files
+        for line, name in imports(path)
+        if not allowed(floor, name)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("floor", "name"),
+    [
+        ("transforms", "perfmod.codemods.engine"),
+        ("transforms", "perfmod.codemods"),
+        ("transforms", "perfmod.cli.main"),
+        ("codemods", "perfmod.config.Options"),
+        ("codemods", "transforms.rule"),
+        ("perfmod", "torch"),
+        ("perfmod", "torch.utils.data"),
+    ],
+)
+def test_what_is_refused(floor: str, name: str) -> None:
+    assert not allowed(floor, name)
