@@ -1,9 +1,10 @@
 """The example scripts, run as a user runs them before and after `perfmod apply`.
 
-What is compared is what is printed. Where every rewrite that was applied is of the class `bitwise`, the text has to be the
-same, character by character. Where one of them is `rounding`, the words have to be the same and every number has to agree to
-one part in a thousand or one unit in its last printed digit: the losses go through several optimizer steps, which carry a
-rounding difference on, and are printed with four decimals.
+What is compared is what is printed. Where every rewrite that was applied is of the class `bitwise`,
+the text has to be the same, character by character. Where one of them is `rounding`, the words have
+to be the same and every number has to agree to one part in a thousand or one unit in its last
+printed digit: the losses go through several optimizer steps, which carry a rounding difference on,
+and are printed with four decimals.
 """
 
 from __future__ import annotations

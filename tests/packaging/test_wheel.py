@@ -93,7 +93,7 @@ def perfmod(
     installed: Path, cwd: Path, arguments: Sequence[str], path: Sequence[Path] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run the installed program in `cwd`; the checkout is not importable."""
-    # The dependencies are those of this environment; PYTHONPATH stands before an install of the checkout in it.
+    # The dependencies are those of this environment; PYTHONPATH stands before the checkout in it.
     ours = f"import perfmod; assert perfmod.__file__.startswith({str(installed)!r})"
     start = f"{ours}; from perfmod.cli.main import run; run()"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(each) for each in (installed, *path))}
