@@ -206,7 +206,7 @@ def patched(job: dict[str, Any], run: dict[str, Any], watch: StepClock | Recorde
             @functools.wraps(original)
             def backward(self: torch.Tensor, *args: Any, **kwargs: Any) -> None:
                 watch.record_loss(self)
-                original(self, *args, **kwargs)
+                original(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
             stack.enter_context(mock.patch.object(torch.Tensor, "backward", backward))
         if job["device"] == "cpu":

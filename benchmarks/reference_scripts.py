@@ -303,7 +303,7 @@ def machine(device: str) -> dict[str, Any]:
         facts |= {
             "gpu": torch.cuda.get_device_name(),
             "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(),
+            "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
         }
         if shutil.which("nvidia-smi"):
             query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]

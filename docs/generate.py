@@ -117,10 +117,13 @@ def render_example() -> str:
     """The README's first diff: what becomes of the loss of the segmentation example."""
     before = EXAMPLE.read_bytes()
     after = rewrite(before, EXAMPLE.name, catalog.rules()).after
-    losses = (text.decode().partition("class ForegroundLoss")[2] for text in (before, after))
-    bodies = (loss.partition("def build_loader")[0].splitlines() for loss in losses)
-    lines = list(difflib.unified_diff(*bodies, n=2, lineterm=""))[2:]
+    old, new = (_loss_class(text.decode()).splitlines() for text in (before, after))
+    lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
     return "\n".join(["```diff", *(line for line in lines if not line.startswith("@@")), "```"])
+
+
+def _loss_class(script: str) -> str:
+    return script.partition("class ForegroundLoss")[2].partition("def build_loader")[0]
 
 
 def render_results(results: Mapping[str, Any] | None) -> str:

@@ -2,13 +2,14 @@
 
 The torchvision that PyPI hands out is built for CUDA. Its compiled operators cannot be loaded beside a CPU
 build of torch, and then its import fails where it describes two of them to `torch.library`. Their schemas are
-all that is
-missing: with them, transforms and models are the real ones; only the operators themselves cannot be called.
+all that is missing: with them, transforms and models are the real ones; only the operators cannot be
+called.
 """
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -21,18 +22,16 @@ _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 def load() -> ModuleType:
     """Import torchvision, whichever build it is. Raises `ImportError` where it is not installed."""
-    import torch
-
     try:
-        import torchvision
+        return import_module("torchvision")
     except RuntimeError as error:
         if "operator torchvision::" not in str(error):
             raise
-        for operator in _OPERATORS:
-            torch.library.define(f"torchvision::{operator}", _SCHEMA)
-        import torchvision
-    module: ModuleType = torchvision
-    return module
+    import torch
+
+    for operator in _OPERATORS:
+        torch.library.define(f"torchvision::{operator}", _SCHEMA)
+    return import_module("torchvision")
 
 
 def load_or_skip() -> ModuleType:
