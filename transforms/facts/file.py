@@ -9,9 +9,11 @@ import libcst as cst
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import Flow
+from perfmod.transforms.facts.loaders import Loaders
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.shapes import Shapes
 from perfmod.transforms.facts.steps import Steps
+from perfmod.transforms.facts.tracing import Tracing
 from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.values import Value, Values
 from perfmod.transforms.source import Source
@@ -62,6 +64,16 @@ class FileFacts:
     def steps(self) -> Steps:
         """Training steps and the code that they reach."""
         return Steps(self.tree, self.classes, self.values)
+
+    @cached_property
+    def tracing(self) -> Tracing:
+        """Where values were made, one way at a time."""
+        return Tracing(self.tree, self.flow, self.names, self.classes, self.values)
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        """Data loaders, their settings, and the loops over them."""
+        return Loaders(self.tree, self.flow, self.names, self.values, self.steps, self.tracing)
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression; of a call, that of what is called."""

@@ -101,6 +101,10 @@ class Flow:
         """Every definition of `name` in `scope`, in order of the file."""
         return self._bound[scope].get(name, ())
 
+    def names(self, scope: Scope) -> list[str]:
+        """Every name that `scope` binds, in order of the file."""
+        return list(self._bound[scope])
+
     def uses(self, definition: Definition) -> Sequence[cst.Name]:
         """Every read of a name that may see `definition`, in order of the file."""
         if self._uses is None:

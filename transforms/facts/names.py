@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Scope, Tree
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -54,6 +55,35 @@ class Names:
             if not (definition.binding is Binding.ASSIGNED and _is_none(definition.value))
         }
         return imported.pop() if len(imported) == 1 else None
+
+    def spelled(self, module: str, at: cst.CSTNode) -> tuple[str, tuple[str, ...]]:
+        """How code at `at` can write a module such as `torch.nn.functional`, and the imports that this still needs.
+
+        The file's own spelling comes first (`F`), then one through an imported parent (`torch.nn.functional`).
+        """
+        scopes = [scope for scope in self._scopes(at) if not isinstance(scope, cst.ClassDef)]
+        found: dict[str, str] = {}
+        for scope in scopes:
+            for name in self._flow.names(scope):
+                definitions = self._flow.bound(scope, name)
+                imported = {imported_name(definition) for definition in definitions}
+                hidden = any(self._flow.bound(inner, name) for inner in scopes[: scopes.index(scope)])
+                if len(imported) == 1 and not hidden:
+                    found.setdefault(imported.pop() or "", name)
+        parent, _, rest = module, "", ""
+        while parent:
+            if parent in found:
+                return ".".join(filter(None, (found[parent], rest))), ()
+            parent, _, last = parent.rpartition(".")
+            rest = ".".join(filter(None, (last, rest)))
+        return module, (module.partition(".")[0],)
+
+    def _scopes(self, node: cst.CSTNode) -> Iterator[Scope]:
+        scope = self._tree.scope(node)
+        while not isinstance(scope, cst.Module):
+            yield scope
+            scope = self._tree.scope(scope)
+        yield scope
 
 
 def imported_name(definition: Definition) -> str | None:

@@ -74,6 +74,10 @@ class Steps:
             child = ancestor
         return None
 
+    def trains(self, loop: cst.For | cst.While) -> bool:
+        """Whether the loop's body runs `backward`, itself or through functions of the file."""
+        return self._runs_backward(loop.body)
+
     def runs_every_step(self, node: cst.CSTNode) -> bool:
         """Whether a step always comes by `node`: reached, and not behind an `if step % n == 0` or in an `except`."""
         return self.reaches(node) and not self.is_gated(node)

@@ -237,6 +237,12 @@ TENSOR_ONLY_METHODS = frozenset(
     }
 )  # fmt: skip
 
+# Attributes and methods that only tensors and NumPy arrays have.
+TENSOR_OR_ARRAY = TENSOR_ONLY_METHODS | {
+    "shape", "device", "dtype", "ndim", "view", "size", "reshape", "squeeze", "dim", "mean", "sum", "flatten", "transpose",
+    "float", "to", "argmax", "max", "min", "any", "all", "T", "clone", "t",
+}  # fmt: skip
+
 # Functions of torch whose first argument must be a tensor (a NumPy array raises).
 NEEDS_TENSOR = frozenset(
     f"torch.{name}"

@@ -13,11 +13,11 @@ import libcst as cst
 from attrs import evolve, frozen
 
 from perfmod.transforms.facts import ranks, torch_api
-from perfmod.transforms.facts.calls import Calls, argument, passed
+from perfmod.transforms.facts.calls import Calls, argument, has_star, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts, Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, walk_scope
+from perfmod.transforms.facts.tree import Tree, walk, walk_scope
 
 
 class Kind(enum.Enum):
@@ -243,58 +243,76 @@ class Values:
             "torch.device": Value(Kind.DEVICE),
         }.get(name)
 
+    def given(self, definition: Definition) -> list[cst.BaseExpression | None]:
+        """What the calls of the file pass for a parameter, its default where they leave it out; `None` for the unseen."""
+        param, function = definition.node, definition.scope
+        if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
+            return []
+        is_method = isinstance(self._tree.scope(function), cst.ClassDef) and not _is_static(function)
+        found: list[cst.BaseExpression | None] = []
+        for call in self.calls.callers(function):
+            value = passed(call, function, param, bound=is_method)
+            found.append(param.default if value is None and not has_star(call) else value)
+        return found
+
+    def uses_half(self) -> bool:
+        """Whether the file casts anything to half precision by hand."""
+        return any(
+            isinstance(node, cst.Attribute) and node.attr.value in ("half", "float16")
+            for node in walk(self._tree.module)
+        )
+
     def _parameter(self, param: cst.Param, definition: Definition) -> Value:
-        annotated = self._annotation(param.annotation)
         function = definition.scope
-        found: list[Value] = []
         if isinstance(function, cst.FunctionDef):
             cls = self._classes.of(self._tree.scope(function))
             if cls is not None and param is next(parameters(function), None) and not _is_static(function):
                 return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls)
-            for call in self.calls.callers(function):
-                given = passed(call, function, param, bound=cls is not None and not _is_static(function))
-                if given is not None:
-                    found.append(self.of(given))
-                elif param.default is not None and argument_is_absent(call):
-                    found.append(self.of(param.default))
-                else:
-                    found.append(UNKNOWN)
-            if not found and param.default is not None and not _is_name(param.default, "None"):
-                found.append(self.of(param.default))
+        found = [self.of(given) if given is not None else UNKNOWN for given in self.given(definition)]
+        if not found and param.default is not None and not _is_name(param.default, "None"):
+            found.append(self.of(param.default))
         value = join(found)
+        annotated = self._annotation(param.annotation)
         if annotated is not None and value.kind is not annotated.kind:
             value = annotated
         if value.kind is Kind.UNKNOWN and self._is_used_as_tensor(definition):
             value = TENSOR
-        if value.kind is Kind.UNKNOWN and not found and isinstance(function, cst.FunctionDef):
+        if value.kind is Kind.UNKNOWN and isinstance(function, cst.FunctionDef):
             value = self._forward_parameter(function, param, definition)
-        if value.is_tensor and value.device is None and not found:
+        if value.is_tensor and value.device is None and join(found).kind is Kind.UNKNOWN:
             value = evolve(value, device=Device.ACCELERATOR)
         return value
 
     def _forward_parameter(
         self, function: cst.FunctionDef, param: cst.Param, definition: Definition
     ) -> Value:
-        """A parameter of `forward` that is indexed, compared or computed with as a tensor is taken for one."""
+        """A parameter of `forward` that is reshaped, compared or computed with as a tensor is taken for one."""
         cls = self._classes.of(self._tree.scope(function))
-        if cls is None or not cls.is_module or function.name.value != "forward" or param.default is not None:
+        optional = param.default is None or _is_name(param.default, "None")
+        if cls is None or not cls.is_module or function.name.value != "forward" or not optional:
             return UNKNOWN
         for use in self._flow.uses(definition):
             parent = self._tree.parent(use)
-            if isinstance(parent, (cst.BinaryOperation, cst.ComparisonTarget, cst.Comparison)):
+            if isinstance(parent, cst.BinaryOperation):
                 return TENSOR
-            if isinstance(parent, cst.Attribute) and parent.attr.value in (
-                "shape",
-                "device",
-                "dtype",
-                "ndim",
+            if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)) and not self._is_identity_test(
+                parent
             ):
+                return TENSOR
+            if isinstance(parent, cst.Attribute) and parent.attr.value in torch_api.TENSOR_OR_ARRAY:
                 return TENSOR
             if isinstance(parent, cst.Arg):
                 call = self._tree.parent(parent)
                 if isinstance(call, cst.Call) and self.of(call.func).kind is Kind.MODULE:
                     return TENSOR
         return UNKNOWN
+
+    def _is_identity_test(self, node: cst.CSTNode) -> bool:
+        comparison = node if isinstance(node, cst.Comparison) else self._tree.parent(node)
+        return isinstance(comparison, cst.Comparison) and any(
+            isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn))
+            for target in comparison.comparisons
+        )
 
     def _is_used_as_tensor(self, definition: Definition) -> bool:
         """Whether some use of the name only works on a tensor: `x.cuda()`, `torch.nonzero(x == k)`, `F.relu(x)`."""
@@ -885,8 +903,3 @@ def _is_name(node: cst.CSTNode, name: str) -> bool:
 def _is_loader_name(name: str) -> bool:
     """Whether a variable that comes from elsewhere is called what loaders are called."""
     return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))
-
-
-def argument_is_absent(call: cst.Call) -> bool:
-    """Whether `call` passes nothing by `*` or `**`, so that a parameter it does not name keeps its default."""
-    return not any(arg.star for arg in call.args)

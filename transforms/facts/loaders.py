@@ -1,0 +1,271 @@
+"""Data loaders of a file: how they are constructed, which dataset they read, which loops run over them, and which train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import define, field, frozen
+
+from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.flow import Binding, Definition, Flow
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.steps import Steps
+from perfmod.transforms.facts.tracing import End, Tracing, literal
+from perfmod.transforms.facts.tree import Tree, find_all, walk
+from perfmod.transforms.facts.values import Kind, Values
+
+TORCH_LOADER = "torch.utils.data.DataLoader"
+
+# Parameters of `torch.utils.data.DataLoader` in order; those behind `worker_init_fn` are keyword-only.
+PARAMETERS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
+    "timeout", "worker_init_fn",
+)  # fmt: skip
+
+
+@frozen
+class Setting:
+    """What a construction passes for one parameter.
+
+    Attributes:
+        values: every expression that it may get; several where a dictionary of keywords depends on a condition.
+        arg: the argument of the call itself; `None` where it comes out of `**kwargs`.
+        always: whether it is passed whatever happens.
+    """
+
+    values: tuple[cst.BaseExpression, ...]
+    arg: cst.Arg | None
+    always: bool
+
+
+@frozen
+class Iteration:
+    """One place that draws batches from a loader.
+
+    Attributes:
+        node: the `For`, the `CompFor`, or the call of `next`.
+        iterable: what is iterated, such as `enumerate(loader)`.
+        trains: whether the loop's body, or the step that calls `next`, runs `backward`.
+        in_step: whether a training step begins it anew every time: an inner loop over the loader, `next(iter(loader))`.
+    """
+
+    node: cst.For | cst.CompFor | cst.Call
+    iterable: cst.BaseExpression
+    trains: bool
+    in_step: bool
+
+
+@define(eq=False)
+class Loader:
+    """One construction of a loader.
+
+    Attributes:
+        call: the construction.
+        name: qualified name of the class, the nearest library class for a subclass of this file.
+        cls: the subclass of this file, if it is one.
+        settings: what is passed, by parameter name, `**kwargs` resolved where the dictionary is in sight.
+        unseen: why some of the keywords are not known; empty where all are.
+        iterations: every place in sight that draws batches from it.
+    """
+
+    call: cst.Call
+    name: str
+    cls: ClassFacts | None
+    settings: dict[str, Setting]
+    unseen: str
+    iterations: list[Iteration] = field(factory=list)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it feeds a training step in sight."""
+        return any(iteration.trains for iteration in self.iterations)
+
+    def values(self, parameter: str) -> tuple[cst.BaseExpression, ...]:
+        """Every expression that `parameter` may get; empty where it keeps its default."""
+        setting = self.settings.get(parameter)
+        return setting.values if setting is not None else ()
+
+
+class Loaders:
+    """All loaders of one file."""
+
+    def __init__(
+        self, tree: Tree, flow: Flow, names: Names, values: Values, steps: Steps, tracing: Tracing
+    ) -> None:
+        self._tree = tree
+        self._flow = flow
+        self._names = names
+        self._values = values
+        self._steps = steps
+        self._tracing = tracing
+        self._by_call: dict[cst.CSTNode, Loader] = {}
+        for call in find_all(tree.module, cst.Call):
+            value = values.of(call)
+            if value.kind is Kind.LOADER and value.call is call and self._is_construction(call, value.cls):
+                settings, unseen = self._settings(call)
+                name = value.name or TORCH_LOADER
+                self._by_call[call] = Loader(call, name, value.cls, settings, unseen)
+        if self._by_call:
+            self._collect_iterations()
+
+    def __iter__(self) -> Iterator[Loader]:
+        return iter(self._by_call.values())
+
+    def of(self, node: cst.CSTNode) -> Loader | None:
+        """The loader that a call constructs."""
+        return self._by_call.get(node)
+
+    def behind(self, node: cst.BaseExpression) -> dict[Loader | None, tuple[End, ...]]:
+        """The loaders whose batches, or parts of batches, `node` may be; `None` stands for values of other origin."""
+        found: dict[Loader | None, tuple[End, ...]] = {}
+        for end in self._tracing.ends(node):
+            loader = self._by_call.get(end.node) if end.path[:1] == (None,) else None
+            found[loader] = (*found.get(loader, ()), end)
+        return found
+
+    def _is_construction(self, call: cst.Call, cls: ClassFacts | None) -> bool:
+        """Whether `call` names a loader's class (a `.to()` of one, or a helper that makes one, does not)."""
+        return cls is not None or self._names.qualified(call.func) is not None
+
+    # Iterations
+
+    def _collect_iterations(self) -> None:
+        for node in walk(self._tree.module):
+            if isinstance(node, cst.For):
+                self._iterate(node, node.iter, self._steps.trains(node), self._steps.in_sight(node))
+            elif isinstance(node, cst.CompFor):
+                self._iterate(node, node.iter, False, self._steps.in_sight(node))
+            elif (
+                isinstance(node, cst.Call)
+                and self._names.qualified(node.func) == "builtins.next"
+                and node.args
+            ):
+                inside = self._steps.in_sight(node)
+                source = node.args[0].value
+                restarts = (
+                    isinstance(source, cst.Call) and self._names.qualified(source.func) == "builtins.iter"
+                )
+                self._iterate(node, source, inside, inside and restarts)
+
+    def _iterate(
+        self,
+        node: cst.For | cst.CompFor | cst.Call,
+        iterable: cst.BaseExpression,
+        trains: bool,
+        in_step: bool,
+    ) -> None:
+        found = {
+            self._by_call[end.node]
+            for end in self._tracing.ends(iterable, (None,))
+            if end.path == (None,) and end.node in self._by_call
+        }
+        for loader in found:
+            loader.iterations.append(Iteration(node, iterable, trains, in_step))
+
+    # Arguments
+
+    def _settings(self, call: cst.Call) -> tuple[dict[str, Setting], str]:
+        settings: dict[str, Setting] = {}
+        unseen = ""
+        for position, arg in enumerate(call.args):
+            if arg.star == "*":
+                unseen = f"the arguments of *{self._code(arg.value)} could not be seen"
+            elif arg.star == "**":
+                entries = self._entries(arg.value)
+                if entries is None:
+                    unseen = f"the keywords of **{self._code(arg.value)} could not be seen"
+                else:
+                    settings.update(entries)
+            elif arg.keyword is not None:
+                settings[arg.keyword.value] = Setting((arg.value,), arg, always=True)
+            elif position < len(PARAMETERS):
+                settings[PARAMETERS[position]] = Setting((arg.value,), arg, always=True)
+        return settings, unseen
+
+    def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
+        """The keywords of a dictionary, over all ways in which it may be made and filled; `None` if some are hidden."""
+        ways: list[dict[str, cst.BaseExpression]] = []
+        for end in self._tracing.ends(node):
+            way = self._dictionary(end.node) if not end.path else None
+            if way is None:
+                return None
+            ways.append(way)
+        added: list[dict[str, cst.BaseExpression]] = []
+        if isinstance(node, cst.Name):
+            for definition in self._flow.definitions(node):
+                more = self._filled(definition)
+                if more is None:
+                    return None
+                added += more
+        entries: dict[str, Setting] = {}
+        for name in dict.fromkeys(key for way in (*ways, *added) for key in way):
+            values = tuple(way[name] for way in (*ways, *added) if name in way)
+            entries[name] = Setting(values, None, always=bool(ways) and all(name in way for way in ways))
+        return entries
+
+    def _dictionary(self, node: cst.CSTNode) -> dict[str, cst.BaseExpression] | None:
+        if isinstance(node, cst.Dict):
+            found: dict[str, cst.BaseExpression] = {}
+            for element in node.elements:
+                key = literal(element.key) if isinstance(element, cst.DictElement) else None
+                if not isinstance(key, str):
+                    return None
+                found[key] = element.value
+            return found
+        if isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.dict":
+            if all(arg.keyword is not None for arg in node.args):
+                return {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+        return None
+
+    def _filled(self, definition: Definition) -> list[dict[str, cst.BaseExpression]] | None:
+        """What is put into a dictionary after it was made: by key, or by `update`. `None` if it is handed on."""
+        if definition.binding is not Binding.ASSIGNED:
+            return None
+        added: list[dict[str, cst.BaseExpression]] = []
+        for use in self._flow.uses(definition):
+            parent = self._tree.parent(use)
+            around = self._tree.parent(parent) if parent is not None else None
+            if isinstance(parent, cst.Subscript) and parent.value is use:
+                statement = self._tree.parent(around) if isinstance(around, cst.AssignTarget) else None
+                index = parent.slice[0].slice
+                key = literal(index.value) if isinstance(index, cst.Index) else None
+                if isinstance(statement, cst.Assign) and isinstance(key, str):
+                    added.append({key: statement.value})
+                elif isinstance(around, (cst.AssignTarget, cst.AugAssign)):
+                    return None
+            elif isinstance(parent, cst.Attribute) and isinstance(around, cst.Call):
+                if parent.attr.value == "update":
+                    more = self._updated(around)
+                    if more is None:
+                        return None
+                    added += more
+                elif parent.attr.value not in ("get", "keys", "items", "values", "copy", "pop"):
+                    return None
+            elif isinstance(parent, cst.Arg) and parent.star != "**" and not self._is_reader(around):
+                if not (isinstance(around, cst.Call) and self._is_update(around)):
+                    return None
+        return added
+
+    def _updated(self, call: cst.Call) -> list[dict[str, cst.BaseExpression]] | None:
+        added = [{arg.keyword.value: arg.value} for arg in call.args if arg.keyword is not None]
+        for arg in call.args:
+            if arg.keyword is None:
+                for end in self._tracing.ends(arg.value):
+                    way = self._dictionary(end.node) if not end.path and not arg.star else None
+                    if way is None:
+                        return None
+                    added.append(way)
+        return added
+
+    def _is_update(self, call: cst.Call) -> bool:
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+
+    def _is_reader(self, call: cst.CSTNode | None) -> bool:
+        return isinstance(call, cst.Call) and self._names.qualified(call.func) in (
+            "builtins.print",
+            "builtins.len",
+        )
+
+    def _code(self, node: cst.CSTNode) -> str:
+        return self._tree.module.code_for_node(node)

@@ -1,0 +1,333 @@
+"""Where a value was made: names, parameters, attributes, containers and loops followed back to expressions that make values.
+
+`Values` joins all ways by which a value may come into one statement about it; `Tracing` keeps them apart, so that a loop
+shared by two loaders, or a helper called with batches and with other things, is seen as what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import has_star, passed
+from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import Tree, walk_scope
+from perfmod.transforms.facts.values import Values
+
+Step = int | str | None
+"""From a container to a part of it: a position, a key, or `None` for any element (what a loop binds)."""
+
+_LONGEST_PATH = 8
+_HANDS_ON = (
+    torch_api.PASSES_ITEMS
+    | torch_api.WRAPPERS
+    | {"builtins.iter", "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"}
+)
+# Methods that give the same storage, or the same object.
+_VIEWS = frozenset(
+    {
+        "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "detach", "expand",
+        "expand_as", "view_as", "narrow", "requires_grad_", "pin_memory",
+    }
+)  # fmt: skip
+
+
+@frozen
+class End:
+    """Where a trail ends: `path` leads from the value of `node` to the value that was asked for.
+
+    `node` is an expression (a call, a literal, a lambda, an imported name), the `FunctionDef` or `ClassDef` that a name
+    stands for, or the `Param` whose callers are not (all) in the file.
+    """
+
+    node: cst.CSTNode
+    path: tuple[Step, ...]
+
+
+class Tracing:
+    """Follows values of one file back to where they were made."""
+
+    def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
+        self._tree = tree
+        self._flow = flow
+        self._names = names
+        self._classes = classes
+        self._values = values
+        self._known: dict[tuple[cst.CSTNode, tuple[Step, ...]], tuple[End, ...]] = {}
+
+    def ends(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> tuple[End, ...]:
+        """Every place where the value of `node` (or the part of it at `path`) may have been made.
+
+        A part of a batch ends at the call that makes its loader, with a path that begins with `None`; the loader itself
+        ends there with an empty path.
+        """
+        key = (node, path)
+        if key not in self._known:
+            seen: set[tuple[cst.CSTNode, tuple[Step, ...]]] = set()
+            self._known[key] = tuple(dict.fromkeys(self._follow(node, path, seen)))
+        return self._known[key]
+
+    def _follow(
+        self,
+        node: cst.CSTNode,
+        path: tuple[Step, ...],
+        seen: set[tuple[cst.CSTNode, tuple[Step, ...]]],
+    ) -> Iterator[End]:
+        if (node, path) in seen:
+            return
+        seen.add((node, path))
+        ways = self._ways(node, path) if len(path) <= _LONGEST_PATH else None
+        if ways is None:
+            yield End(node, path)
+            return
+        for way in ways:
+            if isinstance(way, End):
+                yield way
+            else:
+                yield from self._follow(way[0], way[1], seen)
+
+    def _ways(
+        self, node: cst.CSTNode, path: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        """One step back: the expressions that the value comes from; `None` where it is made here."""
+        if isinstance(node, cst.Name):
+            return self._from_name(node, path)
+        if isinstance(node, cst.Attribute):
+            return self._from_attribute(node, path)
+        if isinstance(node, cst.Subscript):
+            step = _step(node)
+            if not step and path and isinstance(path[0], int):
+                step, path = (None,), path[1:]  # positions are others in a slice
+            return [(node.value, (*step, *path))]
+        if isinstance(node, cst.Call):
+            return self._from_call(node, path)
+        if isinstance(node, cst.IfExp):
+            return [(node.body, path), (node.orelse, path)]
+        if isinstance(node, cst.BooleanOperation):
+            return [(node.left, path), (node.right, path)]
+        if isinstance(node, cst.NamedExpr):
+            return [(node.value, path)]
+        if not path:
+            return None
+        first, rest = path[0], path[1:]
+        if isinstance(node, (cst.Tuple, cst.List)):
+            parts = [element.value for element in node.elements]
+            if any(isinstance(element, cst.StarredElement) for element in node.elements):
+                return None
+            if isinstance(first, int) and -len(parts) <= first < len(parts):
+                return [(parts[first], rest)]
+            return [(part, rest) for part in parts]
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return [(node.elt, rest)]
+        if isinstance(node, cst.DictComp):
+            return [(node.value, rest)]
+        if isinstance(node, cst.Dict):
+            return self._from_dict(node, first, rest)
+        return None
+
+    def _from_dict(
+        self, node: cst.Dict, first: Step, rest: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        entries = [element for element in node.elements if isinstance(element, cst.DictElement)]
+        if len(entries) < len(node.elements):
+            return None
+        exact = [entry for entry in entries if first is not None and literal(entry.key) == first]
+        return [(entry.value, rest) for entry in exact or entries]
+
+    def _from_name(
+        self, node: cst.Name, path: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        definitions = self._flow.definitions(node)
+        if not definitions:
+            return None
+        ways: list[tuple[cst.CSTNode, tuple[Step, ...]] | End] = []
+        for definition in definitions:
+            ways += self._from_definition(node, definition, path)
+        return ways
+
+    def _from_definition(
+        self, node: cst.Name, definition: Definition, path: tuple[Step, ...]
+    ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]] | End]:
+        steps = tuple(None if step == -1 else step for step in definition.path)
+        if definition.binding is Binding.ASSIGNED and definition.value is not None:
+            stored = list(self._stored(definition, path)) if path and not steps else []
+            yield from stored
+            if not (stored and _is_empty(definition.value)):
+                yield definition.value, (*steps, *path)
+        elif definition.binding is Binding.LOOPED and definition.value is not None:
+            yield definition.value, (None, *steps, *path)
+        elif definition.binding is Binding.PARAMETER and isinstance(definition.node, cst.Param):
+            yield from self._from_parameter(definition.node, definition.scope, path)
+        elif definition.binding is Binding.DEFINED:
+            yield End(definition.node, path)
+        else:
+            yield End(node, path)
+
+    def _stored(
+        self, definition: Definition, path: tuple[Step, ...]
+    ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
+        """What is put into a container later: `loaders["train"] = ...`, `parts.append(...)`."""
+        for use in self._flow.uses(definition):
+            parent = self._tree.parent(use)
+            around = self._tree.parent(parent) if parent is not None else None
+            if (
+                isinstance(parent, cst.Subscript)
+                and parent.value is use
+                and isinstance(around, cst.AssignTarget)
+            ):
+                statement = self._tree.parent(around)
+                key = _step(parent)
+                if (
+                    isinstance(statement, cst.Assign)
+                    and key
+                    and (key[0] == path[0] or None in (key[0], path[0]))
+                ):
+                    yield statement.value, path[1:]
+            elif (
+                isinstance(parent, cst.Attribute)
+                and parent.attr.value == "append"
+                and isinstance(around, cst.Call)
+                and len(around.args) == 1
+            ):
+                yield around.args[0].value, path[1:]
+
+    def _from_parameter(
+        self, param: cst.Param, function: cst.CSTNode, path: tuple[Step, ...]
+    ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]] | End]:
+        if not isinstance(function, cst.FunctionDef) or param.star in ("*", "**"):
+            yield End(param, path)
+            return
+        cls = self._classes.of(self._tree.scope(function))
+        bound = cls is not None and not any(
+            isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod"
+            for d in function.decorators
+        )
+        if bound and param is next(parameters(function), None):
+            yield End(param, path)
+            return
+        callers = self._values.calls.callers(function)
+        for call in callers:
+            given = passed(call, function, param, bound=bound)
+            if given is not None:
+                yield given, path
+            elif param.default is not None and not has_star(call):
+                yield param.default, path
+            else:
+                yield End(param, path)
+        if not callers or (cls is None and not self._values.calls.is_only_called(function)):
+            yield End(param, path)
+
+    def _from_attribute(
+        self, node: cst.Attribute, path: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        if self._names.qualified(node) is not None:
+            return None
+        own = self._classes.self_attribute(node)
+        cls = own[0] if own is not None else self._values.of(node.value).cls
+        if cls is not None:
+            assigned = [a for a in cls.assignments(node.attr.value) if a.value is not None]
+            if assigned:
+                return [(a.value, (*a.path, *path)) for a in assigned if a.value is not None]
+            method = cls.method(node.attr.value)
+            if method is not None:
+                is_property = any(
+                    self._names.qualified(d.decorator) in ("builtins.property", "functools.cached_property")
+                    for d in method.decorators
+                )
+                return self._from_function(method, path) if is_property else [End(method, path)]
+            return None
+        return [(node.value, (node.attr.value, *path))]
+
+    def _from_function(
+        self, function: cst.FunctionDef, path: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        """What a call of `function` gives: the values of its `return`s, or what it yields."""
+        ways: list[tuple[cst.CSTNode, tuple[Step, ...]] | End] = []
+        for node in walk_scope(function.body):
+            if isinstance(node, cst.Yield) and node.value is not None:
+                if isinstance(node.value, cst.From):
+                    ways.append((node.value.item, path))
+                elif path and not isinstance(path[0], str):
+                    ways.append((node.value, path[1:]))
+            elif isinstance(node, cst.Return) and node.value is not None:
+                ways.append((node.value, path))
+        return ways or None
+
+    def _from_call(
+        self, node: cst.Call, path: tuple[Step, ...]
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        name = self._names.qualified(node.func)
+        values = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+        if name is not None:
+            if not values or name not in _HANDS_ON | {"builtins.next", "builtins.enumerate", "builtins.zip"}:
+                return None
+            if name == "builtins.next":
+                return [(values[0], (None, *path))]
+            if name == "builtins.enumerate" and path[:2] != (None, 0):
+                return [(values[0], (None, *path[2:]))] if path else None
+            if name == "builtins.zip" and path:
+                index = path[1] if len(path) > 1 else None
+                if isinstance(index, int) and -len(values) <= index < len(values):
+                    return [(values[index], (None, *path[2:]))]
+                return [(value, (None, *path[2:])) for value in values]
+            return [(values[0], path)] if name in _HANDS_ON else None
+        if self._values.calls.constructed(node) is not None:
+            return None
+        function = self._values.calls.resolve(node)
+        if function is not None:
+            return self._from_function(function, path) if function.name.value != "forward" else None
+        if isinstance(node.func, cst.Attribute):
+            return self._from_method(node.func.value, node.func.attr.value, values, path)
+        return None
+
+    def _from_method(
+        self,
+        base: cst.BaseExpression,
+        method: str,
+        values: list[cst.BaseExpression],
+        path: tuple[Step, ...],
+    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+        if method in _VIEWS:
+            return [(base, path)]
+        if method == "values" and path:
+            return [(base, path)]
+        if method == "items" and path[:2] == (None, 1):
+            return [(base, (None, *path[2:]))]
+        if method in ("get", "pop") and values and isinstance(literal(values[0]), str):
+            return [(base, (literal(values[0]), *path))]
+        if method == "log_every" and values:
+            return [(values[0], path)]
+        if method in ("prepare", "setup_dataloaders") and values:
+            # Accelerate and Fabric give back what they were given, in the same order.
+            if len(values) == 1:
+                return [(values[0], path)]
+            if path and isinstance(path[0], int) and path[0] < len(values):
+                return [(values[path[0]], path[1:])]
+        return None
+
+
+def literal(node: cst.CSTNode) -> Step:
+    """The value of a string or integer literal, else `None`."""
+    if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
+        return node.evaluated_value
+    return node.evaluated_value if isinstance(node, cst.Integer) else None
+
+
+def _step(node: cst.Subscript) -> tuple[Step, ...]:
+    """What a subscript does to the path: a slice keeps the container's kind, an index goes into it."""
+    index = node.slice[0].slice
+    if len(node.slice) > 1:
+        return (None,)
+    return (literal(index.value),) if isinstance(index, cst.Index) else ()
+
+
+def _is_empty(node: cst.BaseExpression) -> bool:
+    """Whether a container is made empty, to be filled later."""
+    if isinstance(node, (cst.Dict, cst.List)):
+        return not node.elements
+    return isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Name)
