@@ -1,0 +1,77 @@
+"""`perfmod apply`: rewrite files, or show what would be rewritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfmod.cli.options import (
+    Format,
+    Ignore,
+    Jobs,
+    NoCache,
+    OutputFormat,
+    Paths,
+    Select,
+    Unsafe,
+    options,
+)
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")
+]
+PatchFile = Annotated[
+    Path | None,
+    typer.Option("--patch", metavar="FILE", help="Change nothing; write the diff to FILE.", dir_okay=False),
+]
+
+
+def apply(
+    paths: Paths,
+    dry_run: DryRun = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    unsafe: Unsafe = None,
+    patch: PatchFile = None,
+    output_format: Format = OutputFormat.TEXT,
+    jobs: Jobs = None,
+    no_cache: NoCache = False,
+) -> int:
+    """Rewrite training code so that its steps run faster on CUDA.
+
+    Only what is proven to leave the training as it is; the rest is listed with its reason.
+    From stdin (-), the new code goes to stdout. `perfmod revert` takes the changes back.
+    """
+    from perfmod import applying
+    from perfmod.cli.examining import examined
+    from perfmod.codemods import catalog
+    from perfmod.files import STDIN
+    from perfmod.report import json, text
+    from perfmod.report.output import console, write_file, write_result
+    from perfmod.report.rows import report
+
+    cwd = Path.cwd()
+    results = examined(paths, options(select, ignore, unsafe), jobs, not no_cache)
+    from_stdin = paths == [STDIN]
+    wrote = not (dry_run or patch or from_stdin)
+    as_json = output_format is OutputFormat.JSON
+    diffs = {} if wrote and not as_json else applying.patch(results, cwd)
+    if wrote:
+        results = applying.write(results, cwd)
+    elif patch:
+        write_file(patch, b"".join(diffs.values()))
+
+    rows = report("apply", results, catalog.rules(), wrote=wrote, patches=diffs)
+    if as_json:
+        write_result(json.render(rows).encode())
+        return rows.exit_code
+    talk = console(stderr=True)
+    text.render_findings(rows, talk)
+    text.render_summary(rows, talk)
+    if dry_run and not patch:
+        write_result(b"".join(diffs.values()))
+    elif from_stdin and not patch:
+        write_result(b"".join(each.result.after for each in results))
+    return rows.exit_code

@@ -1,0 +1,20 @@
+"""`perfmod explain`: one rule's page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+RuleName = Annotated[str, typer.Argument(metavar="CODE_OR_NAME", help="Such as PM101 or masked-loss.")]
+
+
+def explain(rule: RuleName) -> int:
+    """Explain one rule: the pattern, the rewrite, and when it changes results."""
+    from perfmod.codemods import catalog
+    from perfmod.errors import ExitCode
+    from perfmod.report import pages
+    from perfmod.report.output import console
+
+    pages.render_page(pages.find(rule, catalog.rules()), console(stderr=False))
+    return ExitCode.OK

@@ -1,0 +1,78 @@
+"""The program `perfmod`: its commands, and how a run ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from perfmod import __version__
+from perfmod.cli.apply import apply
+from perfmod.cli.check import check
+from perfmod.cli.explain import explain
+from perfmod.cli.revert import revert
+from perfmod.cli.rules import rules
+from perfmod.errors import ExitCode, PerfmodError
+
+app = typer.Typer(
+    name="perfmod",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 check found something, 2 wrong usage or configuration, 3 a file failed.",
+)
+for command in (apply, check, revert, rules, explain):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"perfmod {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _program(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Rewrite PyTorch training code so that its steps run faster on CUDA, as a diff a reviewer can accept."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run() -> None:
+    """Entry point: runs the command line and ends with an `ExitCode`; every mistake is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(prog_name="perfmod", standalone_mode=False)
+        if code == ExitCode.INTERRUPTED:
+            _complain("interrupted", code)
+        sys.stdout.flush()
+    except PerfmodError as error:
+        code = _complain(str(error), error.exit_code)
+    except typer.TyperException as error:
+        code = _complain(f"{error.format_message()} (perfmod --help tells more)", ExitCode.USAGE)
+    except (BrokenPipeError, SystemExit) as error:
+        # typer and rich answer a broken pipe by SystemExit(1), which would read as "check found something".
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = ExitCode.BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001  # Python would end with 1, which reads as "check found something"
+        traceback.print_exc()
+        code = _complain(f"internal error, please report it: {error!r}", ExitCode.FAILED)
+    sys.exit(code or ExitCode.OK)
+
+
+def _complain(message: str, code: ExitCode) -> ExitCode:
+    print(f"perfmod: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,144 @@
+"""`[tool.perfmod]` of the nearest `pyproject.toml`, with the command line over it: the settings of files."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from perfmod.errors import UsageMistake, explain
+from perfmod.roots import shown
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@frozen
+class Config:
+    """What `[tool.perfmod]` may say; the names of the fields are the keys.
+
+    Attributes:
+        select: codes, names or prefixes of the rules to run, instead of all.
+        ignore: codes, names or prefixes of the rules to leave out.
+        exclude: patterns in the language of `.gitignore`, relative to the folder of the file.
+        unsafe: apply findings whose rewrite could not be proven, too.
+        path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
+    """
+
+    select: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
+    ignore: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
+    exclude: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
+    unsafe: bool = field(default=False, metadata={"type": "true or false"})
+    path: Path | None = None
+
+
+KEYS: Mapping[str, str] = {
+    key.name: key.metadata["type"] for key in attrs.fields(Config) if "type" in key.metadata
+}
+"""The keys of `[tool.perfmod]` and what their values are."""
+
+
+@frozen
+class Options:
+    """What the command line says; None and empty say nothing."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    unsafe: bool | None = None
+
+
+@frozen
+class Settings:
+    """What holds for the files of one target.
+
+    Attributes:
+        select, ignore, unsafe: as in `Config`, after the command line had its say.
+        exclude: as in `Config`.
+        origin: the `pyproject.toml` that took part, for messages; None where there is none.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    unsafe: bool = False
+    origin: Path | None = None
+
+    @property
+    def exclude_root(self) -> Path | None:
+        """The folder that the patterns of `exclude` are relative to."""
+        return self.origin.parent if self.origin is not None else None
+
+
+def settings_for(folder: Path, options: Options) -> Settings:
+    """The settings of files in `folder` (absolute): the command line over the nearest configuration.
+
+    `--select` replaces what the configuration selects and ignores; `--ignore` replaces what it ignores.
+
+    Raises:
+        UsageMistake: the configuration is wrong.
+    """
+    config = nearest_config(folder)
+    return Settings(
+        select=options.select or config.select,
+        ignore=options.ignore or (() if options.select else config.ignore),
+        exclude=config.exclude,
+        unsafe=config.unsafe if options.unsafe is None else options.unsafe,
+        origin=config.path,
+    )
+
+
+@cache
+def nearest_config(folder: Path) -> Config:
+    """The nearest `[tool.perfmod]`: that of the first `pyproject.toml` at or above `folder` that has one.
+
+    Raises:
+        UsageMistake: it cannot be read, is no TOML, or has a key or value that is not ours.
+    """
+    for parent in (folder, *folder.parents):
+        path = parent / "pyproject.toml"
+        if path.is_file() and (table := _read_table(path)) is not None:
+            return _config(table, path)
+    return Config()
+
+
+def _read_table(path: Path) -> Mapping[str, Any] | None:
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageMistake(f"{shown(path)}: cannot be read: {explain(error)}") from error
+    except UnicodeDecodeError as error:
+        raise UsageMistake(f"{shown(path)}: is not UTF-8: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageMistake(f"{shown(path)}: is no valid TOML: {error}") from error
+    table = document.get("tool", {}).get("perfmod")
+    if table is not None and not isinstance(table, Mapping):
+        raise UsageMistake(f"{shown(path)}: tool.perfmod must be a table")
+    return table
+
+
+def _config(table: Mapping[str, Any], path: Path) -> Config:
+    for key, value in table.items():
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
+            hint = f'did you mean "{near[0]}"?' if near else f"the keys are {', '.join(KEYS)}"
+            raise UsageMistake(f'{shown(path)}: [tool.perfmod] has no key "{key}"; {hint}')
+        if not _fits(value, KEYS[key]):
+            raise UsageMistake(f'{shown(path)}: [tool.perfmod] "{key}" must be {KEYS[key]}')
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+    }
+    return Config(**values, path=path)
+
+
+def _fits(value: object, wanted: str) -> bool:
+    if wanted == "true or false":
+        return isinstance(value, bool)
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)

@@ -1,0 +1,157 @@
+"""From the paths a user gives to the Python files to read, and their bytes.
+
+Files given by name are always taken. Folders are walked: entries that git ignores or that are excluded are
+left out, links to folders are not followed. Every file comes once, in the order of its path.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from perfmod.config import Options, Settings, settings_for
+from perfmod.errors import UsageMistake, explain
+from perfmod.ignores import Ignores
+from perfmod.roots import shown
+
+STDIN = "-"
+LARGEST_FILE = 5_000_000
+"""Bytes; a larger file is generated, and would take minutes."""
+
+
+@frozen
+class FoundFile:
+    """One file to read.
+
+    Attributes:
+        shown: its path as it is printed.
+        real: where it lies, symbolic links followed; what is read and written.
+        named: whether the user gave it by name, so that leaving it out would be a failure.
+        settings: those of the target through which it was found first.
+    """
+
+    shown: str
+    real: Path
+    named: bool
+    settings: Settings
+
+
+@frozen
+class Unreadable(Exception):
+    """A file that is not read, with the reason in one line; leaving it out is a fault where it `failed`."""
+
+    reason: str
+    failed: bool = True
+
+
+def read(file: FoundFile) -> bytes:
+    """The bytes of `file`. Raises `Unreadable`."""
+    if file.real.suffix == ".ipynb":
+        raise Unreadable("notebooks are not read yet; export it with `jupyter nbconvert --to script`")
+    try:
+        state = file.real.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise Unreadable("is no regular file", failed=file.named)
+        if state.st_size > LARGEST_FILE:
+            size = f"{state.st_size / 1e6:.1f} MB, and perfmod reads up to {LARGEST_FILE / 1e6:.0f} MB"
+            raise Unreadable(f"is too large: {size}", failed=file.named)
+        return file.real.read_bytes()
+    except FileNotFoundError as error:
+        raise Unreadable("is gone: it was removed while perfmod ran", failed=file.named) from error
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {explain(error)}") from error
+
+
+@frozen
+class Discovery:
+    """What the given paths lead to.
+
+    Attributes:
+        files: the files to read, each once, in the order of their paths.
+        unlisted: folders that could not be listed, with the reason.
+    """
+
+    files: tuple[FoundFile, ...]
+    unlisted: tuple[tuple[str, str], ...]
+
+
+def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
+    """Find the Python files of `targets`, none of which is `-`.
+
+    Raises:
+        UsageMistake: a path that does not exist, a folder without Python, a wrong configuration.
+    """
+    found: dict[Path, FoundFile] = {}
+    unlisted: dict[str, str] = {}
+    for real, target in sorted((_resolve(cwd / target, target), target) for target in targets):
+        settings = settings_for(real if real.is_dir() else real.parent, options)
+        if not real.is_dir():
+            found[real] = FoundFile(shown(Path(target)), real, True, settings)
+            continue
+        walk = _Walk(Path(target), real, settings)
+        inside = list(walk.files())
+        unlisted |= walk.unlisted
+        if not inside and not walk.unlisted:
+            raise UsageMistake(f"{shown(target)}: no Python file here, besides what is ignored or excluded")
+        for file in inside:
+            found.setdefault(file.real, file)
+    files = sorted(found.values(), key=lambda file: file.real.parts)
+    return Discovery(tuple(files), tuple(sorted(unlisted.items())))
+
+
+def _resolve(path: Path, target: str) -> Path:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError as error:
+        raise UsageMistake(f"{shown(target)}: no such file or folder") from error
+    except OSError as error:
+        reason = "a loop of symbolic links" if error.errno == errno.ELOOP else explain(error)
+        raise UsageMistake(f"{shown(target)}: cannot be opened: {reason}") from error
+
+
+class _Walk:
+    """A walk through a folder that the user gave: `path` as it was written, `real` with links followed."""
+
+    def __init__(self, path: Path, real: Path, settings: Settings) -> None:
+        self.path, self.real, self.settings = path, real, settings
+        self.unlisted: dict[str, str] = {}
+
+    def files(self) -> Iterator[FoundFile]:
+        ignores = Ignores.above(self.real, self.settings.exclude, self.settings.exclude_root)
+        yield from self._folder(self.real, ignores)
+
+    def _folder(self, folder: Path, outer: Ignores) -> Iterator[FoundFile]:
+        ignores = outer.inside(folder)
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            self.unlisted[self._shown(folder)] = f"cannot be listed: {explain(error)}"
+            return
+        for entry in entries:
+            path = folder / entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not entry.name.endswith(".py"):
+                continue
+            if ignores.match(path, is_folder):
+                continue
+            if is_folder:
+                yield from self._folder(path, ignores)
+            elif (real := self._inside(path) if entry.is_symlink() else path) is not None:
+                yield FoundFile(self._shown(path), real, False, self.settings)
+
+    def _inside(self, link: Path) -> Path | None:
+        """The file behind a link, if it lies in the given folder: nobody expects changes elsewhere."""
+        try:
+            real = Path(os.path.realpath(link, strict=True))
+        except OSError:
+            return None
+        return real if real.is_relative_to(self.real) and real.is_file() else None
+
+    def _shown(self, path: Path) -> str:
+        return shown(self.path / path.relative_to(self.real))

@@ -1,0 +1,89 @@
+"""Writing a file so that at any moment either the old or the new one is there, whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from perfmod.errors import explain
+
+
+class NotWritten(Exception):
+    """The file is as it was. `reason` is one line."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def replace(path: Path, data: bytes, expected: bytes, mode: int | None = None) -> None:
+    """Put `data` in the place of `expected`, the whole content of the file that lies at `path` (no link).
+
+    Permissions and ownership are kept; `mode` sets other permissions.
+
+    Raises:
+        NotWritten: it is read-only, was edited or removed since it was read, or the disk does not take it.
+    """
+    try:
+        state = path.stat()
+        if not state.st_mode & 0o222 or not os.access(path, os.W_OK):
+            raise NotWritten("is read-only; make it writable first")
+        with _temporary(path.parent, data) as temporary:
+            _take_over(temporary, state, mode)
+            if path.read_bytes() != expected:
+                raise NotWritten("was edited while perfmod ran, so it was left alone; run perfmod again")
+            temporary.replace(path)
+        _sync_folder(path.parent)
+    except FileNotFoundError as error:
+        raise NotWritten("is gone: it was removed while perfmod ran") from error
+    except PermissionError as error:
+        raise NotWritten(f"its folder cannot be written: {explain(error)}") from error
+    except OSError as error:
+        raise NotWritten(f"cannot be written: {explain(error)}") from error
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file of our own, or replace it. Raises `OSError`, and leaves the old one then."""
+    with _temporary(path.parent, data) as temporary:
+        temporary.replace(path)
+    _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _temporary(folder: Path, data: bytes) -> Iterator[Path]:
+    """The path of a file that holds `data` on the disk; removed at the end unless it was renamed."""
+    descriptor, name = tempfile.mkstemp(prefix=".perfmod-", dir=folder)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _take_over(temporary: Path, state: os.stat_result, mode: int | None) -> None:
+    """Give the new file the old one's owner, then its permissions, whose set-id bits a new owner clears."""
+    created = temporary.stat()
+    if (created.st_uid, created.st_gid) != (state.st_uid, state.st_gid):
+        try:
+            os.chown(temporary, state.st_uid, state.st_gid)
+        except PermissionError as error:
+            raise NotWritten("belongs to somebody else, and replacing it would change that") from error
+    temporary.chmod(stat.S_IMODE(state.st_mode) if mode is None else mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

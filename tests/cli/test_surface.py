@@ -1,0 +1,104 @@
+"""The command line as a whole: its commands and options, and how fast it starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from cli_fakes.running import Run, Write
+
+from perfmod import __version__
+from perfmod.cli.main import app
+from perfmod.errors import ExitCode
+
+SURFACE = Path(__file__).with_name("surface.txt")
+
+
+def surface() -> str:
+    """One line per command and per parameter."""
+    program = typer.main.get_group(app)
+    lines = [f"perfmod {' '.join(parameter.opts)}" for parameter in program.params]
+    for name, command in program.commands.items():
+        for parameter in command.params:
+            names = [*parameter.opts, *parameter.secondary_opts]
+            lines.append(f"perfmod {name} {' '.join(names)}")
+        if not command.params:
+            lines.append(f"perfmod {name}")
+    return "\n".join(lines) + "\n"
+
+
+def test_commands_and_options() -> None:
+    """Somebody's script relies on each of them: what goes or gets another name belongs in the changelog."""
+    assert surface() == SURFACE.read_text("utf-8")
+
+
+def test_version(perfmod: Run) -> None:
+    ran = perfmod("--version")
+    assert (ran.code, ran.out, ran.err) == (ExitCode.OK, f"perfmod {__version__}\n".encode(), "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help(perfmod: Run, arguments: list[str]) -> None:
+    ran = perfmod(*arguments)
+    assert ran.code == ExitCode.OK
+    for word in ("apply", "check", "revert", "rules", "explain", "Exit codes: 0 done"):
+        assert word in ran.out.decode()
+
+
+def imported(project: Path, *arguments: str) -> set[str]:
+    """Top-level modules that a command imports."""
+    program = (
+        "import atexit, sys; from perfmod.cli.main import run;"
+        "tops = lambda: sorted({name.partition('.')[0] for name in sys.modules});"
+        "atexit.register(lambda: print(*tops(), file=sys.stderr));"
+        f"sys.argv = ['perfmod', *{arguments!r}]; run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        cwd=project,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (ExitCode.OK, ExitCode.FOUND), done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["apply", "--dry-run", "train.py"], ["apply", "train.py"], ["check", "train.py"], ["rules"]]
+)
+def test_static_commands_import_no_torch(project: Path, write: Write, arguments: list[str]) -> None:
+    write("train.py", "import torch\n\nfor x in torch.utils.data.DataLoader([]):\n    x.backward()\n")
+    modules = imported(project, *arguments)
+    assert "perfmod" in modules
+    assert not modules & {"torch", "numpy", "torchvision"}
+
+
+def test_help_imports_nothing_heavy(project: Path) -> None:
+    assert not imported(project, "--help") & {
+        "libcst",
+        "attrs",
+        "pathspec",
+        "platformdirs",
+        "unidiff",
+        "torch",
+    }
+
+
+def test_help_is_quick(project: Path) -> None:
+    """Processor time, since a busy machine says nothing about us; the best of three."""
+
+    def seconds() -> float:
+        before = os.times()
+        done = subprocess.run(
+            [sys.executable, "-m", "perfmod", "--help"], cwd=project, check=True, capture_output=True
+        )
+        assert b"Usage: perfmod" in done.stdout
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    assert min(seconds() for _ in range(3)) < 0.3

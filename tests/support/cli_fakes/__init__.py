@@ -1,0 +1,93 @@
+"""Four tiny rules over calls of made-up functions, one for each thing that can become of a finding.
+
+They let the tests of the command line run without real rules: `python -m cli_fakes` is `perfmod` with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import libcst as cst
+import libcst.matchers as m
+
+from perfmod.codemods import catalog
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+
+
+class _CallRule(Rule):
+    """Renames every call of `slow` to `fast`, or refuses to where `fast` is empty."""
+
+    family = Family.SYNCS
+    summary = "a slow call"
+    fix_title = "Call the fast function"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "2.1"
+    status = Status.STABLE
+    references = ("https://example.org/slow-calls",)
+    changes_results = "Never: both functions are made up."
+    slow: ClassVar[str]
+    fast: ClassVar[str]
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
+            assert isinstance(call, cst.Call)
+            if self.fast:
+                yield self.found(
+                    file, call, "the fast one does the same", [Edit(*file.source.span(call.func), self.fast)]
+                )
+            else:
+                yield self.refused(file, call, "its result is used on line 41")
+
+
+class SlowCall(_CallRule):
+    """Safe."""
+
+    code = "PM901"
+    name = "slow-call"
+    slow = "torch_slow"
+    fast = "torch_fast"
+    triggers = frozenset({slow})
+
+
+class RiskyCall(_CallRule):
+    """Held back as unsafe."""
+
+    code = "PM902"
+    name = "risky-call"
+    safety = Safety.UNSAFE
+    slow = "torch_risky"
+    fast = "torch_brave"
+    triggers = frozenset({slow})
+
+
+class OptionalCall(_CallRule):
+    """Held back as opt-in."""
+
+    code = "PM903"
+    name = "optional-call"
+    safety = Safety.OPT_IN
+    numerics = Numerics.PRECISION
+    slow = "torch_optional"
+    fast = "torch_chosen"
+    triggers = frozenset({slow})
+
+
+class KeptCall(_CallRule):
+    """Refused."""
+
+    code = "PM904"
+    name = "kept-call"
+    slow = "torch_kept"
+    fast = ""
+    triggers = frozenset({slow})
+
+
+RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall())
+
+
+def install() -> None:
+    """Let the catalogue of this process hold these rules and no others."""
+    vars(catalog)["rules"] = lambda: RULES
