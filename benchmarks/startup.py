@@ -63,7 +63,7 @@ def long_script() -> str:
 
 
 def seconds(arguments: Sequence[str], folder: Path) -> float:
-    """Wall-clock time of one run of perfmod in `folder`. Exits with what it complained about where it fails."""
+    """Wall-clock time of one run of perfmod in `folder`. Exits with its complaint where it fails."""
     command = [sys.executable, "-c", "from perfmod.cli.main import run; run()", *arguments]
     started = time.perf_counter()
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
