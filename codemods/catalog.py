@@ -1,0 +1,92 @@
+"""Finds the rules, and selects among them by code, name, prefix or family."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from perfmod.transforms.rule import Family, Rule
+
+ALL = "ALL"
+
+
+class SelectionError(Exception):
+    """A selector that no rule answers to; the message is one line and names the nearest right one."""
+
+
+def rules() -> list[Rule]:
+    """Every rule, sorted by code: the subclasses of `Rule` in the modules of the families' packages."""
+    return [kind() for kind in _rule_types()]
+
+
+def select(select: Sequence[str] | None, ignore: Sequence[str]) -> list[Rule]:
+    """The rules that a selector of `select` names (all, if there is none) and none of `ignore`, by code.
+
+    A selector is a code (`PM101`), the start of one (`PM1`), a name (`masked-loss`), a family (`syncs`) or
+    `ALL`.
+
+    Raises:
+        SelectionError: a selector that names no rule.
+    """
+    known = rules()
+    select = select or (ALL,)
+    for selector in (*select, *ignore):
+        require(selector, known)
+    return [
+        rule
+        for rule in known
+        if any(matches(rule, selector) for selector in select)
+        and not any(matches(rule, selector) for selector in ignore)
+    ]
+
+
+def opted_in(select: Iterable[str]) -> frozenset[str]:
+    """Codes of the rules that are selected one by one: by their whole code or their name."""
+    wanted = {selector.strip().lower() for selector in select}
+    return frozenset(rule.code for rule in rules() if {rule.code.lower(), rule.name} & wanted)
+
+
+def matches(rule: Rule, selector: str) -> bool:
+    """Whether a selector names `rule`; upper and lower case are the same."""
+    wanted = selector.strip().lower()
+    if wanted in (ALL.lower(), rule.name, rule.family.value):
+        return True
+    return wanted.startswith("pm") and rule.code.lower().startswith(wanted)
+
+
+def require(selector: str, known: Sequence[Rule]) -> None:
+    """Raises `SelectionError` where `selector` names none of the `known` rules."""
+    if any(matches(rule, selector) for rule in known):
+        return
+    names = [ALL, *(family.value for family in Family)]
+    names += [name for rule in known for name in (rule.code, rule.name)]
+    by_folded_name = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(selector.strip().lower(), by_folded_name, n=1)
+    hint = f"; did you mean {by_folded_name[near[0]]}?" if near else "; `perfmod rules` lists them"
+    raise SelectionError(f"unknown rule {selector.strip()!r}{hint}")
+
+
+@cache
+def _rule_types() -> tuple[type[Rule], ...]:
+    found: dict[str, type[Rule]] = {}
+    for family in Family:
+        package_name = f"perfmod.transforms.{family.value}"
+        if importlib.util.find_spec(package_name) is None:
+            continue
+        package = importlib.import_module(package_name)
+        for info in pkgutil.iter_modules(package.__path__, f"{package_name}."):
+            module = importlib.import_module(info.name)
+            for kind in vars(module).values():
+                if not (isinstance(kind, type) and issubclass(kind, Rule)) or inspect.isabstract(kind):
+                    continue
+                if kind.__module__ != module.__name__:
+                    continue
+                if kind.code in found:
+                    raise TypeError(f"{kind.code} is both {found[kind.code].__name__} and {kind.__name__}")
+                found[kind.code] = kind
+    return tuple(found[code] for code in sorted(found))

@@ -1,0 +1,13 @@
+"""`FeedingCommand`: the rules against a device that waits for its data."""
+
+from __future__ import annotations
+
+from perfmod.codemods.commands.family import FamilyCommand
+from perfmod.transforms.rule import Family
+
+
+class FeedingCommand(FamilyCommand):
+    """Rewrites of `perfmod.transforms.feeding`."""
+
+    DESCRIPTION = "Feeds PyTorch training steps faster: workers, pinned memory, normalisation on the device."
+    family = Family.FEEDING

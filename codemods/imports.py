@@ -1,0 +1,305 @@
+"""Imports and module-level definitions that rewritten code needs, put where a person would put them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.codemods.edits import Splice
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.names import imported_name
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.rule import Edit, Finding
+from perfmod.transforms.source import Source, parse_module
+from perfmod.transforms.writing import insert_after_statement, statement_start
+
+
+@frozen(order=True)
+class Import:
+    """`import module` or `import module as alias`."""
+
+    module: str
+    alias: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Import:
+        """Reads what stands behind `import`."""
+        module, _, alias = text.partition(" as ")
+        return cls(module.strip(), alias.strip())
+
+    @property
+    def name(self) -> str:
+        """The name that it binds."""
+        return self.alias or self.module.partition(".")[0]
+
+    @property
+    def meaning(self) -> str:
+        """The module that this name stands for."""
+        return self.module if self.alias else self.name
+
+    @property
+    def code(self) -> str:
+        """The statement."""
+        return f"import {self.module} as {self.alias}" if self.alias else f"import {self.module}"
+
+    @property
+    def is_standard(self) -> bool:
+        """Whether it belongs among the imports of the standard library."""
+        return self.module.partition(".")[0] in sys.stdlib_module_names
+
+
+@frozen
+class Needs:
+    """What one round's findings need at the top of the file and do not find there."""
+
+    imports: tuple[Import, ...] = ()
+    definitions: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.imports or self.definitions)
+
+
+class Preamble:
+    """What a file already binds, and so what a finding may ask for. One instance per round."""
+
+    def __init__(self, file: FileFacts) -> None:
+        self._file = file
+        self._source = file.source
+        self._asked: dict[str, str] = {}
+
+    def problem(self, finding: Finding) -> str | None:
+        """Why a finding cannot get its imports and definitions, in one line; `None` if it can."""
+        for wanted in map(Import.parse, finding.imports):
+            for definition in self._bindings(wanted.name):
+                if definition.binding is Binding.IMPORTED and imported_name(definition) == wanted.meaning:
+                    continue
+                return self._taken(wanted.name, definition, wanted.code)
+        for text in finding.definitions:
+            present = self._has_definition(text, len(self._source.text))
+            for name in _defined_names(text):
+                bound = self._bindings(name)
+                if len(bound) > present:
+                    return self._taken(name, bound[-1], "the rewrite's own")
+                if self._asked.setdefault(name, text) != text:
+                    return f"{name} is needed for two different definitions"
+        return None
+
+    def missing(self, findings: Iterable[Finding]) -> Needs:
+        """What has to be added for `findings`; each thing once, in a fixed order."""
+        imports: set[Import] = set()
+        definitions: dict[str, None] = {}
+        for finding in findings:
+            before = min(edit.start for edit in finding.edits)
+            imports |= {i for i in map(Import.parse, finding.imports) if not self._is_imported(i, before)}
+            for text in finding.definitions:
+                if not self._has_definition(text, before):
+                    definitions[text] = None
+        return Needs(tuple(sorted(imports)), tuple(definitions))
+
+    def _bindings(self, name: str) -> list[Definition]:
+        """Every definition of a name in any scope."""
+        return [
+            definition
+            for scope in walk(self._file.tree.module)
+            if isinstance(scope, (cst.Module, cst.ClassDef, cst.FunctionDef, cst.Lambda))
+            for definition in self._file.flow.bound(scope, name)
+        ]
+
+    def _taken(self, name: str, definition: Definition, wanted: str) -> str:
+        line = self._source.line(definition.node)
+        return f"{name} is bound to something else on line {line}, so {wanted} cannot be added"
+
+    def _is_imported(self, wanted: Import, before: int) -> bool:
+        for line in self._source.module.body:
+            if self._source.span(line)[1] > before:
+                return False
+            for statement in _imports(line):
+                for alias in _aliases(statement):
+                    if _gives(statement, alias, wanted):
+                        return True
+        return False
+
+    def _has_definition(self, text: str, before: int) -> bool:
+        wanted = text.strip().splitlines()
+        return any(
+            self._source.text[statement_start(self._source, line) : end].splitlines() == wanted
+            for line in self._source.module.body
+            if (end := self._source.span(line)[1]) <= before
+        )
+
+
+def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:
+    """The edits that add `needs` to a file, above the statement that holds the character `before`."""
+    top = list(_top(source, before))
+    edits: list[Edit] = []
+    for standard in (True, False):
+        wanted = [each for each in needs.imports if each.is_standard is standard]
+        if wanted:
+            edits += _import_edits(source, top, wanted)
+    if needs.definitions:
+        edits += _definition_edits(source, top, needs)
+    return Splice.of(edits)
+
+
+def _top(source: Source, before: int) -> Iterator[cst.BaseStatement]:
+    """The docstring, the imports, and what stands between imports."""
+    passed: list[cst.BaseStatement] = []
+    for index, line in enumerate(source.module.body):
+        scanned = isinstance(line, (cst.SimpleStatementLine, cst.Try, cst.If))
+        if not scanned or source.span(line)[1] > before:
+            return
+        passed.append(line)
+        if (index == 0 and _is_docstring(line)) or any(isinstance(node, _IMPORT) for node in walk(line)):
+            yield from passed
+            passed.clear()
+
+
+_IMPORT = (cst.Import, cst.ImportFrom)
+
+
+def _imports(line: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+    """The imports of a line that holds nothing else."""
+    if not isinstance(line, cst.SimpleStatementLine):
+        return []
+    found = [small for small in line.body if isinstance(small, _IMPORT)]
+    return found if len(found) == len(line.body) else []
+
+
+def _aliases(statement: cst.Import | cst.ImportFrom) -> Sequence[cst.ImportAlias]:
+    return () if isinstance(statement.names, cst.ImportStar) else statement.names
+
+
+def _gives(statement: cst.Import | cst.ImportFrom, alias: cst.ImportAlias, wanted: Import) -> bool:
+    """Whether an alias of an import statement makes `wanted` superfluous."""
+    module = dotted(alias.name)
+    name = alias.evaluated_alias
+    if isinstance(statement, cst.ImportFrom):
+        if statement.relative or statement.module is None:
+            return False
+        return f"{dotted(statement.module)}.{module}" == wanted.meaning and (name or module) == wanted.name
+    if name is not None or wanted.alias:
+        return (module, name or "") == (wanted.module, wanted.alias or wanted.module)
+    return module == wanted.module or module.startswith(wanted.module + ".")
+
+
+def _is_docstring(line: cst.BaseStatement) -> bool:
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Expr):
+        return False
+    return isinstance(line.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _is_future(line: cst.BaseStatement) -> bool:
+    return any(
+        isinstance(statement, cst.ImportFrom)
+        and statement.module is not None
+        and dotted(statement.module) == "__future__"
+        for statement in _imports(line)
+    )
+
+
+def _defined_names(text: str) -> list[str]:
+    """The names that module-level lines bind."""
+    module = parse_module(text)
+    file = FileFacts(Source("", text, "utf-8", b"", module))
+    return file.flow.names(module)
+
+
+@frozen
+class _Group:
+    """Import lines without a blank line or comment between them."""
+
+    lines: tuple[cst.SimpleStatementLine, ...]
+
+    def of_kind(self, standard: bool) -> list[cst.SimpleStatementLine]:
+        return [line for line in self.lines if _import_of(line).is_standard is standard]
+
+    def plain(self) -> list[cst.SimpleStatementLine]:
+        return [line for line in self.lines if isinstance(line.body[0], cst.Import)]
+
+
+def _import_of(line: cst.SimpleStatementLine) -> Import:
+    """The first module of an import line; relative imports have an empty name."""
+    statement = line.body[0]
+    if isinstance(statement, cst.Import):
+        return Import(dotted(statement.names[0].name))
+    assert isinstance(statement, cst.ImportFrom)
+    return Import("" if statement.relative or statement.module is None else dotted(statement.module))
+
+
+def _groups(top: Sequence[cst.BaseStatement]) -> list[_Group]:
+    groups: list[list[cst.SimpleStatementLine]] = []
+    adjacent = False
+    for line in top:
+        if not _imports(line) or _is_future(line):
+            adjacent = False
+            continue
+        assert isinstance(line, cst.SimpleStatementLine)
+        if adjacent and not line.leading_lines:
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+        adjacent = True
+    return [_Group(tuple(lines)) for lines in groups]
+
+
+def _import_edits(source: Source, top: Sequence[cst.BaseStatement], wanted: Sequence[Import]) -> list[Edit]:
+    """Places imports that are all of the standard library, or all not."""
+    standard = wanted[0].is_standard
+    groups = _groups(top)
+    kin = [group for group in groups if group.of_kind(standard)]
+    if kin:
+        group = next((group for group in kin if set(group.plain()) & set(group.of_kind(standard))), kin[0])
+        return [_in_group(source, group, each) for each in wanted]
+    block = "\n".join(each.code for each in wanted)
+    if groups and not standard:
+        return [insert_after_statement(source, groups[-1].lines[-1], f"\n{block}")]
+    if groups:
+        return [_above(source, groups[0].lines[0], f"{block}\n\n")]
+    openers = [line for line in top if _is_docstring(line) or _is_future(line)]
+    if openers:
+        text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
+        return [insert_after_statement(source, openers[-1], text)]
+    return [_above(source, source.module.body[0], f"{block}\n\n")]
+
+
+def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
+    """Next to the plain imports of a group: in sorted place if they are sorted, else behind its kind."""
+    plain = group.plain()
+    names = [_import_of(line).module.lower() for line in plain]
+    later = [line for line, name in zip(plain, names, strict=True) if name > wanted.module.lower()]
+    kin = [line for line in plain if line in group.of_kind(wanted.is_standard)]
+    if names == sorted(names) and (later or not plain):
+        return _above(source, later[0] if later else group.lines[0], f"{wanted.code}\n")
+    return insert_after_statement(source, (kin or plain)[-1], wanted.code)
+
+
+def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:
+    at = source.line_start(statement_start(source, line))
+    return Edit(at, at, text.replace("\n", source.newline))
+
+
+def _definition_edits(source: Source, top: Sequence[cst.BaseStatement], needs: Needs) -> list[Edit]:
+    """Places definitions behind the last import, with blank lines around."""
+    text = "\n".join(text.strip("\r\n") for text in needs.definitions)
+    compound = any(isinstance(line, cst.BaseCompoundStatement) for line in parse_module(text).body)
+    blank = 2 if compound else 1
+    if not top:
+        return [_above(source, source.module.body[0], text + "\n" * (blank + 1))]
+    before = "\n" * blank
+    return [insert_after_statement(source, top[-1], before + text + _blank_behind(source, top[-1], blank))]
+
+
+def _blank_behind(source: Source, line: cst.BaseStatement, wanted: int) -> str:
+    """The newlines that `wanted` blank lines behind a statement lack; none at the end of the file."""
+    at = source.line_end(source.span(line)[1])
+    rest = source.text[at:]
+    if not rest.strip():
+        return ""
+    present = 0
+    while present < wanted and source.text[at : source.line_end(at)].strip() == "":
+        at, present = source.line_end(at), present + 1
+    return "\n" * (wanted - present + 1) if present < wanted else ""
