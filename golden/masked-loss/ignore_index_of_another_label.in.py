@@ -1,0 +1,19 @@
+# golden: stay refused
+"""The loss already ignores label 0, and the mask drops 255: the ignored 0 would be counted in the mean, the dropped would not."""
+import torch
+from torch import Tensor, nn
+
+criterion = nn.CrossEntropyLoss(ignore_index=0, reduction="none")
+
+
+def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
+    kept = labels != 255
+    return criterion(logits[kept], labels[kept]).mean()
+
+
+def cases(make):
+    yield make.tensor((8, 3), requires_grad=True), make.labels((8,), 3, other=255)
+
+
+def probe(logits, labels):
+    return loss_of(logits, labels)

@@ -1,0 +1,23 @@
+# golden: change syncs=0 hot=weigh
+"""A 1-D index, squeezed out of the two-dimensional result of nonzero."""
+import torch
+from torch import Tensor
+
+
+def weigh(scores: Tensor, threshold: float) -> Tensor:
+    weights = torch.ones_like(scores)
+    hard = (scores > threshold).nonzero().squeeze(1)
+    weights[hard] = 3.0
+    easy = torch.nonzero(scores <= -threshold).view(-1)
+    weights[easy] = 0.1
+    return weights * scores
+
+
+def cases(make):
+    for dtype in make.floats:
+        yield make.tensor((9,), dtype, requires_grad=True),
+        yield make.tensor((0,), dtype, requires_grad=True),
+
+
+def probe(scores):
+    return weigh(scores.flatten(), 0.5)

@@ -1,0 +1,21 @@
+# golden: stay refused
+"""The mask is written to after its indices were taken."""
+import torch
+from torch import Tensor
+
+
+def grow(hit: Tensor, near: Tensor) -> Tensor:
+    hit = hit.clone()
+    weights = torch.zeros(hit.shape, device=hit.device)
+    core = torch.nonzero(hit, as_tuple=True)
+    hit |= near
+    weights[core] = 2.0
+    return weights + hit
+
+
+def cases(make):
+    yield make.mask((3, 4)), make.mask((3, 4))
+
+
+def probe(hit, near):
+    return grow(hit, near)

@@ -1,0 +1,28 @@
+# golden: change with=tensor-branch syncs=0 hot=MaskedLoss.forward
+"""Fewer than two distinct labels: the extremes say it. The `if` goes with it."""
+import torch
+from torch import Tensor, nn
+
+
+class MaskedLoss(nn.Module):
+    def forward(self, pred: Tensor, target: Tensor) -> Tensor:
+        # retrieve a list of unique elements in target
+        unique = torch.unique(target)
+
+        # check if the number of unique items pass the threshold
+        ignore_loss = torch.numel(unique) < 2
+
+        loss = (pred - target).square().mean()
+        if ignore_loss:
+            loss = 0. * loss
+        return loss
+
+
+def cases(make):
+    for dtype in make.ints:
+        shape = make.shape(3, 4)
+        yield make.tensor(shape, requires_grad=True), make.labels(shape, 3, other=0, dtype=dtype)
+
+
+def probe(pred, target):
+    return MaskedLoss()(pred, target)

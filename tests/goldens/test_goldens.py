@@ -1,0 +1,127 @@
+"""Every golden is rewritten into exactly its `.out.py`, and does before and after the same."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import torchvision_cpu
+from golden_harness.golden import ROOT, Golden, goldens
+from golden_harness.sides import compare_probes, count_syncs, run_script
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.rule import Numerics, Rule
+
+GOLDENS = list(goldens())
+CHANGES = [golden for golden in GOLDENS if golden.head.change]
+STAYS = [golden for golden in GOLDENS if not golden.head.change]
+UNSAFE = [golden for golden in CHANGES if golden.head.unsafe]
+PROBES = [golden for golden in GOLDENS if not golden.head.script]
+SCRIPTS = [golden for golden in GOLDENS if golden.head.script]
+COUNTED = [golden for golden in CHANGES if golden.head.syncs is not None]
+OUTPUTS = sorted(ROOT.glob("*/*.out.py"))
+RULES = {rule.name: rule for rule in catalog.rules()}
+
+
+def _rules(golden: Golden) -> list[Rule]:
+    missing = [name for name in golden.rules if name not in RULES]
+    assert not missing, f"no such rule: {missing}"
+    return [RULES[name] for name in golden.rules]
+
+
+def _rewritten(golden: Golden, code: bytes | None = None, *, unsafe: bool | None = None) -> FileResult:
+    admitted = Choice(unsafe=golden.head.unsafe if unsafe is None else unsafe)
+    result = rewrite(golden.before if code is None else code, golden.path.name, _rules(golden), admitted)
+    assert result.outcome is not Outcome.FAILED, result.reason
+    return result
+
+
+def _numerics(golden: Golden) -> Numerics:
+    return golden.head.numerics or max((rule.numerics for rule in _rules(golden)), key=list(Numerics).index)
+
+
+def _needs(golden: Golden) -> None:
+    if b"torchvision" in golden.before:
+        torchvision_cpu.load_or_skip()
+
+
+@pytest.mark.parametrize("golden", CHANGES, ids=lambda golden: golden.name)
+def test_is_rewritten_into(golden: Golden, request: pytest.FixtureRequest) -> None:
+    result = _rewritten(golden)
+    refusals = [finding.reason for finding in result.refused]
+    assert result.after != golden.before, f"was not rewritten; refused: {refusals}"
+    if request.config.getoption("--regen-goldens"):
+        if not golden.out_path.exists() or golden.out_path.read_bytes() != result.after:
+            golden.out_path.write_bytes(result.after)
+            pytest.fail(f"wrote {golden.out_path.name}: read it, then run again without --regen-goldens")
+        return
+    assert golden.out_path.exists(), f"no {golden.out_path.name} yet: run pytest --regen-goldens and read it"
+    assert result.after.decode() == golden.after.decode()
+    assert result.applied
+
+
+@pytest.mark.parametrize("golden", STAYS, ids=lambda golden: golden.name)
+def test_stays(golden: Golden) -> None:
+    result = _rewritten(golden, unsafe=True)
+    assert result.after == golden.before
+    assert not result.applied
+    reasons = [finding.reason for finding in result.refused]
+    if golden.head.refused is None:
+        assert not reasons, "reports something where nothing is wrong"
+    else:
+        assert reasons, "nothing was reported"
+        assert golden.head.refused.lower() in " | ".join(reasons).lower()
+
+
+@pytest.mark.parametrize("golden", UNSAFE, ids=lambda golden: golden.name)
+def test_is_held_back_without_unsafe(golden: Golden) -> None:
+    result = _rewritten(golden, unsafe=False)
+    assert result.after == golden.before
+    assert result.held_back
+
+
+@pytest.mark.parametrize("golden", CHANGES, ids=lambda golden: golden.name)
+def test_second_run_finds_nothing(golden: Golden) -> None:
+    result = _rewritten(golden, golden.after)
+    assert (result.after, result.applied, result.held_back) == (golden.after, (), ())
+
+
+@pytest.mark.parametrize("golden", PROBES, ids=lambda golden: golden.name)
+def test_does_the_same(golden: Golden, folder: Path) -> None:
+    if golden.head.cuda:
+        pytest.skip("needs a CUDA device")
+    _needs(golden)
+    assert compare_probes(golden.before, golden.after, _numerics(golden), folder) == []
+
+
+@pytest.mark.parametrize("golden", SCRIPTS, ids=lambda golden: golden.name)
+def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
+    _needs(golden)
+    status, printed = run_script(golden.before, tmp_path / "before")
+    assert (status, bool(printed)) == (0, True)
+    if golden.head.change:
+        assert run_script(golden.after, tmp_path / "after") == (0, printed)
+        assert run_script(golden.after, tmp_path / "spawned", "spawn") == (0, printed)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("golden", PROBES, ids=lambda golden: golden.name)
+def test_does_the_same_on_cuda(golden: Golden, folder: Path) -> None:
+    _needs(golden)
+    assert compare_probes(golden.before, golden.after, _numerics(golden), folder, "cuda") == []
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("golden", COUNTED, ids=lambda golden: golden.name)
+def test_synchronisations_are_gone(golden: Golden, folder: Path) -> None:
+    before = count_syncs(golden.before, golden.head.hot, folder)
+    after = count_syncs(golden.after, golden.head.hot, folder)
+    assert before > after == golden.head.syncs
+
+
+@pytest.mark.parametrize("path", OUTPUTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_outputs_parse_and_belong_to_a_change(path: Path) -> None:
+    ast.parse(path.read_bytes())
+    assert path.with_name(path.name.replace(".out.py", ".in.py")) in {golden.path for golden in CHANGES}
