@@ -256,9 +256,9 @@ class Values:
         return found
 
     def uses_half(self) -> bool:
-        """Whether the file casts anything to half precision by hand."""
+        """Whether the file trains in float16 without autocast as far as it shows: casts by hand, Apex, DeepSpeed."""
         return any(
-            isinstance(node, cst.Attribute) and node.attr.value in ("half", "float16")
+            isinstance(node, cst.Name) and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
             for node in walk(self._tree.module)
         )
 

@@ -12,9 +12,6 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import is_mask
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, replace
 
-# Attributes that PyTorch Geometric and DGL document as boolean.
-_BOOLEAN_BY_CONVENTION = frozenset({"train_mask", "val_mask", "test_mask"})
-
 
 @frozen
 class ConstantMask:
@@ -43,7 +40,7 @@ def constant_mask(file: FileFacts, mask: cst.BaseExpression) -> ConstantMask | N
     definitions = file.flow.definitions(root)
     if not definitions:
         return None
-    is_shown = is_mask(file, mask) or _last_name(mask) in _BOOLEAN_BY_CONVENTION
+    is_shown = is_mask(file, mask)
     loops = [loop for loop in file.tree.loops(mask) if not any(_binds(file, loop, d) for d in definitions)]
     scope = file.tree.scope(mask)
     if all(definition.scope is scope for definition in definitions):

@@ -12,6 +12,8 @@ from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.values import DType, Kind
 
+# Attributes that PyTorch Geometric and DGL document as boolean.
+_BOOLEAN_BY_CONVENTION = frozenset({"train_mask", "val_mask", "test_mask"})
 _CASTS = frozenset({"float", "double", "half", "long", "int"})
 
 
@@ -119,14 +121,10 @@ def _selection(
     file: FileFacts, node: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """`(x, m)` of `x[m]`, `x.masked_select(m)` and `torch.masked_select(x, m)` where `m` may be a boolean mask."""
-    if (
-        isinstance(node, cst.Subscript)
-        and len(node.slice) == 1
-        and isinstance(node.slice[0].slice, cst.Index)
-    ):
-        index = node.slice[0].slice.value
-        base = file.value(node.value)
-        if base.kind in (Kind.TENSOR, Kind.UNKNOWN) and may_be_mask(file, index, base.is_tensor):
+    if isinstance(node, cst.Subscript):
+        index, base = sole_index(node), file.value(node.value)
+        is_tensor, is_unknown = base.is_tensor, base.kind is Kind.UNKNOWN
+        if index is not None and (is_tensor or is_unknown) and may_be_mask(file, index, is_tensor):
             return node.value, index
         return None
     if isinstance(node, cst.Call):
@@ -141,6 +139,12 @@ def _selection(
         ):
             return node.func.value, node.args[0].value
     return None
+
+
+def sole_index(node: cst.Subscript) -> cst.BaseExpression | None:
+    """`i` of `x[i]`; `None` for slices and several indices."""
+    index = node.slice[0].slice
+    return index.value if len(node.slice) == 1 and isinstance(index, cst.Index) else None
 
 
 def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = True) -> bool:
@@ -159,8 +163,10 @@ def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = Tr
 
 
 def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is shown to be a boolean tensor."""
+    """Whether an expression is a boolean tensor: by its type, or by the names that graph libraries document as masks."""
     value = file.value(node)
+    if isinstance(node, cst.Attribute) and value.dtype is None and node.attr.value in _BOOLEAN_BY_CONVENTION:
+        return True
     return value.is_tensor and value.dtype is DType.BOOL
 
 
@@ -221,10 +227,16 @@ def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpressi
     """Whether two expressions are the same mask: the same code over the same definitions, not written in between."""
     if file.source.code(left) != file.source.code(right):
         return False
-    for first, second in zip(names(file, left), names(file, right), strict=True):
-        if file.flow.definitions(first) != file.flow.definitions(second):
+    first, last = sorted((file.source.span(left), file.source.span(right)))
+    for here, there in zip(names(file, left), names(file, right), strict=True):
+        if file.flow.definitions(here) != file.flow.definitions(there):
             return False
-    return not any(file.aliasing.is_mutated(name) for name in names(file, left))
+        for definition in file.flow.definitions(here):
+            if any(
+                first[1] < file.source.span(use)[0] < last[0] for use in file.aliasing.mutations(definition)
+            ):
+                return False
+    return True
 
 
 def names(file: FileFacts, node: cst.CSTNode) -> list[cst.Name]:

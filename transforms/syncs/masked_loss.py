@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import libcst as cst
-from attrs import frozen
 
-from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.values import Device, DType
@@ -29,50 +27,26 @@ from perfmod.transforms.syncs._gathers import (
     gather,
     is_mask,
     is_mask_name,
+    may_be_mask,
     postfix,
     same_mask,
     selects_all_of,
+    sole_index,
 )
 from perfmod.transforms.syncs._logits import class_second, is_raw_output
-from perfmod.transforms.writing import delete_statement
-
-_FUNCTION_OF_MODULE = {
-    "torch.nn.CrossEntropyLoss": "cross_entropy",
-    "torch.nn.NLLLoss": "nll_loss",
-    "torch.nn.MSELoss": "mse_loss",
-    "torch.nn.L1Loss": "l1_loss",
-    "torch.nn.SmoothL1Loss": "smooth_l1_loss",
-    "torch.nn.HuberLoss": "huber_loss",
-    "torch.nn.BCELoss": "binary_cross_entropy",
-    "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-}
-_CLASS_INDEX = frozenset({"cross_entropy", "nll_loss"})
-_ZERO_AT_ZERO = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"})
-_ELEMENTWISE = _ZERO_AT_ZERO | {"binary_cross_entropy_with_logits"}
-_KNOWN_OPTIONS = {
-    "cross_entropy": {"weight", "ignore_index", "reduction"},
-    "nll_loss": {"weight", "ignore_index", "reduction"},
-    "smooth_l1_loss": {"beta", "reduction"},
-    "huber_loss": {"delta", "reduction"},
-}
+from perfmod.transforms.syncs._loss_calls import (
+    CLASS_INDEX,
+    ELEMENTWISE,
+    KNOWN_OPTIONS,
+    ZERO_AT_ZERO,
+    Loss,
+    loss_call,
+    subject,
+)
+from perfmod.transforms.writing import delete_statement, replace
 
 
-@frozen
-class _Loss:
-    """A call of a loss: its function's short name, its options, and the module's constructor where it is a module."""
-
-    short: str
-    options: dict[str, cst.BaseExpression]
-    is_module: bool
-
-    @property
-    def reduction(self) -> str | None:
-        """`mean` or `sum`; `None` for anything else."""
-        given = self.options.get("reduction")
-        if given is None:
-            return "mean"
-        text = given.evaluated_value if isinstance(given, cst.SimpleString) else None
-        return text if text in ("mean", "sum") else None
+_LINE_LENGTH = 110
 
 
 class _Refused(Exception):
@@ -104,28 +78,43 @@ class MaskedLoss(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
+        findings = list(self._consumers(file))
+        yield from findings
+        for subscript in find_all(file.source.module, cst.Subscript):
+            if _waits(file, subscript) and not _is_part_of(file, subscript, findings):
+                index = sole_index(subscript)
+                assert index is not None
+                reason = "the selection is used for more than a loss: what becomes of it depends on which elements it holds"
+                if not is_mask(file, index):
+                    reason = (
+                        f"could not tell whether `{file.source.code(index)}` is a boolean mask or an index"
+                    )
+                yield self.refused(file, subscript, reason)
+
+    def _consumers(self, file: FileFacts) -> Iterator[Finding]:
+        """Losses and reductions whose arguments are boolean selections."""
         for call in find_all(file.source.module, cst.Call):
             try:
                 yield from self._reduction(file, call)
             except _Refused as refused:
                 yield self.refused(file, call, str(refused))
-            loss = _loss(file, call)
+            loss = loss_call(file, call)
             if loss is None or len(call.args) < 2 or not file.steps.reaches(call):
                 continue
-            sides = (argument(call, "input", 0), argument(call, "target", 1))
-            if sides[0] is None or sides[1] is None:
+            logits, target = argument(call, "input", 0), argument(call, "target", 1)
+            if logits is None or target is None:
                 continue
-            found = gather(file, sides[0]), gather(file, sides[1])
+            found = gather(file, logits), gather(file, target)
             if found == (None, None):
                 continue
             try:
-                yield self._rewritten(file, call, loss, *found)
+                yield self._rewritten(file, call, loss, (logits, target), *found)
             except _Refused as refused:
                 yield self.refused(file, call, str(refused))
 
     def _reduction(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
         """`losses[mask].mean()` and `.sum()`: the same over everything, with the rest set to zero."""
-        found = _reduced(file, call)
+        found = reduced(file, call)
         if found is None or not file.steps.reaches(call):
             return
         side, short = found
@@ -146,7 +135,7 @@ class MaskedLoss(Rule):
             mask = file.source.code(side.mask)
             text = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
             edits = list(self._replaced(file, side, text)) if side.statements else []
-            whole = f"{file.source.code(_subject(call))}.sum()" if side.statements else f"{text}.sum()"
+            whole = f"{file.source.code(subject(call))}.sum()" if side.statements else f"{text}.sum()"
             if short == "mean":
                 whole += f" / {postfix(file, side.mask)}.sum()"
                 if isinstance(
@@ -162,7 +151,8 @@ class MaskedLoss(Rule):
         self,
         file: FileFacts,
         call: cst.Call,
-        loss: _Loss,
+        loss: Loss,
+        sides: tuple[cst.BaseExpression, cst.BaseExpression],
         logits: Gather | Shared | None,
         target: Gather | Shared | None,
     ) -> Finding:
@@ -187,16 +177,16 @@ class MaskedLoss(Rule):
             raise _Refused(
                 "input and target are selected with different masks, or the mask is written to in between"
             )
-        if loss.short not in _CLASS_INDEX | _ELEMENTWISE:
+        if loss.short not in CLASS_INDEX | ELEMENTWISE:
             raise _Refused(f"{loss.short} has no masked form that is known to be equal")
         if loss.reduction is None:
             raise _Refused("without a reduction the result keeps the length of the selection")
-        unknown = set(loss.options) - _KNOWN_OPTIONS.get(loss.short, {"reduction"})
+        unknown = set(loss.options) - KNOWN_OPTIONS.get(loss.short, {"reduction"})
         if unknown:
             raise _Refused(f"`{min(unknown)}=` may weigh masked elements differently")
-        if loss.short in _CLASS_INDEX:
+        if loss.short in CLASS_INDEX:
             return self._ignoring(file, call, loss, logits, target)
-        return self._cleaned(file, call, loss, logits, target)
+        return self._cleaned(file, call, loss, logits, target, sides)
 
     def _hoisted(self, file: FileFacts, call: cst.Call, mask: ConstantMask) -> Finding:
         edits, name = hoisted(file, mask)
@@ -210,7 +200,7 @@ class MaskedLoss(Rule):
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
     def _ignoring(
-        self, file: FileFacts, call: cst.Call, loss: _Loss, logits: Gather, target: Gather
+        self, file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather
     ) -> Finding:
         """Class-index losses: masked targets become `ignore_index`, which the loss leaves out of sum and count."""
         if file.value(target.base).dtype is DType.FLOATING and not target.casts:
@@ -232,16 +222,26 @@ class MaskedLoss(Rule):
             flat = ".flatten()" if second.flatten_target else ""
             wide = f"{postfix(file, target.mask)}{flat}.unsqueeze(1)"
             new_logits = f"{torch}.where({wide}, {new_logits}, 0)"
-        edits = [
-            *self._replaced(file, logits, new_logits),
-            *self._replaced(file, target, new_target),
-            *second.removals,
-        ]
+        edits = [*second.removals]
+        if logits.statements or target.statements:
+            edits += [*self._replaced(file, logits, new_logits), *self._replaced(file, target, new_target)]
+        else:
+            others = [
+                file.source.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)
+            ]
+            text = laid_out(file, call, file.source.code(call.func), [new_logits, new_target, *others])
+            edits.append(replace(file.source, call, text))
         reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
-        return self._judged(file, call, target, edits, reason, imports)
+        return self._judged(file, call, target, edits, reason, imports, is_class_index=True)
 
     def _cleaned(
-        self, file: FileFacts, call: cst.Call, loss: _Loss, logits: Gather, target: Gather
+        self,
+        file: FileFacts,
+        call: cst.Call,
+        loss: Loss,
+        logits: Gather,
+        target: Gather,
+        sides: tuple[cst.BaseExpression, cst.BaseExpression],
     ) -> Finding:
         """Element-wise losses: both sides are zeroed where the mask is false, the sum is divided by the mask's count."""
         if logits.by_rows or target.by_rows:
@@ -251,31 +251,21 @@ class MaskedLoss(Rule):
         torch, imports = file.names.spelled("torch", call)
         functional, more = file.names.spelled("torch.nn.functional", call)
         mask = file.source.code(target.mask)
-        sides = [
-            f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)" for side in (logits, target)
-        ]
-        inputs = [arg for arg in call.args[:2]]
-        codes = [file.source.code(arg) for arg in inputs]
+        arguments: list[str] = []
         edits: list[Edit] = []
-        for index, (side, arg) in enumerate(zip((logits, target), inputs, strict=True)):
+        for side, given in zip((logits, target), sides, strict=True):
+            cleaned = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
             if side.statements:
-                edits.extend(self._replaced(file, side, sides[index]))
-            else:
-                codes[index] = codes[index].replace(file.source.code(arg.value), sides[index])
-        options = {
-            name: file.source.code(value) for name, value in loss.options.items() if name != "reduction"
-        }
-        direct = loss.short in _ZERO_AT_ZERO
-        options["reduction"] = '"sum"' if direct else '"none"'
-        listed = ", ".join([*codes, *(f"{name}={value}" for name, value in options.items())])
-        text = f"{functional}.{loss.short}({listed})"
-        if not direct:
-            text = f"{torch}.where({mask}, {text}, 0).sum()"
+                edits += self._replaced(file, side, cleaned)
+            arguments.append(file.source.code(given) if side.statements else cleaned)
+        for name in sorted(set(loss.options) - {"reduction"}):
+            arguments.append(f"{name}={file.source.code(loss.options[name])}")
+        if loss.short not in ZERO_AT_ZERO:
+            arguments.append(f"weight={mask}")
+        text = laid_out(file, call, f"{functional}.{loss.short}", [*arguments, 'reduction="sum"'])
         if loss.reduction == "mean":
-            text = f"{text} / {postfix(file, target.mask)}.sum()"
-            if isinstance(file.tree.parent(call), (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)):
-                text = f"({text})"
-        edits.append(Edit(*file.source.span(call), text))
+            text = _divided(file, call, text, target.mask)
+        edits.append(replace(file.source, call, text))
         reason = "both sides are cleaned where the mask is false and the sum is divided by the mask's count"
         return self._judged(file, call, target, edits, reason, (*imports, *more), logits)
 
@@ -288,41 +278,32 @@ class MaskedLoss(Rule):
         reason: str,
         imports: tuple[str, ...],
         logits: Gather | None = None,
+        is_class_index: bool = False,
     ) -> Finding:
         safety = self.safety
+        mask = file.source.code(target.mask)
         if not is_mask(file, target.mask) and not is_mask_name(target.mask):
-            raise _Refused(
-                f"could not tell whether `{file.source.code(target.mask)}` is a boolean mask or an index"
-            )
+            raise _Refused(f"could not tell whether `{mask}` is a boolean mask or an index")
         fits = selects_all_of(file, target.mask, target.base)
         if logits is not None:
             fits = fits or selects_all_of(file, logits.mask, logits.base)
         if not is_mask(file, target.mask):
-            safety, reason = (
-                Safety.UNSAFE,
-                f"could not show that `{file.source.code(target.mask)}` is a boolean mask",
-            )
+            safety, reason = Safety.UNSAFE, f"could not show that `{mask}` is a boolean mask"
         elif not fits:
             safety = Safety.UNSAFE
-            reason = f"could not show that `{file.source.code(target.mask)}` has as many dimensions as what it selects from"
+            reason = f"could not show that `{mask}` has as many dimensions as what it selects from"
+            if not is_class_index:
+                raise _Refused(reason)
         return self.found(file, call, reason, edits, safety=safety, imports=imports)
 
     def _replaced(self, file: FileFacts, side: Gather, text: str) -> Iterator[Edit]:
         """Put `text` where the consumer reads the selection; drop the assignments that led there."""
-        yield Edit(*file.source.span(side.node), text)
+        yield replace(file.source, side.node, text)
         for statement in side.statements[:-1]:
             yield from delete_statement(file.source, statement)
 
 
-def _subject(call: cst.Call) -> cst.BaseExpression:
-    """`x` of `x.mean()` and `torch.mean(x)`."""
-    if call.args:
-        return call.args[0].value
-    assert isinstance(call.func, cst.Attribute)
-    return call.func.value
-
-
-def _reduced(file: FileFacts, call: cst.Call) -> tuple[Gather | Shared, str] | None:
+def reduced(file: FileFacts, call: cst.Call) -> tuple[Gather | Shared, str] | None:
     """The selection that a `mean` or `sum` over everything reduces."""
     name = file.qualified(call)
     if name in ("torch.mean", "torch.sum") and len(call.args) == 1:
@@ -333,29 +314,59 @@ def _reduced(file: FileFacts, call: cst.Call) -> tuple[Gather | Shared, str] | N
         return None
     if short not in ("mean", "sum"):
         return None
-    found = gather(file, _subject(call))
+    found = gather(file, subject(call))
     return (found, short) if found is not None else None
 
 
-def _loss(file: FileFacts, call: cst.Call) -> _Loss | None:
-    name = file.qualified(call)
-    if has_star(call):
-        return None
-    if name is not None and name.startswith("torch.nn.functional."):
-        short = name.rpartition(".")[2]
-        if short not in LOSS_FUNCTIONS:
-            return None
-        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-        for index, value in enumerate(positional(call.args)[2:]):
-            named["weight" if index == 0 else f"argument {index + 3}"] = value
-        named.pop("input", None)
-        named.pop("target", None)
-        return _Loss(short, named, is_module=False)
-    module = file.value(call.func)
-    if module.name in LOSS_MODULES and module.call is not None and not has_star(module.call):
-        short = _FUNCTION_OF_MODULE.get(module.name or "", (module.name or "").rpartition(".")[2])
-        options = {arg.keyword.value: arg.value for arg in module.call.args if arg.keyword is not None}
-        for index, value in enumerate(positional(module.call.args)):
-            options["weight" if index == 0 and short in _CLASS_INDEX else f"argument {index + 1}"] = value
-        return _Loss(short, options, is_module=True)
-    return None
+def _divided(file: FileFacts, call: cst.Call, total: str, mask: cst.BaseExpression) -> str:
+    """A sum divided by a mask's count, in parentheses where it stands inside of another expression."""
+    text = f"{total} / {postfix(file, mask)}.sum()"
+    inside = isinstance(file.tree.parent(call), (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute))
+    return f"({text})" if inside and not call.lpar else text
+
+
+def laid_out(file: FileFacts, call: cst.Call, function: str, arguments: list[str]) -> str:
+    """A call on one line where it fits behind what stands before `call`; else with one argument to a line."""
+    start = file.source.span(call)[0]
+    text = f"{function}({', '.join(arguments)})"
+    if start - file.source.line_start(start) + len(text) <= _LINE_LENGTH:
+        return text
+    outer = file.source.indentation(start)
+    inner = f"\n{outer}{file.source.module.default_indent}"
+    return f"{function}({inner}{f',{inner}'.join(arguments)},\n{outer})"
+
+
+def _waits(file: FileFacts, subscript: cst.Subscript) -> bool:
+    """Whether `x[i]` selects from a tensor of the device with what may be a mask, in a step."""
+    index, base = sole_index(subscript), file.value(subscript.value)
+    if (
+        index is None
+        or not base.is_tensor
+        or not may_be_mask(file, index)
+        or not file.steps.reaches(subscript)
+    ):
+        return False
+    return Device.CPU not in (base.device, file.value(index).device) and _is_read(file, subscript)
+
+
+def _is_part_of(file: FileFacts, node: cst.CSTNode, findings: list[Finding]) -> bool:
+    """Whether one of the findings shows or rewrites a node."""
+    start, end = file.source.span(node)
+    return any(
+        (found.start <= start and end <= found.end)
+        or any(edit.start < end and start < edit.end for edit in found.edits)
+        for found in findings
+    )
+
+
+def _is_read(file: FileFacts, subscript: cst.Subscript) -> bool:
+    """Whether a selection is read, and not by a masked assignment, which is another rule's."""
+    if isinstance(file.tree.parent(subscript), (cst.AssignTarget, cst.AugAssign, cst.Del)):
+        return False
+    statement = file.tree.statement(subscript)
+    targets: list[cst.BaseExpression] = []
+    if isinstance(statement, cst.Assign):
+        targets = [target.target for target in statement.targets]
+    elif isinstance(statement, cst.AugAssign):
+        targets = [statement.target]
+    return not any(isinstance(target, cst.Subscript) for target in targets)

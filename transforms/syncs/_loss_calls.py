@@ -1,0 +1,81 @@
+"""Calls of losses: which function, with which options, and reductions over everything."""
+
+from __future__ import annotations
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.calls import has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.ranks import positional
+from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
+
+_FUNCTION_OF_MODULE = {
+    "torch.nn.CrossEntropyLoss": "cross_entropy",
+    "torch.nn.NLLLoss": "nll_loss",
+    "torch.nn.MSELoss": "mse_loss",
+    "torch.nn.L1Loss": "l1_loss",
+    "torch.nn.SmoothL1Loss": "smooth_l1_loss",
+    "torch.nn.HuberLoss": "huber_loss",
+    "torch.nn.BCELoss": "binary_cross_entropy",
+    "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+}
+CLASS_INDEX = frozenset({"cross_entropy", "nll_loss"})
+ZERO_AT_ZERO = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"})
+ELEMENTWISE = ZERO_AT_ZERO | {"binary_cross_entropy_with_logits"}
+KNOWN_OPTIONS = {
+    "cross_entropy": {"weight", "ignore_index", "reduction"},
+    "nll_loss": {"weight", "ignore_index", "reduction"},
+    "smooth_l1_loss": {"beta", "reduction"},
+    "huber_loss": {"delta", "reduction"},
+}
+
+
+@frozen
+class Loss:
+    """A call of a loss: its function's short name, its options, and the module's constructor where it is a module."""
+
+    short: str
+    options: dict[str, cst.BaseExpression]
+    is_module: bool
+
+    @property
+    def reduction(self) -> str | None:
+        """`mean` or `sum`; `None` for anything else."""
+        given = self.options.get("reduction")
+        if given is None:
+            return "mean"
+        text = given.evaluated_value if isinstance(given, cst.SimpleString) else None
+        return text if text in ("mean", "sum") else None
+
+
+def subject(call: cst.Call) -> cst.BaseExpression:
+    """`x` of `x.mean()` and `torch.mean(x)`."""
+    if call.args:
+        return call.args[0].value
+    assert isinstance(call.func, cst.Attribute)
+    return call.func.value
+
+
+def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
+    name = file.qualified(call)
+    if has_star(call):
+        return None
+    if name is not None and name.startswith("torch.nn.functional."):
+        short = name.rpartition(".")[2]
+        if short not in LOSS_FUNCTIONS:
+            return None
+        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        for index, value in enumerate(positional(call.args)[2:]):
+            named["weight" if index == 0 else f"argument {index + 3}"] = value
+        named.pop("input", None)
+        named.pop("target", None)
+        return Loss(short, named, is_module=False)
+    module = file.value(call.func)
+    if module.name in LOSS_MODULES and module.call is not None and not has_star(module.call):
+        short = _FUNCTION_OF_MODULE.get(module.name or "", (module.name or "").rpartition(".")[2])
+        options = {arg.keyword.value: arg.value for arg in module.call.args if arg.keyword is not None}
+        for index, value in enumerate(positional(module.call.args)):
+            options["weight" if index == 0 and short in CLASS_INDEX else f"argument {index + 1}"] = value
+        return Loss(short, options, is_module=True)
+    return None
