@@ -1,1 +1,1 @@
-"""Runs a golden before and after its rewrite on hard inputs, and compares all that a training could notice."""
+"""Runs a golden before and after its rewrite on hard inputs, and compares what a training could notice."""

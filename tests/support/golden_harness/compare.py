@@ -28,8 +28,8 @@ def differences(
 ) -> list[str]:
     """What a training could notice, one line each; empty when the rewrite is right.
 
-    `bitwise` wants equal bits: NaN where NaN was, the sign of a zero, dtype, shape. Gradients may differ in the
-    sign of a zero: autograd adds contributions up, and 0 + -0 is 0. `rounding` wants the same NaN and
+    `bitwise` wants equal bits: NaN where NaN was, the sign of a zero, dtype, shape. Gradients may differ in
+    the sign of a zero: autograd adds contributions up, and 0 + -0 is 0. `rounding` wants the same NaN and
     infinities, and values within `FLOOR` rounding steps or `FACTOR` times what the original moves by when its
     inputs move by one rounding step, which `control` shows. `sampling` wants the same shapes and types.
     """

@@ -78,7 +78,7 @@ class Make:
         other: int | None = None,
         dtype: torch.dtype = torch.int64,
     ) -> Tensor:
-        """Class numbers from 0 to `classes` - 1, and `other` (say, ignored) under a mask of the trial's kind."""
+        """Class numbers from 0 to `classes` - 1, and `other` (say, ignored) under a mask of the trial."""
         values = torch.randint(classes, tuple(shape), generator=self._rng).to(dtype)
         if other is not None:
             values[self.mask(shape).cpu()] = other
