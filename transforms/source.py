@@ -6,6 +6,7 @@ import ast
 import bisect
 import codecs
 import io
+import itertools
 import re
 import tokenize
 import warnings
@@ -17,6 +18,9 @@ from attrs import define, field
 from libcst._nodes.internal import CodegenState
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_MAX_DEPTH = 500
+"""More open brackets than Python reads (200), and fewer than overflow the stack of LibCST's parser."""
 
 
 class SourceError(Exception):
@@ -37,13 +41,12 @@ class _SpanState(CodegenState):
         self._starts: list[int] = []
 
     def add_indent_tokens(self) -> None:
+        super().add_indent_tokens()
         self._offset += sum(map(len, self.indent_tokens))
 
     def add_token(self, value: str) -> None:
+        super().add_token(value)
         self._offset += len(value)
-
-    def pop_trailing_newline(self) -> None:
-        """The text itself is not kept, so there is nothing to take back."""
 
     def before_codegen(self, node: cst.CSTNode) -> None:
         self._starts.append(self._offset)
@@ -121,7 +124,8 @@ class Source:
         if self._spans is None:
             state = _SpanState(self.module)
             self.module._codegen(state)
-            self._spans = state.spans
+            printed = "".join(state.tokens)
+            self._spans = state.spans if printed == self.text else _moved(state.spans, printed, self.text)
         return self._spans[node]
 
     def code(self, node: cst.CSTNode) -> str:
@@ -162,6 +166,21 @@ class Source:
         return match.group() if match else ""
 
 
+def _moved(
+    spans: dict[cst.CSTNode, tuple[int, int]], printed: str, text: str
+) -> dict[cst.CSTNode, tuple[int, int]]:
+    """Spans of what LibCST prints as spans of `text`, of which it leaves out some form feeds and white space."""
+    places: list[int] = []
+    for character in printed:
+        places.append(text.index(character, places[-1] + 1 if places else 0))
+    # Where the text ends without a newline, one was printed and taken back.
+    places += [len(text)] * 3
+    return {
+        node: (places[start], places[end - 1] + 1 if end > start else places[start])
+        for node, (start, end) in spans.items()
+    }
+
+
 def decode(data: bytes) -> tuple[str, str, bytes]:
     """Text, encoding and byte order mark of a Python file's bytes. Raises `SourceError`."""
     if b"\0" in data:
@@ -177,6 +196,9 @@ def decode(data: bytes) -> tuple[str, str, bytes]:
 
 def parse_module(text: str) -> cst.Module:
     """The LibCST tree of `text`. Raises `SourceError` with the place of a syntax error."""
+    depths = itertools.accumulate(1 if bracket in "([{" else -1 for bracket in _BRACKET.findall(text))
+    if max(depths, default=0) > _MAX_DEPTH:
+        raise SourceError("is nested too deeply to be parsed")
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:

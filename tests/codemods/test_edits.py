@@ -13,7 +13,8 @@ TEXT = st.text(alphabet="ab\n\r é\u2028", max_size=12)
 def texts_with_edits(draw: st.DrawFn) -> tuple[str, list[Edit]]:
     """A text and edits that do not overlap: cut it into pieces, and rewrite some of them."""
     pieces = draw(st.lists(st.tuples(TEXT, st.booleans(), TEXT), max_size=8))
-    edits, at = [], 0
+    edits: list[Edit] = []
+    at = 0
     for text, is_rewritten, replacement in pieces:
         if is_rewritten and not any(edit.start == at for edit in edits):
             edits.append(Edit(at, at + len(text), replacement))
