@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="no training step"
 """A loader that feeds no training step: one look at the first batch."""
 import torch
 from torch.utils.data import DataLoader, Dataset

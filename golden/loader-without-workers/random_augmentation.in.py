@@ -1,4 +1,4 @@
-# golden: change numerics=sampling
+# golden: change unsafe numerics=sampling
 """The data set draws random numbers: with workers it draws others, of the same distribution."""
 import random
 

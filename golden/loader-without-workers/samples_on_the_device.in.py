@@ -1,4 +1,4 @@
-# golden: stay refused="CUDA"
+# golden: stay refused="device"
 """The data set puts its samples on the device: a worker that was forked may not touch CUDA."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """The mask of a graph is drawn again in every epoch: its indices must not be taken out of the loop."""
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-# golden: stay refused="soft"
+# golden: stay refused="probabilities"
 """Targets are probabilities: `ignore_index` knows nothing of them."""
 import torch.nn.functional as F
 from torch import Tensor

@@ -6,13 +6,14 @@ from torch import Tensor
 
 
 def box_loss(boxes: Tensor, targets: Tensor, labels: Tensor) -> Tensor:
-    positive = labels > 0
+    positive = labels.reshape(-1) > 0
+    boxes, targets = boxes.reshape(-1, 4), targets.reshape(-1, 4)
     return F.smooth_l1_loss(boxes[positive], targets[positive], reduction="sum")
 
 
 def cases(make):
     for dtype in make.floats[:2]:
-        yield make.tensor((7, 4), dtype, requires_grad=True), make.tensor((7, 4), dtype), make.labels((7,), 3, other=0)
+        yield make.tensor((2, 7, 4), dtype, requires_grad=True), make.tensor((2, 7, 4), dtype), make.labels((2, 7), 3, other=0)
 
 
 def probe(boxes, targets, labels):

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def assign_targets(overlaps: Tensor, low: float = 0.3, high: float = 0.7) -> Tensor:
-    best = overlaps.amax(dim=1)
+    best = overlaps.reshape(-1, overlaps.shape[-1]).amax(dim=1)
     labels = torch.full(best.shape, -1.0, device=overlaps.device)
     negative = torch.where(best < low)[0]
     labels[negative] = 0.0

@@ -5,6 +5,7 @@ from torch import Tensor
 
 
 def weigh(scores: Tensor, threshold: float) -> Tensor:
+    scores = scores.flatten()
     weights = torch.ones_like(scores)
     hard = (scores > threshold).nonzero().squeeze(1)
     weights[hard] = 3.0
@@ -20,4 +21,4 @@ def cases(make):
 
 
 def probe(scores):
-    return weigh(scores.flatten(), 0.5)
+    return weigh(scores, 0.5)

@@ -1,5 +1,5 @@
-# golden: stay refused
-"""The mask is written to after its indices were taken."""
+# golden: change syncs=0 hot=grow
+"""The mask is written to after its indices were taken: what takes their place must be a copy."""
 import torch
 from torch import Tensor
 

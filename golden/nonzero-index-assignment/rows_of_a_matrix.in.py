@@ -1,5 +1,5 @@
-# golden: change syncs=0 hot=drop_rows
-"""A 1-D mask over the first dimension of a matrix: with a number, masking rows needs no proof of shapes."""
+# golden: change unsafe syncs=0 hot=drop_rows
+"""A 1-D mask over the first dimension of a matrix: that it has one dimension is not shown."""
 import torch
 from torch import Tensor
 

@@ -149,7 +149,7 @@ def test_trials_reach_every_hard_input() -> None:
     assert values.isposinf().any()
     assert values.isneginf().any()
     assert ((values == 0) & values.signbit()).any()
-    assert (values == torch.finfo(torch.float32).max).any()
+    assert (values == torch.finfo(torch.float32).max / 8).any()
     assert not all(tensor.is_contiguous() for tensor in drawn)
     shapes = [make.shape(3, 4) for make in makes for _ in range(4)]
     assert any(0 in shape for shape in shapes)

@@ -86,10 +86,11 @@ class Make:
 
     def _specials(self, dtype: torch.dtype) -> Tensor:
         limits = torch.finfo(dtype)
+        largest = limits.max / 8  # leaves room for the factors inside a loss
         values = {
             "zeros": (0.0, -0.0),
             "nonfinite": (math.nan, math.inf, -math.inf, -0.0),
-            "extreme": (limits.max, limits.min, limits.tiny, -limits.smallest_normal / 2, 1.0 + limits.eps),
+            "extreme": (largest, -largest, limits.tiny, -limits.smallest_normal / 2, 1.0 + limits.eps),
         }
         return torch.tensor(values[self.flavour], dtype=dtype)
 
