@@ -133,6 +133,12 @@ class Source:
         start, end = self.span(node)
         return self.text[start:end]
 
+    def whole_code(self, node: cst.BaseExpression) -> str:
+        """The characters of an expression with the parentheses around it; a tuple's are not part of its span."""
+        start = self.span(node.lpar[0])[0] if node.lpar else self.span(node)[0]
+        end = self.span(node.rpar[-1])[1] if node.rpar else self.span(node)[1]
+        return self.text[start:end]
+
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character, both from 1."""
         starts = self.line_starts

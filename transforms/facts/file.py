@@ -8,7 +8,9 @@ import libcst as cst
 
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.entry import Entry
 from perfmod.transforms.facts.flow import Flow
+from perfmod.transforms.facts.handing import Handing
 from perfmod.transforms.facts.loaders import Loaders
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.shapes import Shapes
@@ -71,9 +73,19 @@ class FileFacts:
         return Tracing(self.tree, self.flow, self.names, self.classes, self.values)
 
     @cached_property
+    def handing(self) -> Handing:
+        """Where values go."""
+        return Handing(self.tree, self.flow, self.names, self.classes, self.values.calls)
+
+    @cached_property
     def loaders(self) -> Loaders:
         """Data loaders, their settings, and the loops over them."""
         return Loaders(self.tree, self.flow, self.names, self.values, self.steps, self.tracing)
+
+    @cached_property
+    def entry(self) -> Entry:
+        """The top level: what runs when the file is run or imported."""
+        return Entry(self.tree, self.flow, self.names, self.classes, self.values)
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression; of a call, that of what is called."""
