@@ -83,9 +83,10 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
         source = example.path.relative_to(ROOT).as_posix()
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
     parts += ["## When this changes results", rule.changes_results]
-    refused = sorted({case.head.refused for case in cases if case.head.refused})
-    if refused:
-        parts += ["## What it refuses", "Reported with its reason, and left as it is:", bullets(refused)]
+    refusals = [_refusal(rule, case) for case in cases if case.head.refused is not None]
+    if refusals:
+        intro = "Left as it is, and reported with the reason; these are the reasons that the goldens show:"
+        parts += ["## What it refuses", intro, bullets(refusals)]
     if rule.references:
         parts += ["## References", bullets(rule.references)]
     comment = f"# perfmod: ignore[{rule.code}]"
@@ -95,6 +96,13 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
 
 def _simplicity(case: Golden) -> tuple[bool, int, str]:
     return case.head.unsafe, len(case.before), case.name
+
+
+def _refusal(rule: Rule, case: Golden) -> str:
+    """The reason that `rule` gives in a golden, as it would be printed, with a link to the file."""
+    name = case.path.relative_to(ROOT).as_posix()
+    reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
+    return f"{'; '.join(sorted(reasons))} ([{case.path.name}](../../{name}))"
 
 
 def _diff(case: Golden) -> str:
