@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -84,6 +85,20 @@ class Names:
             yield scope
             scope = self._tree.scope(scope)
         yield scope
+
+    def imports(self, package: str) -> bool:
+        """Whether the module imports a package, or something from it, at its top level."""
+        return package in self._packages
+
+    @cached_property
+    def _packages(self) -> frozenset[str]:
+        module = self._tree.module
+        bound = (d for name in self._flow.names(module) for d in self._flow.bound(module, name))
+        return frozenset((imported_name(definition) or "").partition(".")[0] for definition in bound)
+
+    def hides_builtin(self, name: str, at: cst.CSTNode) -> bool:
+        """Whether a builtin's name means something else to code at `at`."""
+        return self._flow.has_star_import or any(self._flow.bound(scope, name) for scope in self._scopes(at))
 
 
 def imported_name(definition: Definition) -> str | None:

@@ -112,6 +112,9 @@ ELEMENTWISE = frozenset(
     }
 )  # fmt: skip
 
+# Operations of two operands whose result has the wider type of both.
+ARITHMETIC = frozenset({"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"})
+
 CASTS = frozenset(
     {
         "float",
@@ -221,6 +224,9 @@ NUMPY_NUMBERS = frozenset(
     {"prod", "mean", "sum", "float32", "float64", "int64", "int32", "load", "random", "seed"}
 )
 
+# Attributes of PyTorch Geometric's batches that are Python integers.
+GRAPH_COUNTS = frozenset({"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"})
+
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
 TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn", "mT", "is_leaf"})
 
@@ -233,7 +239,7 @@ TENSOR_ONLY_METHODS = frozenset(
         "add_", "sub_", "div_", "copy_", "fill_", "zero_", "clamp", "clamp_", "matmul", "bmm", "mm", "topk", "bool", "int", "logsumexp",
         "eq", "ne", "ge", "gt", "le", "lt", "nonzero_static", "pow_", "exp_", "log_", "relu", "relu_", "unfold", "unbind",
         "scatter_add_", "scatter_add", "isnan", "numpy", "record_stream", "pin_memory", "norm", "logical_not", "logical_and", "logical_or",
-        "type_as", "is_contiguous", "repeat_interleave", "baddbmm", "addmm", "exp", "log", "abs", "where", "count_nonzero", "unique",
+        "type_as", "is_contiguous", "repeat_interleave", "baddbmm", "addmm", "exp", "log", "abs", "where", "count_nonzero",
     }
 )  # fmt: skip
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import libcst as cst
 from attrs import evolve, frozen
 
 from perfmod.transforms.facts import ranks, torch_api
+from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.calls import Calls, argument, has_star, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts, Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
@@ -134,6 +136,10 @@ class Values:
         self._open: set[object] = set()
         self._cut = False
 
+    @cached_property
+    def _arguments(self) -> Arguments:
+        return Arguments(self._tree.module, self._names)
+
     def of(self, node: cst.CSTNode) -> Value:
         """The value of an expression."""
         return self._remember(node, lambda: self._evaluate(node))
@@ -190,7 +196,7 @@ class Values:
             value = compute()
         finally:
             self._open.discard(key)
-        if not self._cut or not self._open or value.kind is not Kind.UNKNOWN:
+        if not self._cut or not self._open or _is_complete(value):
             self._known[key] = value
         self._cut = (self._cut or outer_cut) and bool(self._open)
         return value
@@ -346,6 +352,7 @@ class Values:
             # An array cannot be indexed with a tensor of the device.
             index = parent.slice[0].slice
             found = self.of(index.value) if isinstance(index, cst.Index) else UNKNOWN
+            found = found.element or found
             return found.is_tensor and found.device is Device.ACCELERATOR
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
@@ -371,7 +378,11 @@ class Values:
     def _assigned(self, assignment: AttributeAssignment) -> Value:
         if assignment.value is None:
             return UNKNOWN
-        return self._project(self.of(assignment.value), assignment.path)
+        value = self._project(self.of(assignment.value), assignment.path)
+        if isinstance(assignment.node, cst.Call) and value.is_tensor:
+            # A registered buffer moves with its module.
+            value = evolve(value, device=Device.ACCELERATOR)
+        return value
 
     # Parts of values
 
@@ -424,7 +435,7 @@ class Values:
         if (
             value.kind is Kind.UNKNOWN
             and isinstance(node, (cst.Name, cst.Attribute))
-            and _is_loader_name(dotted(node))
+            and is_loader_name(dotted(node))
         ):
             return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(node, ()))
         if value.items:
@@ -518,7 +529,12 @@ class Values:
             value = self.attribute(base.cls, attribute)
             if value.kind is not Kind.UNKNOWN:
                 return value
+        if base.name == "argparse.Namespace":
+            declared = _dtype(self._arguments.type_of(attribute))
+            return Value(Kind.NUMBER, dtype=declared) if declared is not None else UNKNOWN
         if base.origin is not None:
+            if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric"):
+                return INTEGER
             return self.item(base, attribute)
         if self._shows_tensor(node):
             return evolve(TENSOR, device=Device.ACCELERATOR)
@@ -681,6 +697,9 @@ class Values:
         if short in torch_api.NOT_TENSORS:
             result = torch_api.NOT_TENSORS[short]
             return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
+        if short == "nn.utils.rnn.pad_sequence":
+            batch = first.element or UNKNOWN
+            return Value(Kind.TENSOR, device=batch.device, dtype=batch.dtype)
         if "." in short and not name.startswith(("torch.nn.functional.", "torch.special.", "torch.fft.")):
             return Value(Kind.OBJECT, name=name, call=node)
         if short in torch_api.CREATES:
@@ -704,6 +723,10 @@ class Values:
             index = Value(Kind.TENSOR, device=device, dtype=DType.INTEGER)
             second = index if short in torch_api.PAIRS_WITH_DIM or short in ("topk", "sort") else tensor
             return Value(Kind.SEQUENCE, items=(tensor, second))
+        if short == "where" and len(node.args) == 1:
+            return _coordinates(first)
+        if short == "nonzero" and _is_true(argument(node, "as_tuple")):
+            return _coordinates(first)
         return self._tensor_result(short, node.args[1:], first)
 
     def _tensor_result(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value:
@@ -727,8 +750,12 @@ class Values:
             dtype = DType.INTEGER
         elif short == "where" and len(given) == 2:
             dtype = _promote(given[0].dtype, given[1].dtype)
-        elif short in torch_api.FLOAT_RESULTS:
+        elif short in torch_api.FLOAT_RESULTS or (short == "div" and len(behind) == 1):
             dtype = DType.FLOATING
+        elif short in torch_api.ARITHMETIC | {"div"} and given:
+            dtype = _promote(first.dtype, given[0].dtype)
+        elif short == "type_as":
+            dtype = given[0].dtype if given else None
         rank = ranks.operation_rank(short, first.rank, behind, self._is_number)
         if short == "where" and len(given) == 2:
             # Numbers and 0-dim tensors broadcast to the condition.
@@ -754,9 +781,15 @@ class Values:
                 )
             return UNKNOWN
         if base.kind is Kind.ARRAY:
-            return ARRAY if method not in ("item", "tolist", "tobytes") else UNKNOWN
+            if method == "item":
+                return NUMBER
+            return ARRAY if method not in ("tolist", "tobytes") else UNKNOWN
         if base.kind is Kind.LOADER or base.kind is Kind.OPTIMIZER:
             return UNKNOWN
+        if base.name == "argparse.ArgumentParser" and method == "parse_args":
+            return Value(Kind.OBJECT, name="argparse.Namespace")
+        if method == "item" and not node.args and not base.is_tensor:
+            return NUMBER
         known = base.is_tensor or (base.kind is Kind.UNKNOWN and method in torch_api.TENSOR_ONLY_METHODS)
         if not known:
             return UNKNOWN
@@ -782,7 +815,11 @@ class Values:
             where = argument(node, "device")
             dtype = self._dtype_argument(node) or base.dtype
             return Value(Kind.TENSOR, device=self.device_of(where) if where else base.device, dtype=dtype)
+        if method == "nonzero" and _is_true(argument(node, "as_tuple")):
+            return _coordinates(base)
         value = self._tensor_result(method.removesuffix("_"), node.args, base)
+        if method.endswith("_"):
+            value = evolve(value, dtype=base.dtype)
         if method in torch_api.CASTS or method in ("contiguous", "detach", "pin_memory", "requires_grad_"):
             value = evolve(value, origin=base.origin)
         return value
@@ -802,7 +839,9 @@ class Values:
             if where is not None:
                 device = self.device_of(where) or Device.ACCELERATOR
             for arg in node.args:
-                dtype = self._dtype_of(arg.value) or dtype
+                given = self._dtype_of(arg.value)
+                if given is not None or self.of(arg.value).is_tensor or _is_dtype(arg.value):
+                    dtype = given if given is not None else self.of(arg.value).dtype
         return Value(
             base.kind,
             device=device,
@@ -819,6 +858,8 @@ class Values:
         if named is not None:
             return named
         for arg in call.args:
+            if _is_dtype(arg.value):
+                return None
             if arg.keyword is None and self._dtype_of(arg.value) is None and not arg.star:
                 value = self.of(arg.value)
                 if value.kind in (Kind.NUMBER, Kind.NONE):
@@ -876,6 +917,26 @@ class Values:
         return _dtype(torch_api.DTYPES.get(name or "")) or _dtype(torch_api.TENSOR_TYPES.get(name or ""))
 
 
+def _coordinates(condition: Value) -> Value:
+    """What nonzero gives as a tuple: one index per dimension."""
+    index = Value(Kind.TENSOR, device=condition.device, dtype=DType.INTEGER, rank=1)
+    return Value(Kind.SEQUENCE, device=condition.device, element=index)
+
+
+def _is_true(node: cst.BaseExpression | None) -> bool:
+    return node is not None and _is_name(node, "True")
+
+
+def _is_dtype(node: cst.BaseExpression) -> bool:
+    """Whether an expression reads the type of a tensor, `x.dtype`."""
+    return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+
+
+def _is_complete(value: Value) -> bool:
+    """Whether a value says enough to be kept although a cycle of questions was cut while it was computed."""
+    return value.kind is not Kind.UNKNOWN and not (value.is_tensor and value.dtype is None)
+
+
 def _dtype(name: str | None) -> DType | None:
     return DType(name) if name else None
 
@@ -900,6 +961,6 @@ def _is_name(node: cst.CSTNode, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
 
 
-def _is_loader_name(name: str) -> bool:
+def is_loader_name(name: str) -> bool:
     """Whether a variable that comes from elsewhere is called what loaders are called."""
     return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))

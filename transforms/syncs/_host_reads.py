@@ -1,0 +1,219 @@
+"""Scalars that Python reads from the device, `loss.item()`, `float(loss)`, `int(hits)`, and how to leave them there."""
+
+from __future__ import annotations
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.rule import Edit
+
+# Methods that only bring the tensor to where Python reads it anyway.
+_ON_THE_WAY = frozenset({"cpu", "detach"})
+_CONVERSIONS = {"builtins.float": DType.FLOATING, "builtins.int": DType.INTEGER}
+# Reductions whose result is int64 whatever integers or booleans they are given.
+_INT64_RESULTS = frozenset({"sum", "count_nonzero"})
+
+
+class CannotRewrite(Exception):
+    """The pattern is there, and a rewrite could change the training; the text is the reason, in one line."""
+
+
+@frozen
+class HostRead:
+    """One scalar of the device as a Python number.
+
+    Attributes:
+        call: the whole read, such as `loss.cpu().item()`.
+        tensor: what is read, without the way to the host: `loss`.
+        way: the first method on that way, `loss.cpu`; `None` for `float(loss)` and `int(loss)`.
+        dtype: of the Python number; `None` where it could not be shown.
+    """
+
+    call: cst.Call
+    tensor: cst.BaseExpression
+    way: cst.Attribute | None
+    dtype: DType | None
+
+
+def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
+    """What `node` reads from the device, if it does; `None` also for arrays and for tensors of the CPU."""
+    if not isinstance(node, cst.Call):
+        return None
+    way: cst.Attribute | None = None
+    conversion = _CONVERSIONS.get(file.qualified(node) or "")
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        way, tensor = node.func, node.func.value
+    elif conversion is not None and len(node.args) == 1 and not node.args[0].star:
+        tensor = node.args[0].value
+    else:
+        return None
+    while (
+        isinstance(tensor, cst.Call)
+        and isinstance(tensor.func, cst.Attribute)
+        and tensor.func.attr.value in _ON_THE_WAY
+        and not tensor.args
+    ):
+        way = way and tensor.func
+        tensor = tensor.func.value
+    value = file.value(tensor)
+    trained = is_differentiated(file, tensor)
+    if value.is_tensor and value.device is Device.CPU and not trained:
+        return None
+    # An unknown value has `.item()` in a training loop because it is a tensor; elsewhere it may as well be an array.
+    guessed = conversion is None and value.kind is Kind.UNKNOWN and file.steps.in_sight(node)
+    if not (value.is_tensor or trained or guessed):
+        return None
+    return HostRead(node, tensor, way, conversion or value.dtype or (DType.FLOATING if trained else None))
+
+
+def require_scalar(file: FileFacts, read: HostRead) -> None:
+    """Raises `CannotRewrite` unless the read is of a tensor with exactly one element: `.item()` raises for others."""
+    value = file.value(read.tensor)
+    if is_differentiated(file, read.tensor):
+        return
+    code = file.source.code(read.tensor)
+    if not value.is_tensor:
+        raise CannotRewrite(f"`{code}` could not be shown to be a tensor")
+    if value.rank != 0:
+        raise CannotRewrite(f"`{code}` could not be shown to have exactly one element")
+
+
+def kept_on_device(file: FileFacts, read: HostRead, dtype: DType) -> Edit:
+    """The read replaced by a tensor of the device that adds up to the same bits as the Python number does.
+
+    `dtype` is that of the sum. Python's `float` is a float64, into which every shorter type fits exactly; its `int` has no
+    bounds, and int64 holds every count that a training can reach.
+
+    Raises:
+        CannotRewrite: `int()` of a floating-point tensor, or a comment inside the read.
+    """
+    own = file.value(read.tensor).dtype
+    if file.qualified(read.call) == "builtins.int" and own not in (DType.INTEGER, DType.BOOL):
+        raise CannotRewrite("int() cuts off what stands behind the point")
+    if dtype is DType.FLOATING:
+        return without_read(file, read, detached(file, read) + ".double()")
+    return without_read(file, read, "" if _is_int64(read.tensor) else ".long()")
+
+
+def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
+    """The read replaced by its tensor and `suffix`. Raises `CannotRewrite` where a comment would be lost."""
+    source = file.source
+    start, end = source.span(read.call)
+    inner_start, inner_end = source.span(read.tensor)
+    if read.way is not None:
+        # Parentheses around the tensor, and comments behind it, end before the dot.
+        dot = source.text.rindex(".", inner_end, source.span(read.way.attr)[0])
+        edit, gone = Edit(dot, end, suffix), source.text[dot:end]
+    else:
+        code = source.text[inner_start:inner_end]
+        is_primary = isinstance(read.tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        edit = Edit(start, end, (code if is_primary else f"({code})") + suffix)
+        gone = source.text[start:inner_start] + source.text[inner_end:end]
+    if "#" in gone:
+        raise CannotRewrite("a comment stands inside the read")
+    return edit
+
+
+def detached(file: FileFacts, read: HostRead) -> str:
+    """`.detach()`, or nothing where the tensor has no graph: it was counted or compared, or is detached already."""
+    return "" if _has_no_graph(file, read.tensor) else ".detach()"
+
+
+def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether `backward()` runs on the tensor or on a sum that it is part of: it is floating-point and has one element."""
+    if isinstance(node, cst.Name):
+        definitions = file.flow.definitions(node)
+        return bool(definitions) and all(_is_trained(file, d, frozenset()) for d in definitions)
+    if isinstance(node, cst.Attribute):
+        cls = file.classes.around(node)
+        code = dotted(node)
+        around = cls.node if cls is not None else None
+        return (
+            bool(code)
+            and around is not None
+            and any(
+                dotted(other) == code and _backward_runs_on(file, other, frozenset())
+                for other in find_all(around, cst.Attribute)
+            )
+        )
+    return False
+
+
+def _is_trained(file: FileFacts, definition: Definition, seen: frozenset[Definition]) -> bool:
+    if definition in seen:
+        return False
+    seen = seen | {definition}
+    return any(_backward_runs_on(file, use, seen) for use in file.flow.uses(definition))
+
+
+def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+    node: cst.CSTNode = use
+    parent = file.tree.parent(node)
+    while True:
+        call = file.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.BinaryOperation) and isinstance(
+            parent.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+        ):
+            # One element comes out of an operation that broadcasts only where one went in.
+            if isinstance(parent.operator, cst.Divide) and parent.right is node:
+                return False
+        elif isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and call.args[0] is parent:
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if method in ("backward", "manual_backward"):
+                return True
+            if method != "scale":
+                return isinstance(call.func, cst.Name) and call.func.value == "loss_scaler"
+            parent = call
+        elif isinstance(parent, cst.Attribute) and isinstance(call, cst.Call) and call.func is parent:
+            # With an argument for `gradient`, tensors of any size are differentiated.
+            return parent.attr.value == "backward" and all(
+                arg.keyword is not None and arg.keyword.value != "gradient" for arg in call.args
+            )
+        elif not isinstance(parent, cst.UnaryOperation):
+            break
+        node, parent = parent, file.tree.parent(parent)
+    return any(_is_trained(file, definition, seen) for definition in _made_by(file, node, parent))
+
+
+def _made_by(file: FileFacts, value: cst.CSTNode, statement: cst.CSTNode | None) -> list[Definition]:
+    """The names that get the value of an expression by `name = value` or `name += value`."""
+    if isinstance(statement, cst.Assign) and statement.value is value:
+        targets = [target.target for target in statement.targets]
+    elif isinstance(statement, cst.AugAssign) and isinstance(
+        statement.operator, (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
+    ):
+        targets = [statement.target]
+    else:
+        return []
+    return [
+        definition
+        for target in targets
+        if isinstance(target, cst.Name)
+        for definition in file.flow.bound(file.tree.scope(target), target.value)
+        if definition.node is target and definition.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
+    ]
+
+
+def _has_no_graph(file: FileFacts, node: cst.BaseExpression) -> bool:
+    while True:
+        if file.value(node).dtype in (DType.BOOL, DType.INTEGER):
+            return True
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.func
+        if not isinstance(node, cst.Attribute) or file.qualified(node) is not None:
+            return False
+        if node.attr.value in ("detach", "data"):
+            return True
+        node = node.value
+
+
+def _is_int64(node: cst.BaseExpression) -> bool:
+    """Whether an integer tensor is the result of a reduction that gives int64 unless it is told another type."""
+    if not isinstance(node, cst.Call) or any(arg.keyword is not None for arg in node.args):
+        return False
+    short = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    return short in _INT64_RESULTS

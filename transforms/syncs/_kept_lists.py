@@ -1,0 +1,187 @@
+"""Lists to which every step appends a scalar of the device, and the place where they become lists of numbers again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._host_reads import (
+    CannotRewrite,
+    HostRead,
+    detached,
+    require_scalar,
+    without_read,
+)
+from perfmod.transforms.writing import insert_after_statement
+
+_ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
+_CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int"}
+
+
+def appended_to(file: FileFacts, read: HostRead) -> cst.BaseExpression | None:
+    """`losses` of `losses.append(loss.item())`."""
+    parent = file.tree.parent(read.call)
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    return (
+        call.func.value
+        if isinstance(call, cst.Call) and _is_append(call) and isinstance(call.func, cst.Attribute)
+        else None
+    )
+
+
+def keep_on_device(
+    file: FileFacts, target: cst.BaseExpression, reads: Sequence[tuple[HostRead, cst.For | cst.While | None]]
+) -> list[Edit]:
+    """Edits that append tensors in the steps and turn them into numbers behind each step loop.
+
+    The list is changed in place, so that it stays the same object for whoever holds it, and `float()` leaves the numbers
+    of earlier epochs as they are.
+
+    `reads` are the appended figures, each with the loop whose rounds are the steps.
+
+    Raises:
+        CannotRewrite: other code could see the tensors, or may have put something else into the list.
+    """
+    source = file.source
+    if not isinstance(target, cst.Name):
+        raise CannotRewrite(f"`{source.code(target)}` may be read by code that cannot be seen from here")
+    name = target.value
+    dtypes = {read.dtype for read, _ in reads}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype not in _CONVERSIONS:
+        raise CannotRewrite("whether integers or floats are appended could not be shown")
+    assert dtype is not None
+    definitions = file.flow.definitions(target)
+    if not definitions or not all(_is_empty_list(file, definition) for definition in definitions):
+        raise CannotRewrite(f"that `{name}` starts as an empty list could not be shown")
+    loops = list(dict.fromkeys(loop for _, loop in reads if loop is not None))
+    if not all(loop for _, loop in reads):
+        raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")
+    for loop in loops:
+        _require_normal_end(file, name, loop, definitions)
+    uses = dict.fromkeys(use for definition in definitions for use in file.flow.uses(definition))
+    appended = {id(read.call) for read, _ in reads}
+    for use in uses:
+        _require_harmless(file, use, loops, definitions, dtype, appended)
+    edits = []
+    for read, _ in reads:
+        require_scalar(file, read)
+        edits.append(without_read(file, read, _own_copy(file, read)))
+    text = f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]"
+    return edits + [insert_after_statement(source, loop, text) for loop in loops]
+
+
+def _own_copy(file: FileFacts, read: HostRead) -> str:
+    """What makes a tensor that no later in-place operation on the loss can change, and that keeps no graph."""
+    suffix = detached(file, read)
+    tensor = read.tensor
+    if isinstance(tensor, cst.Name):
+        values = [
+            d.value if d.binding is Binding.ASSIGNED and not d.path else None
+            for d in file.flow.definitions(tensor)
+        ]
+        fresh = all(value is not None and file.aliasing.is_fresh(value) for value in values)
+        owned = fresh and not file.aliasing.is_mutated(tensor)
+    else:
+        owned = file.aliasing.is_fresh(tensor)
+    return suffix if owned else suffix + ".clone()"
+
+
+def _is_append(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1
+
+
+def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
+    value = definition.value
+    if definition.binding is not Binding.ASSIGNED or definition.path:
+        return False
+    if isinstance(value, cst.Call):
+        return file.qualified(value) == "builtins.list" and not value.args
+    return isinstance(value, cst.List) and not value.elements
+
+
+def _require_normal_end(
+    file: FileFacts, name: str, loop: cst.For | cst.While, definitions: Sequence[Definition]
+) -> None:
+    if any(definition.scope is not file.tree.scope(loop) for definition in definitions):
+        raise CannotRewrite(f"`{name}` belongs to another function than the loop")
+    for outer in file.tree.ancestors(loop):
+        if isinstance(outer, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            break
+        if isinstance(outer, (cst.Try, cst.TryStar)) and not all(
+            file.tree.is_within(definition.node, outer.body) for definition in definitions
+        ):
+            line = file.source.line(outer)
+            raise CannotRewrite(
+                f"an exception may end the loop and leave `{name}` to the code behind the try of line {line}"
+            )
+
+
+def _require_harmless(
+    file: FileFacts,
+    use: cst.Name,
+    loops: Sequence[cst.For | cst.While],
+    definitions: Sequence[Definition],
+    dtype: DType,
+    appended: set[int],
+) -> None:
+    line = file.source.line(use)
+    parent = file.tree.parent(use)
+    call = file.tree.parent(parent) if parent is not None else None
+    if (
+        isinstance(call, cst.Call)
+        and call.func is parent
+        and isinstance(parent, cst.Attribute)
+        and _is_append(call)
+    ):
+        value = file.value(call.args[0].value)
+        if id(call.args[0].value) in appended or (value.kind is Kind.NUMBER and value.dtype is dtype):
+            return
+        raise CannotRewrite(f"what is appended to `{use.value}` on line {line} could not be shown")
+    if isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and file.qualified(call) == "builtins.len":
+        return
+    if isinstance(parent, cst.Attribute) and parent.attr.value not in _ADD_NOTHING:
+        raise CannotRewrite(
+            f"`{use.value}.{parent.attr.value}` on line {line} may put other values into the list"
+        )
+    if isinstance(parent, cst.Subscript) and isinstance(
+        file.tree.parent(parent), (cst.AssignTarget, cst.AugAssign)
+    ):
+        raise CannotRewrite(f"an element of `{use.value}` is set on line {line}")
+    if file.tree.scope(use) is not definitions[0].scope:
+        raise CannotRewrite(f"another function reads `{use.value}` on line {line}")
+    for loop in loops:
+        if file.tree.is_within(use, loop):
+            raise CannotRewrite(f"`{use.value}` is read in the loop on line {line}")
+    statement = file.tree.statement(use)
+    if isinstance(statement, cst.AugAssign) and statement.target is use:
+        raise CannotRewrite(f"`{use.value}` is extended on line {line}")
+    if isinstance(statement, cst.Assign) and _is_stored(file, use):
+        for loop in loops:
+            behind = file.source.span(use)[0] > file.source.span(loop)[1]
+            outer = file.tree.loops(loop)
+            renewed = not outer or all(file.tree.is_within(d.node, outer[0].body) for d in definitions)
+            if not (behind and renewed):
+                raise CannotRewrite(
+                    f"`{use.value}` is kept elsewhere on line {line}, and tensors would be seen there"
+                )
+
+
+def _is_stored(file: FileFacts, use: cst.Name) -> bool:
+    """Whether the list itself, not something computed from it, is stored by the assignment around it."""
+    child: cst.CSTNode = use
+    for parent in file.tree.ancestors(use):
+        if isinstance(parent, cst.Assign):
+            return parent.value is child
+        if not isinstance(
+            parent,
+            (cst.Tuple, cst.List, cst.Element, cst.Dict, cst.DictElement, cst.IfExp, cst.BooleanOperation),
+        ):
+            return False
+        child = parent
+    return False

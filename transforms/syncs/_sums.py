@@ -1,0 +1,376 @@
+"""Running sums of scalars: every place that starts, feeds, reads or resets one, found for variables, attributes and entries.
+
+A sum may only move to the device when everything that reads it is seen, so a collector returns the whole `RunningSum` or
+raises `CannotRewrite` with the place that it cannot follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import libcst as cst
+from attrs import define, field, frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
+
+_LINEAR = (cst.Add, cst.Subtract, cst.Multiply)
+_LINEAR_ASSIGN = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
+
+
+@define
+class Term:
+    """What one statement adds: numbers of Python and scalars of the device, joined by `+`, `-`, `*` and `/`.
+
+    Attributes:
+        reads: the scalars that are read from the device.
+        divisions: those whose numerator is on the device.
+        unknown: operands that could not be shown to be Python numbers.
+        dtypes: of everything that is not the sum itself; `None` among them where one could not be shown.
+    """
+
+    reads: list[HostRead] = field(factory=list)
+    divisions: list[cst.BinaryOperation] = field(factory=list)
+    unknown: list[cst.BaseExpression] = field(factory=list)
+    dtypes: list[DType | None] = field(factory=list)
+
+    @property
+    def dtype(self) -> DType | None:
+        """Python's type of the result."""
+        if DType.FLOATING in self.dtypes or self.divisions:
+            return DType.FLOATING
+        return None if None in self.dtypes else DType.INTEGER
+
+
+@frozen
+class Site:
+    """A statement of the step that adds to the sum."""
+
+    statement: cst.AugAssign | cst.Assign
+    term: Term
+
+
+@frozen
+class Start:
+    """Something else that sets the sum, mostly to zero."""
+
+    node: cst.CSTNode
+    dtype: DType | None
+
+
+@frozen
+class Use:
+    """A read of the sum, and the starts that it may see where no step ran in between."""
+
+    node: cst.BaseExpression
+    starts: Sequence[Start]
+
+
+@frozen
+class RunningSum:
+    """A sum and everything that touches it.
+
+    Attributes:
+        label: the variable, attribute or entry as it stands in the code.
+        sites: the statements that add scalars of the device to it.
+        kept: `+=`, `-=` and `*=` with Python numbers, right for both kinds of sum.
+        changed: other augmented assignments, such as `total /= len(loader)`, which have to see a number.
+        starts: what sets it.
+        uses: what reads it.
+    """
+
+    label: str
+    sites: Sequence[Site]
+    kept: Sequence[cst.AugAssign]
+    changed: Sequence[cst.AugAssign]
+    starts: Sequence[Start]
+    uses: Sequence[Use]
+
+
+def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
+    """`total` of `total += x`, `total -= x` and `total = total + x`, if `statement` is one of these."""
+    if isinstance(statement, cst.AugAssign) and isinstance(
+        statement.operator, (cst.AddAssign, cst.SubtractAssign)
+    ):
+        return statement.target
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        code = file.source.code(target)
+        operands = _operands(statement.value)
+        if len(operands) > 1 and any(file.source.code(operand) == code for operand in operands):
+            return target
+    return None
+
+
+def _operands(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*_LINEAR, cst.Divide)):
+        return _operands(node.left) + _operands(node.right)
+    return [node]
+
+
+def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cst.CSTNode]) -> RunningSum:
+    """Everything that touches the sum that `target` names and `statements` feed. Raises `CannotRewrite`."""
+    sites = []
+    for statement in statements:
+        assert isinstance(statement, (cst.AugAssign, cst.Assign))
+        term = Term()
+        _add(file, statement.value, file.source.code(target), term)
+        sites.append(Site(statement, term))
+    if isinstance(target, cst.Name):
+        return _collect_name(file, target, sites)
+    if isinstance(target, cst.Attribute):
+        return _collect_places(file, target, sites, list(_attributes(file, target)), [])
+    if isinstance(target, cst.Subscript):
+        return _collect_places(file, target, sites, *_entries(file, target))
+    raise CannotRewrite(f"`{file.source.code(target)}` could not be followed")
+
+
+def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> bool:
+    """Collect a term's parts; whether the value of `node` would be on the device."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*_LINEAR, cst.Divide)):
+        left, right = _add(file, node.left, own, term), _add(file, node.right, own, term)
+        if isinstance(node.operator, cst.Divide) and (left or right):
+            if right:
+                raise CannotRewrite("Python raises where it divides by zero, and the device does not")
+            term.divisions.append(node)
+        return left or right
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
+        return _add(file, node.expression, own, term)
+    if file.source.code(node) == own:
+        return True
+    read = host_read(file, node)
+    if read is not None:
+        term.reads.append(read)
+        term.dtypes.append(read.dtype)
+        return True
+    source, code = file.source, file.source.code(node)
+    if any(host_read(file, call) is not None for call in find_all(node, cst.Call)):
+        raise CannotRewrite(f"`{code}` is more than a sum or a product of the figure")
+    value = file.value(node)
+    if value.kind is Kind.NUMBER:
+        through = _variable(file, node)
+        if through is not None:
+            read, definition = through
+            others = [use for use in file.flow.uses(definition) if use is not node]
+            if others:
+                raise CannotRewrite(f"`{code}` is used on line {source.line(others[0])} too")
+            term.reads.append(read)
+            term.dtypes.append(read.dtype)
+            return True
+        term.dtypes.append(DType.INTEGER if value.dtype is DType.BOOL else value.dtype)
+    elif value.kind in (Kind.UNKNOWN, Kind.OBJECT):
+        term.unknown.append(node)
+        term.dtypes.append(None)
+    else:
+        raise CannotRewrite(f"`{code}` is no Python number")
+    return False
+
+
+def _variable(file: FileFacts, node: cst.BaseExpression) -> tuple[HostRead, Definition] | None:
+    """The read behind a variable that holds nothing else: `value = loss.item()`."""
+    if not isinstance(node, cst.Name):
+        return None
+    definitions = file.flow.definitions(node)
+    if len(definitions) != 1 or definitions[0].binding is not Binding.ASSIGNED or definitions[0].path:
+        return None
+    read = host_read(file, definitions[0].value) if definitions[0].value is not None else None
+    same_scope = definitions[0].scope is file.tree.scope(node)
+    return (read, definitions[0]) if read is not None and same_scope else None
+
+
+def variable_uses(file: FileFacts, read: HostRead) -> Iterator[cst.Name]:
+    """The uses of the variable in `value = loss.item()`; nothing for other reads."""
+    statement = file.tree.statement(read.call)
+    if isinstance(statement, cst.Assign) and statement.value is read.call and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        if isinstance(target, cst.Name):
+            for definition in file.flow.bound(file.tree.scope(target), target.value):
+                if definition.node is target:
+                    yield from file.flow.uses(definition)
+
+
+def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> RunningSum:
+    name, scope = target.value, file.tree.scope(target)
+    declarations: list[cst.Global | cst.Nonlocal] = [
+        *find_all(file.tree.module, cst.Global),
+        *find_all(file.tree.module, cst.Nonlocal),
+    ]
+    for declaration in declarations:
+        if any(item.name.value == name for item in declaration.names):
+            line = file.source.line(declaration)
+            raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
+    bound = file.flow.bound(scope, name)
+    statements = {
+        id(file.tree.statement(d.node)): d
+        for d in bound
+        if d.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
+    }
+    device = {statements[id(site.statement)] for site in sites}
+    site_statements = [site.statement for site in sites]
+    kept: list[cst.AugAssign] = []
+    changed: dict[Definition, cst.AugAssign] = {}
+    settled = False
+    while not settled:
+        settled = True
+        for definition in bound:
+            if definition.binding is not Binding.AUGMENTED or definition in device or definition in changed:
+                continue
+            statement = file.tree.statement(definition.node)
+            assert isinstance(statement, cst.AugAssign)
+            if not device.isdisjoint(file.flow.definitions(cst.ensure_type(statement.target, cst.Name))):
+                settled = False
+                if _keeps_number(file, statement):
+                    device.add(definition)
+                    kept.append(statement)
+                else:
+                    changed[definition] = statement
+    starts = {d: Start(d.node, _start_dtype(file, d, changed)) for d in bound if d not in device}
+    uses: dict[cst.Name, Use] = {}
+    seen: dict[Definition, None] = {}
+    for definition in device:
+        for use in file.flow.uses(definition):
+            statement = file.tree.statement(use)
+            before = [d for d in file.flow.definitions(use) if d not in device]
+            seen.update(dict.fromkeys(before))
+            is_target = isinstance(statement, cst.AugAssign) and statement.target is use
+            if not is_target and statement not in site_statements and not isinstance(statement, cst.Del):
+                uses[use] = Use(use, [starts[d] for d in before if d in starts])
+    if any(d not in starts or d.binding not in (Binding.ASSIGNED, Binding.AUGMENTED) for d in seen):
+        raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
+    return RunningSum(
+        name, sites, kept, list(changed.values()), [starts[d] for d in seen], list(uses.values())
+    )
+
+
+def _start_dtype(
+    file: FileFacts, definition: Definition, changed: dict[Definition, cst.AugAssign]
+) -> DType | None:
+    if definition in changed:
+        return DType.FLOATING if isinstance(changed[definition].operator, cst.DivideAssign) else None
+    value = file.values.of_definition(definition)
+    return value.dtype if value.kind is Kind.NUMBER else None
+
+
+def _keeps_number(file: FileFacts, statement: cst.AugAssign) -> bool:
+    return isinstance(statement.operator, _LINEAR_ASSIGN) and file.value(statement.value).kind is Kind.NUMBER
+
+
+def _collect_places(
+    file: FileFacts,
+    target: cst.BaseExpression,
+    sites: list[Site],
+    places: list[cst.BaseExpression],
+    first: list[cst.BaseExpression],
+) -> RunningSum:
+    """A sum that is no variable: whatever assigns it may have been last, wherever it is read."""
+    statements = [site.statement for site in sites]
+    starts = [_value_start(file, value) for value in first]
+    kept: list[cst.AugAssign] = []
+    changed: list[cst.AugAssign] = []
+    uses: list[cst.BaseExpression] = []
+    for place in places:
+        parent = file.tree.parent(place)
+        if isinstance(parent, cst.AugAssign) and parent.target is place:
+            if parent not in statements:
+                (kept if _keeps_number(file, parent) else changed).append(parent)
+        elif isinstance(parent, cst.AssignTarget):
+            statement = cst.ensure_type(file.tree.statement(place), cst.Assign)
+            if statement not in statements:
+                starts.append(_value_start(file, statement.value))
+        elif isinstance(parent, cst.AnnAssign) and parent.target is place:
+            starts += [_value_start(file, parent.value)] if parent.value is not None else []
+        elif _is_unpacked_into(file, place):
+            raise CannotRewrite(
+                f"`{file.source.code(place)}` is unpacked into on line {file.source.line(place)}"
+            )
+        elif file.tree.statement(place) not in (*statements, parent if isinstance(parent, cst.Del) else None):
+            uses.append(place)
+    starts += [
+        Start(statement, DType.FLOATING)
+        for statement in changed
+        if isinstance(statement.operator, cst.DivideAssign)
+    ]
+    return RunningSum(
+        file.source.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses]
+    )
+
+
+def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
+    child = place
+    for parent in file.tree.ancestors(place):
+        if isinstance(parent, (cst.AssignTarget, cst.For, cst.CompFor, cst.AsName)):
+            return getattr(parent, "target", child) is child
+        if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+            return False
+        child = parent
+    return False
+
+
+def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
+    found = file.value(value)
+    return Start(value, found.dtype if found.kind is Kind.NUMBER else None)
+
+
+def _attributes(file: FileFacts, target: cst.Attribute) -> Iterator[cst.BaseExpression]:
+    """Every mention of a private attribute of a class of the file."""
+    own, code = file.classes.self_attribute(target), file.source.code(target)
+    if own is None:
+        raise CannotRewrite(f"`{code}` belongs to an object whose class could not be shown")
+    if not target.attr.value.startswith("_"):
+        raise CannotRewrite(f"`{code}` is public: code outside this file may read it")
+    for node in find_all(file.tree.module, cst.Attribute):
+        if node.attr.value == target.attr.value:
+            found = file.classes.self_attribute(node)
+            base = file.value(node.value).cls
+            if found is None and base is None:
+                line = file.source.line(node)
+                raise CannotRewrite(f"`{file.source.code(node)}` on line {line} may be the same attribute")
+            lineage = found[0] if found is not None else base
+            if lineage is not None and (own[0] in lineage.lineage() or lineage in own[0].lineage()):
+                yield node
+
+
+def _entries(
+    file: FileFacts, target: cst.Subscript
+) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+    """Every mention of `stats["loss"]` where `stats` is a dictionary that is only ever used by such keys, and its first values."""
+    key, code = _key(target), file.source.code(target)
+    if key is None or not isinstance(target.value, cst.Name):
+        raise CannotRewrite(f"`{code}` is an element that other code may read")
+    name, scope = target.value.value, file.tree.scope(target)
+    places: dict[cst.BaseExpression, None] = {}
+    first: list[cst.BaseExpression] = []
+    bound = file.flow.bound(scope, name)
+    if not bound:
+        raise CannotRewrite(f"what `{name}` is could not be shown")
+    for definition in bound:
+        if (
+            definition.binding is not Binding.ASSIGNED
+            or definition.path
+            or not isinstance(definition.value, cst.Dict)
+        ):
+            raise CannotRewrite(f"what `{name}` is could not be shown")
+        for element in definition.value.elements:
+            if not isinstance(element, cst.DictElement) or not isinstance(element.key, cst.SimpleString):
+                raise CannotRewrite(f"not all keys of `{name}` are known")
+            if element.key.evaluated_value == key:
+                first.append(element.value)
+        for use in file.flow.uses(definition):
+            entry = file.tree.parent(use)
+            if not isinstance(entry, cst.Subscript) or entry.value is not use or _key(entry) is None:
+                line = file.source.line(use)
+                raise CannotRewrite(f"`{name}` is used as a whole on line {line}")
+            if _key(entry) == key:
+                places[entry] = None
+    return list(places), first
+
+
+def _key(node: cst.Subscript) -> str | None:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    if isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString):
+        value = index.value.evaluated_value
+        return value if isinstance(value, str) else None
+    return None
