@@ -1,4 +1,6 @@
-"""Data loaders of a file: how they are constructed, which dataset they read, which loops run over them, and which train."""
+"""Data loaders of a file: how they are constructed, which dataset they read, which loops run over them, and
+which train.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ TORCH_LOADER = "torch.utils.data.DataLoader"
 
 # Parameters of `torch.utils.data.DataLoader` in order; those behind `worker_init_fn` are keyword-only.
 PARAMETERS = (
-    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn", "pin_memory", "drop_last",
-    "timeout", "worker_init_fn",
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
+    "pin_memory", "drop_last", "timeout", "worker_init_fn",
 )  # fmt: skip
 
 
@@ -29,7 +31,8 @@ class Setting:
     """What a construction passes for one parameter.
 
     Attributes:
-        values: every expression that it may get; several where a dictionary of keywords depends on a condition.
+        values: every expression that it may get; several where a dictionary of keywords depends on a
+            condition.
         arg: the argument of the call itself; `None` where it comes out of `**kwargs`.
         always: whether it is passed whatever happens.
     """
@@ -47,7 +50,8 @@ class Iteration:
         node: the `For`, the `CompFor`, or the call of `next`.
         iterable: what is iterated, such as `enumerate(loader)`.
         trains: whether the loop's body, or the step that calls `next`, runs `backward`.
-        in_step: whether a training step begins it anew every time: an inner loop over the loader, `next(iter(loader))`.
+        in_step: whether a training step begins it anew every time: an inner loop over the loader,
+            `next(iter(loader))`.
     """
 
     node: cst.For | cst.CompFor | cst.Call
@@ -117,7 +121,9 @@ class Loaders:
         return self._by_call.get(node)
 
     def behind(self, node: cst.BaseExpression) -> dict[Loader | None, tuple[End, ...]]:
-        """The loaders whose batches, or parts of batches, `node` may be; `None` stands for values of other origin."""
+        """The loaders whose batches, or parts of batches, `node` may be; `None` stands for values of other
+        origin.
+        """
         found: dict[Loader | None, tuple[End, ...]] = {}
         for end in self._tracing.ends(node):
             loader = self._by_call.get(end.node) if end.path[:1] == (None,) else None
@@ -133,9 +139,11 @@ class Loaders:
     def _collect_iterations(self) -> None:
         for node in walk(self._tree.module):
             if isinstance(node, cst.For):
-                self._iterate(node, node.iter, self._steps.trains(node), self._steps.in_sight(node))
+                self._iterate(node, node.iter, self._steps.trains(node.body), self._steps.in_sight(node))
             elif isinstance(node, cst.CompFor):
-                self._iterate(node, node.iter, False, self._steps.in_sight(node))
+                around = self._tree.parent(node)
+                trains = around is not None and self._steps.trains(around)
+                self._iterate(node, node.iter, trains, self._steps.in_sight(node))
             elif (
                 isinstance(node, cst.Call)
                 and self._names.qualified(node.func) == "builtins.next"
@@ -184,7 +192,9 @@ class Loaders:
         return settings, unseen
 
     def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
-        """The keywords of a dictionary, over all ways in which it may be made and filled; `None` if some are hidden."""
+        """The keywords of a dictionary, over all ways in which it may be made and filled; `None` if some are
+        hidden.
+        """
         ways: list[dict[str, cst.BaseExpression]] = []
         for end in self._tracing.ends(node):
             way = self._dictionary(end.node) if not end.path else None
@@ -214,12 +224,12 @@ class Loaders:
                 found[key] = element.value
             return found
         if isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.dict":
-            if all(arg.keyword is not None for arg in node.args):
-                return {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+            named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+            return named if len(named) == len(node.args) else None
         return None
 
     def _filled(self, definition: Definition) -> list[dict[str, cst.BaseExpression]] | None:
-        """What is put into a dictionary after it was made: by key, or by `update`. `None` if it is handed on."""
+        """What is put into a dictionary after it was made, by key or by `update`; `None` if it is handed on."""
         if definition.binding is not Binding.ASSIGNED:
             return None
         added: list[dict[str, cst.BaseExpression]] = []
@@ -242,9 +252,8 @@ class Loaders:
                     added += more
                 elif parent.attr.value not in ("get", "keys", "items", "values", "copy", "pop"):
                     return None
-            elif isinstance(parent, cst.Arg) and parent.star != "**" and not self._is_reader(around):
-                if not (isinstance(around, cst.Call) and self._is_update(around)):
-                    return None
+            elif isinstance(parent, cst.Arg) and parent.star != "**" and not self._only_reads(around):
+                return None
         return added
 
     def _updated(self, call: cst.Call) -> list[dict[str, cst.BaseExpression]] | None:
@@ -258,14 +267,13 @@ class Loaders:
                     added.append(way)
         return added
 
-    def _is_update(self, call: cst.Call) -> bool:
-        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
-
-    def _is_reader(self, call: cst.CSTNode | None) -> bool:
-        return isinstance(call, cst.Call) and self._names.qualified(call.func) in (
-            "builtins.print",
-            "builtins.len",
-        )
+    def _only_reads(self, call: cst.CSTNode | None) -> bool:
+        """Whether a call leaves the dictionary that it is given as it is; `other.update(it)` does."""
+        if not isinstance(call, cst.Call):
+            return False
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
+            return True
+        return self._names.qualified(call.func) in ("builtins.print", "builtins.len")
 
     def _code(self, node: cst.CSTNode) -> str:
         return self._tree.module.code_for_node(node)

@@ -13,7 +13,7 @@ import libcst as cst
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
-from perfmod.transforms.facts.values import Values
+from perfmod.transforms.facts.values import Kind, Values
 
 _BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "training_step"})
 
@@ -74,9 +74,9 @@ class Steps:
             child = ancestor
         return None
 
-    def trains(self, loop: cst.For | cst.While) -> bool:
-        """Whether the loop's body runs `backward`, itself or through functions of the file."""
-        return self._runs_backward(loop.body)
+    def trains(self, code: cst.CSTNode) -> bool:
+        """Whether the code at or below a node (such as a loop's body) runs `backward`, itself or through functions."""
+        return self._runs_backward(code)
 
     def runs_every_step(self, node: cst.CSTNode) -> bool:
         """Whether a step always comes by `node`: reached, and not behind an `if step % n == 0` or in an `except`."""
@@ -102,10 +102,19 @@ class Steps:
             found: dict[cst.FunctionDef, None] = {}
             for call in (n for n in walk_scope(node) if isinstance(n, cst.Call)):
                 target = self._values.calls.resolve(call)
-                if target is not None:
-                    found[target] = None
+                targets = (target,) if target is not None else self._methods_called(call)
+                found.update(dict.fromkeys(targets))
             known = self._called[node] = tuple(found)
         return known
+
+    def _methods_called(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """What `model.prune()` may run where nothing shows the class of `model`: methods of the file's modules."""
+        if not isinstance(call.func, cst.Attribute):
+            return ()
+        name = call.func.attr.value
+        found = tuple(cls.methods[name] for cls in self._classes if cls.is_module and name in cls.methods)
+        owner = self._values.of(call.func.value) if found else None
+        return found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
 
     def _find_regions(self) -> Iterator[Region]:
         loops = [node for node in walk(self._tree.module) if isinstance(node, (cst.For, cst.While))]

@@ -1,7 +1,9 @@
-"""Where a value was made: names, parameters, attributes, containers and loops followed back to expressions that make values.
+"""Where a value was made: names, parameters, attributes, containers and loops followed back to expressions
+that make values.
 
-`Values` joins all ways by which a value may come into one statement about it; `Tracing` keeps them apart, so that a loop
-shared by two loaders, or a helper called with batches and with other things, is seen as what it is.
+`Values` joins all ways by which a value may come into one statement about it; `Tracing` keeps them apart, so
+that a loop shared by two loaders, or a helper called with batches and with other things, is seen as what it
+is.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ _HANDS_ON = (
 # Methods that give the same storage, or the same object.
 _VIEWS = frozenset(
     {
-        "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "detach", "expand",
-        "expand_as", "view_as", "narrow", "requires_grad_", "pin_memory",
+        "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous",
+        "detach", "expand", "expand_as", "view_as", "narrow", "requires_grad_", "pin_memory",
     }
 )  # fmt: skip
 
@@ -41,8 +43,8 @@ _VIEWS = frozenset(
 class End:
     """Where a trail ends: `path` leads from the value of `node` to the value that was asked for.
 
-    `node` is an expression (a call, a literal, a lambda, an imported name), the `FunctionDef` or `ClassDef` that a name
-    stands for, or the `Param` whose callers are not (all) in the file.
+    `node` is an expression (a call, a literal, a lambda, an imported name), the `FunctionDef` or `ClassDef`
+    that a name stands for, or the `Param` whose callers are not (all) in the file.
     """
 
     node: cst.CSTNode
@@ -63,8 +65,8 @@ class Tracing:
     def ends(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> tuple[End, ...]:
         """Every place where the value of `node` (or the part of it at `path`) may have been made.
 
-        A part of a batch ends at the call that makes its loader, with a path that begins with `None`; the loader itself
-        ends there with an empty path.
+        A part of a batch ends at the call that makes its loader, with a path that begins with `None`; the
+        loader itself ends there with an empty path.
         """
         key = (node, path)
         if key not in self._known:
@@ -78,10 +80,10 @@ class Tracing:
         path: tuple[Step, ...],
         seen: set[tuple[cst.CSTNode, tuple[Step, ...]]],
     ) -> Iterator[End]:
-        if (node, path) in seen:
-            return
+        if (node, path) in seen or len(path) > _LONGEST_PATH:
+            return  # a cycle, such as a helper that calls itself for the parts of what it was given
         seen.add((node, path))
-        ways = self._ways(node, path) if len(path) <= _LONGEST_PATH else None
+        ways = self._ways(node, path)
         if ways is None:
             yield End(node, path)
             return

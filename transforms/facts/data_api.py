@@ -1,0 +1,157 @@
+"""What is known by name of the libraries that datasets are made of: what draws random numbers, what can be
+trusted not to.
+
+Names are qualified names, as `Names.qualified` gives them, unless said otherwise.
+"""
+
+from __future__ import annotations
+
+DATASETS_OF_DATASETS = frozenset(
+    {
+        "torch.utils.data.Subset",
+        "torch.utils.data.random_split",
+        "torch.utils.data.ConcatDataset",
+        "torch.utils.data.StackDataset",
+    }
+)
+"""Datasets around the one, or the list of those, that they are given first."""
+LISTS_OF_DATASETS = frozenset({"torch.utils.data.ConcatDataset"})
+
+KNOWN_BASES = (
+    "torch.utils.data.", "torchvision.datasets.", "torch.nn.", "torchvision.transforms.", "builtins.",
+    "typing.", "abc.", "collections.", "enum.",
+)  # fmt: skip
+"""Base classes that draw no random numbers and change nothing when a sample is read."""
+
+CALLABLE_PARAMETERS = frozenset({"transform", "target_transform", "transforms", "loader", "is_valid_file"})
+"""Keywords by which the datasets of torchvision take functions."""
+
+KEEPS_ARGUMENTS = ("torchvision.transforms.", "torchvision.datasets.", "functools.partial", "albumentations.")
+"""Objects that keep what they are constructed with."""
+
+OPENS = frozenset(
+    {
+        "builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "h5py.File", "sqlite3.connect",
+        "lmdb.open", "lmdb.Environment", "zipfile.ZipFile", "tarfile.open", "tarfile.TarFile",
+        "tables.open_file", "netCDF4.Dataset", "mmap.mmap", "cv2.VideoCapture", "decord.VideoReader",
+        "pymongo.MongoClient", "redis.Redis", "threading.Lock", "multiprocessing.Lock",
+    }
+)  # fmt: skip
+"""What makes a handle of the process: a file, a database, a lock. None of them can be pickled."""
+
+GENERATORS = frozenset(
+    {
+        "numpy.random.default_rng",
+        "numpy.random.RandomState",
+        "numpy.random.Generator",
+        "random.Random",
+        "torch.Generator",
+    }
+)
+
+CHEAP = frozenset(
+    {
+        "builtins.len",
+        "builtins.int",
+        "builtins.range",
+        "builtins.super",
+        "builtins.isinstance",
+        "builtins.tuple",
+    }
+)
+"""Calls that cost nothing: code without others only picks samples."""
+
+_TORCH_RANDOM = frozenset(
+    f"torch.{name}"
+    for name in (
+        "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "multinomial",
+        "normal", "bernoulli", "poisson", "nn.functional.dropout", "manual_seed", "seed",
+    )
+)  # fmt: skip
+_UNLIKE_RANDOM = frozenset(
+    {"torch.Generator", "torch.get_rng_state", "random.getstate", "numpy.random.get_state"}
+)
+_ALWAYS_RANDOM = (
+    "random.",
+    "numpy.random.",
+    "secrets.",
+    "uuid.uuid",
+    "os.urandom",
+    "scipy.stats.",
+    "torch.distributions.",
+)
+RANDOM_LIBRARIES = ("albumentations.", "imgaug.", "kornia.augmentation.", "torchio.", "monai.transforms.Rand")
+
+RANDOM_FILLS = frozenset(
+    {"random_", "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_"}
+)
+"""Methods of tensors that draw from the global generator."""
+
+_RANDOM_TRANSFORMS = frozenset(
+    {
+        "ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "GaussianBlur",
+        "ElasticTransform", "MixUp", "CutMix", "ScaleJitter", "GaussianNoise", "JPEG",
+    }
+)  # fmt: skip
+
+MUTATORS = frozenset(
+    {
+        "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add", "discard",
+        "sort", "reverse", "popitem", "appendleft", "popleft", "move_to_end",
+    }
+)  # fmt: skip
+"""Methods that change a container."""
+
+COMMON_METHODS = frozenset(
+    {
+        "abs", "all", "any", "append", "argmax", "argmin", "argsort", "as_tensor", "astype", "byte",
+        "bool", "ceil", "clamp", "clip", "clone", "close", "contiguous", "convert", "copy", "count", "cpu",
+        "crop", "decode", "detach", "double", "div", "div_", "encode", "endswith", "exists", "expand",
+        "extend", "find", "flatten", "flip", "float", "floor", "format", "get", "getpixel", "group",
+        "half", "iloc", "index", "insert", "int", "is_file", "item", "items", "join", "keys", "load",
+        "loc", "long", "lower", "lstrip", "max", "mean", "min", "movedim", "mul", "nonzero", "numel",
+        "numpy", "open", "paste", "permute", "pop", "read", "readline", "read_bytes", "read_text",
+        "repeat", "replace", "reshape", "resize", "resize_", "rotate", "round", "rsplit", "rstrip", "seek",
+        "setdefault", "short", "size", "sort", "split", "squeeze", "startswith", "stack", "std", "strip",
+        "sub", "sub_", "sum", "tell", "thumbnail", "to", "to_numpy", "tobytes", "tolist", "transpose",
+        "type", "unfold", "unsqueeze", "update", "upper", "values", "view", "add_", "mul_", "fill_",
+        "zero_", "masked_fill", "masked_fill_", "new_zeros", "new_ones", "new_full", "dim", "eq", "ne",
+        "squeeze_", "unsqueeze_", "verify", "width", "height",
+    }
+)  # fmt: skip
+"""Methods of tensors, arrays, images, strings, paths and containers, none of which draws random numbers."""
+
+TRUSTED = frozenset(
+    {
+        "torch", "torchvision", "torchaudio", "numpy", "PIL", "cv2", "os", "io", "json", "math",
+        "builtins", "re", "pathlib", "pickle", "csv", "copy", "collections", "itertools", "functools",
+        "typing", "time", "datetime", "string", "struct", "glob", "gzip", "bz2", "lzma", "zlib", "base64",
+        "scipy", "skimage", "pandas", "h5py", "librosa", "soundfile", "imageio", "lmdb", "sqlite3",
+        "tifffile", "nibabel", "pydicom", "rasterio", "decord", "warnings", "operator", "bisect",
+        "hashlib", "tarfile", "zipfile", "mmap", "msgpack", "yaml", "unicodedata", "networkx", "sklearn",
+        "logging", "sys", "dataclasses", "enum", "contextlib", "numbers", "heapq", "transformers",
+        "tokenizers", "sentencepiece", "tiktoken", "av", "pycocotools", "xml", "lxml", "rdkit", "Bio",
+        "traceback", "errno", "shutil", "random", "multiprocessing", "threading",
+    }
+)  # fmt: skip
+"""Modules whose functions draw no random numbers, those that `draws` names aside."""
+
+
+def draws(name: str, *, seeded: bool) -> bool:
+    """Whether a library function draws random numbers when it is called; `seeded` says that it is given
+    arguments.
+    """
+    if name in GENERATORS:
+        return not seeded and name != "torch.Generator"
+    if name in _UNLIKE_RANDOM:
+        return False
+    if name in _TORCH_RANDOM or name.startswith((*_ALWAYS_RANDOM, *RANDOM_LIBRARIES)):
+        return True
+    return name.startswith("torchvision.transforms.") and is_random_transform(name)
+
+
+def is_random_transform(name: str) -> bool:
+    """Whether a transform of torchvision (or a function of its class, such as `RandomCrop.get_params`) is
+    random.
+    """
+    return any(part.startswith("Random") or part in _RANDOM_TRANSFORMS for part in name.split("."))

@@ -1,0 +1,594 @@
+"""What the worker processes of a loader would run: the dataset, its transforms, the collate function, and
+what they do.
+
+Workers get a pickled (or forked) copy of the dataset. Code that only reads gives the same samples there;
+code that draws random numbers, changes the dataset, uses the device or cannot be pickled does not, and every
+such place is a `Remark`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+from attrs import define, field, frozen
+
+from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tracing import End
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.values import Device, Kind
+
+if TYPE_CHECKING:
+    from perfmod.transforms.facts.file import FileFacts
+
+
+class Trait(enum.Enum):
+    """What worker-side code does that code in the main process may do, and a copy of it may not."""
+
+    RANDOM = "draws random numbers"
+    OWN_GENERATOR = "draws from a generator that every worker would copy"
+    STATE = "changes what it holds"
+    MAY_WRITE = "may write into what it holds"
+    DEVICE = "uses the device"
+    UNPICKLABLE = "cannot be pickled"
+    LAZY_HANDLE = "opens a handle when it is first used"
+    ITERABLE = "is iterated, not indexed, and does not shard by get_worker_info"
+    SHARDED = "is iterated, and shards by get_worker_info"
+    PRINTS = "prints"
+    UNSEEN = "is not in sight"
+
+
+@frozen
+class Remark:
+    """One place in worker-side code: `text` names it, such as `lambda` or `random.random()`."""
+
+    trait: Trait
+    node: cst.CSTNode
+    text: str
+
+
+@define(eq=False)
+class WorkerCode:
+    """Everything that a worker of one loader runs, as far as it is in sight.
+
+    Attributes:
+        remarks: what was noticed, in the order in which it was found.
+        functions: functions and lambdas that run in a worker.
+        classes: classes whose instances are sent to a worker.
+        datasets: the expressions that make the dataset (several where a condition or a caller chooses).
+        in_memory: whether every dataset only picks samples out of memory, without computing anything.
+    """
+
+    remarks: list[Remark] = field(factory=list)
+    functions: dict[cst.FunctionDef | cst.Lambda, None] = field(factory=dict)
+    classes: dict[ClassFacts, None] = field(factory=dict)
+    datasets: list[cst.CSTNode] = field(factory=list)
+    in_memory: bool = False
+
+    def first(self, *traits: Trait) -> Remark | None:
+        """The first remark of the first of these traits that has one."""
+        for trait in traits:
+            for remark in self.remarks:
+                if remark.trait is trait:
+                    return remark
+        return None
+
+    @classmethod
+    def of(cls, file: FileFacts, loader: Loader) -> WorkerCode:
+        """Look at the dataset, `collate_fn` and `worker_init_fn` of a loader."""
+        return _Survey(file, loader).found
+
+
+class _Survey:
+    def __init__(self, file: FileFacts, loader: Loader) -> None:
+        self.file = file
+        self.found = WorkerCode()
+        self._held_seen: set[cst.CSTNode] = set()
+        datasets = loader.values("dataset")
+        in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
+        if not datasets:
+            self._remark(Trait.UNSEEN, loader.call, "the dataset")
+        callables = [*loader.values("collate_fn"), *loader.values("worker_init_fn")]
+        for value in callables:
+            self._held(value)
+            self._callee(value, held=True)
+        self.found.in_memory = in_memory and not loader.values("collate_fn")
+
+    def _remark(self, trait: Trait, node: cst.CSTNode, text: str) -> None:
+        remark = Remark(trait, node, text)
+        if remark not in self.found.remarks:
+            self.found.remarks.append(remark)
+
+    def _code(self, node: cst.CSTNode) -> str:
+        text = " ".join(self.file.source.code(node).split())
+        return text if len(text) <= 40 else text[:37] + "..."
+
+    # The dataset
+
+    def _datasets(self, ends: Iterable[End]) -> bool:
+        """Look at every possible dataset. Whether all of them lie in memory."""
+        in_memory = [self._dataset(end) for end in ends]
+        return bool(in_memory) and all(in_memory)
+
+    def _dataset(self, end: End) -> bool:
+        """Look at one possible dataset. Whether its samples lie in memory ready-made."""
+        node = end.node
+        if isinstance(node, cst.BinaryOperation) and not end.path:
+            return self._datasets(
+                [e for side in (node.left, node.right) for e in self.file.tracing.ends(side)]
+            )
+        if not isinstance(node, cst.Call):
+            return self._other_dataset(node)
+        name = self.file.qualified(node)
+        if name in data_api.DATASETS_OF_DATASETS and node.args:
+            inner = node.args[0].value
+            return self._datasets(
+                self.file.tracing.ends(inner, (None,) if name in data_api.LISTS_OF_DATASETS else ())
+            )
+        self.found.datasets.append(node)
+        made = self.file.values.calls.constructed(node)
+        if made is not None and not end.path:
+            for arg in node.args:
+                self._held(arg.value)
+            return self._class_of_dataset(made)
+        if name is None:
+            self._remark(Trait.UNSEEN, node, f"the dataset {self._code(node)}")
+            return False
+        if name in ("torch.utils.data.TensorDataset", "builtins.range"):
+            for arg in node.args:
+                self._held(arg.value)
+            return True
+        if name.startswith("torchvision.datasets.") and not end.path:
+            self._library_dataset(node)
+        elif self.file.value(node).kind in (Kind.TENSOR, Kind.ARRAY, Kind.SEQUENCE):
+            self._held(node)
+            return True
+        else:
+            self._remark(Trait.UNSEEN, node, f"the dataset {name}")
+        return False
+
+    def _other_dataset(self, node: cst.CSTNode) -> bool:
+        self.found.datasets.append(node)
+        if isinstance(node, (cst.List, cst.Tuple, cst.ListComp)):
+            self._held(node)
+            return True
+        if isinstance(node, cst.BaseExpression) and self.file.value(node).kind in (Kind.TENSOR, Kind.ARRAY):
+            return True
+        text = node.name.value if isinstance(node, cst.Param) else self._code(node)
+        self._remark(Trait.UNSEEN, node, f"the dataset {text}")
+        return False
+
+    def _library_dataset(self, call: cst.Call) -> None:
+        """A dataset of torchvision: it draws nothing itself, and calls what it is given."""
+        for arg in call.args:
+            self._held(arg.value)
+            if arg.keyword is None or arg.keyword.value in data_api.CALLABLE_PARAMETERS:
+                if arg.star:
+                    self._remark(Trait.UNSEEN, arg.value, f"{arg.star}{self._code(arg.value)}")
+                elif arg.keyword is not None or self._is_callable(arg.value):
+                    self._callee(arg.value, held=True)
+
+    def _is_callable(self, node: cst.BaseExpression) -> bool:
+        return self.file.value(node).kind not in (Kind.TEXT, Kind.NUMBER, Kind.NONE) and any(
+            isinstance(end.node, (cst.Call, cst.Lambda, cst.FunctionDef)) and not self._is_path(end.node)
+            for end in self.file.tracing.ends(node)
+        )
+
+    def _is_path(self, node: cst.CSTNode) -> bool:
+        name = self.file.qualified(node) or "" if isinstance(node, cst.Call) else ""
+        return name.startswith(("os.", "pathlib.", "builtins."))
+
+    def _class_of_dataset(self, cls: ClassFacts) -> bool:
+        self._instance(cls)
+        if cls.derives("torch.utils.data.IterableDataset"):
+            shards = any(
+                isinstance(n, (cst.Name, cst.Attribute)) and dotted(n).endswith("get_worker_info")
+                for c in cls.lineage()
+                for n in walk(c.node)
+            )
+            self._remark(
+                Trait.SHARDED if shards else Trait.ITERABLE, cls.node, f"{cls.name} is an IterableDataset"
+            )
+        roots = [cls.method(name) for name in ("__getitem__", "__getitems__", "__iter__", "__next__")]
+        if cls.method("__getitem__") is None:
+            for base in cls.lineage():
+                for call in self._super_inits(base):
+                    self._library_dataset(call)
+            if cls.derives("torchvision.datasets."):
+                for call in self.file.values.calls.constructions(cls):
+                    self._library_dataset(call)
+        before = set(self.found.functions)
+        for root in roots:
+            if root is not None:
+                self._runs(root)
+        run = [f for f in self.found.functions if f not in before]
+        calls = (n for f in run for n in walk(f.body) if isinstance(n, cst.Call))
+        return bool(run) and all(self.file.qualified(call) in data_api.CHEAP for call in calls)
+
+    def _instance(self, cls: ClassFacts) -> None:
+        """An instance of a class of this file is sent to the workers."""
+        if cls in self.found.classes:
+            return
+        self.found.classes[cls] = None
+        if not isinstance(self.file.tree.scope(cls.node), cst.Module):
+            self._remark(Trait.UNPICKLABLE, cls.node, f"{cls.name}, which is defined inside a function,")
+        for base in cls.lineage():
+            for arg in base.node.bases:
+                name = self.file.qualified(arg.value)
+                known = name.startswith(data_api.KNOWN_BASES) if name else self._is_own_class(arg.value)
+                if not known:
+                    self._remark(Trait.UNSEEN, arg.value, f"its base class {self._code(arg.value)}")
+            pickles_itself = any(
+                base.method(name) for name in ("__getstate__", "__reduce__", "__reduce_ex__")
+            )
+            for assignments in base.assigned.values():
+                for assignment in assignments:
+                    if assignment.value is not None and assignment.method is not None and not pickles_itself:
+                        self._held(assignment.value)
+            for method in base.methods.values():
+                self._device_use(method)
+
+    def _is_own_class(self, node: cst.BaseExpression) -> bool:
+        ends = self.file.tracing.ends(node)
+        return bool(ends) and all(isinstance(end.node, cst.ClassDef) for end in ends)
+
+    def _super_inits(self, cls: ClassFacts) -> Iterator[cst.Call]:
+        """The calls `super().__init__(...)` of a class."""
+        for method in cls.methods.values():
+            for node in walk(method.body):
+                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+                    inner = node.func.value
+                    if (
+                        node.func.attr.value == "__init__"
+                        and isinstance(inner, cst.Call)
+                        and self.file.qualified(inner) == "builtins.super"
+                    ):
+                        yield node
+
+    # What is sent to a worker
+
+    def _held(self, node: cst.BaseExpression) -> None:
+        """Look whether a value that the dataset keeps can be pickled, and stays off the device."""
+        for end in self.file.tracing.ends(node):
+            made = end.node
+            if made in self._held_seen or end.path:
+                continue
+            self._held_seen.add(made)
+            if isinstance(made, cst.Lambda):
+                self._remark(Trait.UNPICKLABLE, made, "a lambda")
+            elif isinstance(made, cst.GeneratorExp):
+                self._remark(Trait.UNPICKLABLE, made, "a generator")
+            elif isinstance(made, (cst.FunctionDef, cst.ClassDef)):
+                if isinstance(self.file.tree.scope(made), (cst.FunctionDef, cst.Lambda)):
+                    text = f"{made.name.value}, which is defined inside a function,"
+                    self._remark(Trait.UNPICKLABLE, made, text)
+            elif isinstance(made, (cst.List, cst.Tuple)):
+                for element in made.elements:
+                    self._held(element.value)
+            elif isinstance(made, cst.Dict):
+                for entry in made.elements:
+                    self._held(entry.value)
+            elif isinstance(made, cst.Call):
+                self._held_call(made)
+
+    def _held_call(self, call: cst.Call) -> None:
+        name = self.file.qualified(call)
+        cls = self.file.values.calls.constructed(call)
+        if name in data_api.OPENS:
+            self._remark(Trait.UNPICKLABLE, call, f"the open handle {self._code(call)}")
+        elif self._copies_to_device(call):
+            self._remark(Trait.DEVICE, call, self._code(call))
+        elif cls is not None or (name is not None and name.startswith(data_api.KEEPS_ARGUMENTS)):
+            if cls is not None:
+                self._instance(cls)
+            for arg in call.args:
+                self._held(arg.value)
+
+    # What runs in a worker
+
+    def _runs(self, function: cst.FunctionDef | cst.Lambda) -> None:
+        if function in self.found.functions:
+            return
+        self.found.functions[function] = None
+        self._writes(function)
+        if isinstance(function, cst.FunctionDef):
+            self._device_use(function)
+        for node in walk(function.body):
+            if isinstance(node, cst.Call):
+                self._call(node)
+            elif isinstance(node, cst.Attribute):
+                self._property(node)
+
+    def _property(self, node: cst.Attribute) -> None:
+        own = self.file.classes.self_attribute(node)
+        method = own[0].method(node.attr.value) if own is not None else None
+        if method is not None:
+            self._runs(method)
+
+    def _call(self, call: cst.Call) -> None:
+        name = self.file.qualified(call)
+        if name is not None:
+            self._library_call(call, name)
+            return
+        made = self.file.values.calls.constructed(call)
+        target = made.method("__init__") if made is not None else self.file.values.calls.resolve(call)
+        if target is not None:
+            self._runs(target)
+        elif made is None and isinstance(call.func, cst.Attribute):
+            self._method(call, call.func)
+        elif made is None:
+            self._callee(call.func, held=False)
+
+    def _library_call(self, call: cst.Call, name: str) -> None:
+        if data_api.draws(name, seeded=bool(call.args)):
+            trait: Trait | None = Trait.RANDOM
+            for arg in call.args:
+                if arg.keyword is not None and arg.keyword.value == "generator":
+                    trait = self._generator(arg.value)
+            if trait is not None:
+                self._remark(trait, call, f"{name}()")
+        elif name == "builtins.print":
+            self._remark(Trait.PRINTS, call, "print()")
+        elif name == "builtins.super" or name.partition(".")[0] in data_api.TRUSTED:
+            return
+        else:
+            self._remark(Trait.UNSEEN, call, f"{name}()")
+
+    def _generator(self, node: cst.BaseExpression) -> Trait | None:
+        """How drawing from a generator object behaves: `None` where it is made and seeded for each sample."""
+        for end in self.file.tracing.ends(node):
+            name = self.file.qualified(end.node) if isinstance(end.node, cst.Call) else None
+            if name not in data_api.GENERATORS and not self._is_seeding(end.node):
+                return Trait.OWN_GENERATOR
+            function = self.file.tree.function(end.node)
+            if function not in self.found.functions or (
+                function is not None and function.name.value == "__init__"
+            ):
+                return Trait.OWN_GENERATOR
+            if name in data_api.GENERATORS and isinstance(end.node, cst.Call) and not end.node.args:
+                return Trait.RANDOM
+        return None
+
+    def _is_seeding(self, node: cst.CSTNode) -> bool:
+        """`torch.Generator().manual_seed(index)`."""
+        return (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "manual_seed"
+        )
+
+    def _method(self, call: cst.Call, func: cst.Attribute) -> None:
+        method = func.attr.value
+        if method in data_api.RANDOM_FILLS:
+            self._remark(Trait.RANDOM, call, f".{method}()")
+            return
+        own = self.file.classes.self_attribute(func)
+        if own is not None:
+            self._callee(func, held=True)
+            return
+        ends = self.file.tracing.ends(func.value)
+        if any(
+            isinstance(e.node, cst.Call) and self.file.qualified(e.node) in data_api.GENERATORS for e in ends
+        ):
+            trait = self._generator(func.value)
+            if trait is not None and method not in ("seed", "manual_seed"):
+                self._remark(trait, call, self._code(call))
+            return
+        if method in data_api.COMMON_METHODS:
+            return
+        for end in ends:
+            name = self.file.qualified(end.node) if isinstance(end.node, cst.Call) else None
+            if (isinstance(end.node, cst.Param) and not self._is_sample(end.node)) or (
+                name is not None and name.partition(".")[0] not in data_api.TRUSTED
+            ):
+                self._remark(Trait.UNSEEN, call, f"{self._code(call.func)}()")
+
+    def _is_sample(self, param: cst.Param) -> bool:
+        """Whether a parameter belongs to a function that runs in the worker: what it gets are indices and
+        samples.
+        """
+        function = next(
+            n for n in self.file.tree.ancestors(param) if isinstance(n, (cst.FunctionDef, cst.Lambda))
+        )
+        is_init = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+        return function in self.found.functions and not is_init
+
+    def _callee(self, node: cst.BaseExpression, *, held: bool) -> None:
+        """Look at what is called: something that the dataset holds, or was handed."""
+        for end in self.file.tracing.ends(node):
+            made = end.node
+            if isinstance(made, (cst.FunctionDef, cst.Lambda)):
+                self._runs(made)
+            elif isinstance(made, cst.ClassDef):
+                continue
+            elif isinstance(made, cst.Call):
+                self._called_object(made)
+            elif isinstance(made, cst.Attribute) and self.file.classes.self_attribute(made) is not None:
+                self._inherited(made)
+            elif isinstance(made, cst.Name) and made.value == "None":
+                continue
+            elif isinstance(made, (cst.Name, cst.Attribute)) and self.file.qualified(made) is not None:
+                self._imported(made)
+            else:
+                text = made.name.value if isinstance(made, cst.Param) else self._code(made)
+                self._remark(Trait.UNSEEN, made, text)
+
+    def _imported(self, node: cst.BaseExpression) -> None:
+        name = self.file.qualified(node) or ""
+        if data_api.draws(name, seeded=False):
+            self._remark(Trait.RANDOM, node, f"{name}()")
+        elif name.partition(".")[0] not in data_api.TRUSTED:
+            self._remark(Trait.UNSEEN, node, name)
+
+    def _called_object(self, call: cst.Call) -> None:
+        """An object that is made by `call` is called: a transform, a partial function, an instance of a
+        class.
+        """
+        made = self.file.values.calls.constructed(call)
+        if made is not None:
+            self._instance(made)
+            method = made.method("forward" if made.is_module else "__call__")
+            if method is not None:
+                self._runs(method)
+            return
+        name = self.file.qualified(call)
+        if name is None:
+            self._remark(Trait.UNSEEN, call, self._code(call))
+        elif name.startswith("torchvision.transforms.") or name == "functools.partial":
+            if data_api.is_random_transform(name):
+                self._remark(Trait.RANDOM, call, name.rpartition(".")[2])
+            for arg in call.args:
+                for end in self.file.tracing.ends(arg.value):
+                    self._part(arg.value, end)
+        elif name.startswith(data_api.RANDOM_LIBRARIES):
+            self._remark(Trait.RANDOM, call, name)
+        elif name.partition(".")[0] not in data_api.TRUSTED:
+            self._remark(Trait.UNSEEN, call, name)
+
+    def _part(self, argument: cst.BaseExpression, end: End) -> None:
+        """One argument of a transform: transforms in a list, a function, or plain numbers."""
+        if isinstance(end.node, (cst.List, cst.Tuple)) and not end.path:
+            for element in end.node.elements:
+                for inner in self.file.tracing.ends(element.value):
+                    self._part(element.value, inner)
+        elif isinstance(end.node, (cst.Call, cst.Lambda, cst.FunctionDef)):
+            self._callee(argument, held=True)
+        elif isinstance(end.node, cst.Param):
+            self._remark(Trait.UNSEEN, end.node, end.node.name.value)
+
+    def _inherited(self, node: cst.Attribute) -> None:
+        """`self.transform(...)` where a base class keeps what its constructor is given under that name."""
+        own = self.file.classes.self_attribute(node)
+        assert own is not None
+        given = [
+            arg.value
+            for cls in own[0].lineage()
+            for call in (*self._super_inits(cls), *self.file.values.calls.constructions(cls))
+            for arg in call.args
+            if arg.keyword is not None and arg.keyword.value == own[1]
+        ]
+        for value in given:
+            self._callee(value, held=True)
+        if not given:
+            self._remark(Trait.UNSEEN, node, self._code(node))
+
+    # What it changes
+
+    def _writes(self, function: cst.FunctionDef | cst.Lambda) -> None:
+        for node in walk(function.body):
+            if isinstance(node, (cst.Global, cst.Nonlocal)):
+                names = ", ".join(item.name.value for item in node.names)
+                self._remark(
+                    Trait.STATE, node, f"{names} ({'global' if isinstance(node, cst.Global) else 'nonlocal'})"
+                )
+            elif isinstance(node, cst.AssignTarget):
+                self._store(node.target, node)
+            elif isinstance(node, cst.AugAssign):
+                if isinstance(node.target, cst.Name):
+                    if self._is_kept(node.target, through_names=True):
+                        self._remark(Trait.MAY_WRITE, node, self._code(node))
+                else:
+                    self._store(node.target, node)
+            elif isinstance(node, cst.Del):
+                self._store(node.target, node)
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+                method = node.func.attr.value
+                in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
+                target: cst.BaseExpression | None = None
+                if method in data_api.MUTATORS or in_place:
+                    target = node.func.value
+                elif self.file.qualified(node) in ("random.shuffle", "numpy.random.shuffle") and node.args:
+                    target = node.args[0].value
+                if target is not None and self._is_kept(target, through_names=True):
+                    self._remark(Trait.STATE, node, self._code(target))
+
+    def _store(self, target: cst.BaseExpression, node: cst.CSTNode) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._store(element.value, node)
+        elif isinstance(target, cst.Subscript) and self._is_kept(target.value, through_names=True):
+            self._remark(Trait.STATE, target, self._code(target.value))
+        elif isinstance(target, cst.Attribute) and self._is_kept(target, through_names=False):
+            if self._is_lazy(target):
+                self._remark(Trait.LAZY_HANDLE, target, self._code(target))
+            else:
+                self._remark(Trait.STATE, target, self._code(target))
+
+    def _is_kept(self, node: cst.BaseExpression, *, through_names: bool, depth: int = 0) -> bool:
+        """Whether an object belongs to `self` or the module, reached without a call (that would make
+        another).
+        """
+        while isinstance(node, (cst.Attribute, cst.Subscript)):
+            if self.file.classes.self_attribute(node) is not None:
+                return True
+            node = node.value
+        if not isinstance(node, cst.Name) or depth > _DEEPEST:
+            return False
+        for definition in self.file.flow.definitions(node):
+            if isinstance(definition.scope, cst.Module) and definition.value is not None:
+                return True
+            if through_names and definition.value is not None:
+                kept = self._is_kept(definition.value, through_names=True, depth=depth + 1)
+                if kept and not isinstance(definition.value, cst.Name):
+                    return True
+        return False
+
+    def _is_lazy(self, target: cst.Attribute) -> bool:
+        """`if self.file is None: self.file = h5py.File(...)`: each worker opens its own."""
+        statement = self.file.tree.statement(target)
+        opens = isinstance(statement, cst.Assign) and self.file.qualified(statement.value) in data_api.OPENS
+        guarded = any(isinstance(ancestor, cst.If) for ancestor in self.file.tree.ancestors(target))
+        return opens and guarded
+
+    # The device
+
+    def _device_use(self, function: cst.FunctionDef) -> None:
+        for node in walk(function.body):
+            if not isinstance(node, cst.Call):
+                continue
+            name = self.file.qualified(node) or ""
+            if (
+                name.startswith("torch.cuda.")
+                and name
+                not in (
+                    "torch.cuda.is_available",
+                    "torch.cuda.device_count",
+                )
+            ) or self._copies_to_device(node):
+                self._remark(Trait.DEVICE, node, self._code(node))
+            elif name.startswith("torch."):
+                for arg in node.args:
+                    if (
+                        arg.keyword is not None
+                        and arg.keyword.value == "device"
+                        and self._is_accelerator(arg.value)
+                    ):
+                        self._remark(Trait.DEVICE, node, self._code(node))
+
+    def _copies_to_device(self, call: cst.Call) -> bool:
+        if not isinstance(call.func, cst.Attribute) or self.file.qualified(call) is not None:
+            return False
+        if call.func.attr.value == "cuda":
+            return True
+        if call.func.attr.value != "to":
+            return False
+        where = self.file.values.destination(call)
+        return where is not None and self._is_accelerator(where)
+
+    def _is_accelerator(self, node: cst.BaseExpression) -> bool:
+        return any(
+            not isinstance(end.node, cst.BaseExpression)
+            or not (self._is_none(end.node) or self.file.values.device_of(end.node) is Device.CPU)
+            for end in self.file.tracing.ends(node)
+        )
+
+    def _is_none(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Name) and node.value == "None"
+
+
+_DEEPEST = 6

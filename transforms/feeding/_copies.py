@@ -1,0 +1,225 @@
+"""Copies of a loader's batches to the accelerator: `x.to(device)`, `y.cuda()`, `batch[k].to(device=d)` and
+the like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tracing import End, Step
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.values import Device
+
+_CASTS = torch_api.CASTS - {"cuda", "cpu"}
+
+
+@frozen
+class Copy:
+    """One call that copies (parts of) batches to the accelerator.
+
+    Attributes:
+        call: the call of `to` or `cuda`.
+        origins: for every loader whose batches it may copy, the paths of the parts.
+        others: values of other origin that it may copy too.
+        non_blocking: the argument; `None` where it is absent.
+        cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
+        pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
+        may_be_mps: whether the destination may be Apple's MPS, according to the code.
+    """
+
+    call: cst.Call
+    origins: dict[Loader, tuple[tuple[Step, ...], ...]]
+    others: tuple[End, ...]
+    non_blocking: cst.BaseExpression | None
+    cast: cst.Call | None
+    pinned_here: bool
+    may_be_mps: bool
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the host waits for it: `non_blocking` is absent or a literal `False`."""
+        return self.non_blocking is None or is_false(self.non_blocking)
+
+
+@frozen
+class Write:
+    """A place that writes into a host tensor of a batch."""
+
+    node: cst.CSTNode
+    loader: Loader
+    path: tuple[Step, ...]
+
+
+def copies(file: FileFacts) -> Iterator[Copy]:
+    """Every copy to the accelerator whose source may come out of a loop over a loader, in order of the
+    file.
+    """
+    for call in find_all(file.source.module, cst.Call):
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
+            continue
+        if file.qualified(call) is not None or has_star(call) or not _reaches_accelerator(file, call):
+            continue
+        base, cast = call.func.value, None
+        ends = file.tracing.ends(base)
+        for end in ends:
+            made = end.node
+            if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and _calls(made, *_CASTS):
+                inner = file.tracing.ends(made.func.value)
+                if any(part.path[:1] == (None,) for part in inner):
+                    cast, ends = made, inner
+        origins: dict[Loader, tuple[tuple[Step, ...], ...]] = {}
+        others: list[End] = []
+        for end in ends:
+            loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
+            if loader is not None:
+                origins[loader] = (*origins.get(loader, ()), end.path)
+            elif not _is_none(end.node):
+                others.append(end)
+        yield Copy(
+            call,
+            origins,
+            tuple(others),
+            _non_blocking(call),
+            cast,
+            _calls(base, "pin_memory"),
+            _may_be_mps(file, call),
+        )
+
+
+def has_accelerator(file: FileFacts) -> bool:
+    """Whether the file moves anything to an accelerator at all."""
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and call.func.attr.value in ("to", "cuda")
+        and _reaches_accelerator(file, call)
+        for call in find_all(file.source.module, cst.Call)
+    )
+
+
+def writes(file: FileFacts, found: list[Copy]) -> list[Write]:
+    """Every place that writes in place into a batch's tensor on the host: `y[y > 9] = 0`, `x.add_(1)`, `x /=
+    255`.
+    """
+    paths = [(loader, path) for copy in found for loader, paths in copy.origins.items() for path in paths]
+    written: list[Write] = []
+    for node in walk(file.source.module):
+        target: cst.BaseExpression | None = None
+        stores = False
+        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
+            target, stores = node.target.value, True
+        elif isinstance(node, cst.AugAssign):
+            stores = isinstance(node.target, cst.Subscript)
+            target = node.target.value if isinstance(node.target, cst.Subscript) else node.target
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            method = node.func.attr.value
+            if method.endswith("_") and not method.startswith("_") and method != "requires_grad_":
+                target = node.func.value
+        if target is None:
+            continue
+        for end in file.tracing.ends(target):
+            loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
+            if loader is None:
+                continue
+            # `batch["x"] = ...` replaces a part of a container; it writes into no tensor.
+            is_container = any(of is loader and len(path) > len(end.path) for of, path in paths)
+            if not (stores and is_container):
+                written.append(Write(node, loader, end.path))
+    return written
+
+
+def written_after(file: FileFacts, copy: Copy, written: list[Write]) -> Write | None:
+    """A write into what `copy` reads, that may run while the copy is under way."""
+    for write in written:
+        for path in copy.origins.get(write.loader, ()):
+            steps = zip(path, write.path, strict=False)
+            overlap = all(a is None or b is None or a == b for a, b in steps)
+            if overlap and _may_follow(file, copy.call, write.node):
+                return write
+    return None
+
+
+def _may_follow(file: FileFacts, copy: cst.Call, write: cst.CSTNode) -> bool:
+    if file.tree.function(copy) is not file.tree.function(write):
+        return True
+    if file.source.span(write)[0] > file.source.span(copy)[0]:
+        return True
+    # An inner loop comes back to the write with the same batch.
+    shared = [loop for loop in file.tree.loops(copy) if file.tree.is_within(write, loop.body)]
+    draws = {i.node for loader in file.loaders for i in loader.iterations}
+    return bool(shared) and not any(loop in draws for loop in shared[:1])
+
+
+def is_false(node: cst.BaseExpression) -> bool:
+    """Whether an argument is the literal `False`."""
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
+def _is_none(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _calls(node: cst.CSTNode, *methods: str) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in methods
+    )
+
+
+def _non_blocking(call: cst.Call) -> cst.BaseExpression | None:
+    """`to(device, dtype, non_blocking)`, `to(dtype, non_blocking)`, `cuda(device, non_blocking)`, or by
+    keyword.
+    """
+    assert isinstance(call.func, cst.Attribute)
+    return argument(call, "non_blocking", 1 if call.func.attr.value == "cuda" else 2)
+
+
+def _reaches_accelerator(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call of `to` or `cuda` may copy to the accelerator: not a mere cast, and not to the CPU for
+    sure.
+    """
+    assert isinstance(call.func, cst.Attribute)
+    if call.func.attr.value == "cuda":
+        return True
+    where = file.values.destination(call)
+    if where is None:
+        return False
+    ends = file.tracing.ends(where)
+    if any(_is_dtype(file, end.node) for end in (*ends, End(where, ()))):
+        return False
+    known = [
+        isinstance(end.node, cst.BaseExpression) and file.values.device_of(end.node) is Device.CPU
+        for end in ends
+        if not _is_none(end.node)
+    ]
+    return not (known and all(known))
+
+
+def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
+    name = file.qualified(node) if isinstance(node, cst.BaseExpression) else None
+    if name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES:
+        return True
+    written = (
+        node.attr.value
+        if isinstance(node, cst.Attribute)
+        else node.value
+        if isinstance(node, cst.Name)
+        else ""
+    )
+    return "dtype" in written
+
+
+def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
+    where = file.values.destination(call) if call.args else None
+    return where is not None and any(
+        isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps")
+        for end in file.tracing.ends(where)
+        for part in walk(end.node)
+    )

@@ -1,0 +1,215 @@
+"""Whether the batches of a loader stay the same when worker processes make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Iteration, Loader
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
+from perfmod.transforms.rule import Numerics, Safety
+
+# `{text}` and `{line}` are those of the remark.
+_REFUSED = {
+    Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would give every sample",
+    Trait.DEVICE: "{text} uses the device (line {line}), which a worker process must not",
+    Trait.UNPICKLABLE: "{text} on line {line} cannot be pickled, as spawn and forkserver must to start workers",
+    Trait.OWN_GENERATOR: "{text} on line {line} draws from a generator of which each worker has an equal copy",
+    Trait.STATE: "line {line} changes {text}: each worker would change a copy of its own",
+}
+_UNSAFE = {
+    Trait.RANDOM: (
+        Numerics.SAMPLING,
+        "other random draws: {text} (line {line}) takes them from the workers' streams",
+    ),
+    Trait.SHARDED: (
+        Numerics.SAMPLING,
+        "{text} that shards by get_worker_info: samples come in another order",
+    ),
+    Trait.UNSEEN: (
+        Numerics.SAMPLING,
+        "{text} (line {line}) is not in sight: it may draw random numbers, change itself, not be picklable",
+    ),
+    Trait.MAY_WRITE: (
+        Numerics.BITWISE,
+        "line {line} may write into the dataset's own data ({text}), of which each worker has a copy",
+    ),
+    Trait.LAZY_HANDLE: (
+        Numerics.BITWISE,
+        "{text} (line {line}) is opened by the first sample: right unless the main process opens it before",
+    ),
+    Trait.PRINTS: (
+        Numerics.BITWISE,
+        "line {line} prints in the workers, so that lines come in another order",
+    ),
+}
+
+
+@frozen
+class Judgement:
+    """What may be done with one loader.
+
+    Attributes:
+        safety, numerics: of the finding.
+        reason: why it is right, or what could not be shown.
+        refusal: why workers would be wrong or useless; else empty.
+    """
+
+    safety: Safety = Safety.SAFE
+    numerics: Numerics = Numerics.BITWISE
+    reason: str = ""
+    refusal: str = ""
+
+
+def judge(file: FileFacts, loader: Loader, work: WorkerCode) -> Judgement:
+    """Whether `loader` may get workers, and how sure that is."""
+    refusal = _refusal(file, loader, work)
+    if refusal:
+        return Judgement(refusal=refusal)
+    for trait, (numerics, why) in _UNSAFE.items():
+        remark = work.first(trait)
+        if remark is not None:
+            return Judgement(Safety.UNSAFE, numerics, _filled(file, remark, why))
+    order = _order(file, loader)
+    if order:
+        return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
+    return Judgement(
+        reason="nothing that makes a sample is random or changes the dataset, so every batch stays the same"
+    )
+
+
+def _filled(file: FileFacts, remark: Remark, why: str) -> str:
+    return why.format(text=remark.text, line=file.source.line(remark.node))
+
+
+def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
+    setting = loader.settings.get("num_workers")
+    if setting is None and loader.unseen:
+        return loader.unseen
+    if setting is not None and setting.arg is None:
+        return (
+            f"num_workers=0 stands in a dictionary of keywords on line {file.source.line(setting.values[0])}"
+        )
+    if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
+        return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+    if not loader.trains:
+        return "it feeds no training step in sight"
+    if file.steps.in_sight(loader.call):
+        return "it is made anew in every step, and starting workers costs more than a batch"
+    for iteration in loader.iterations:
+        if iteration.in_step:
+            line = file.source.line(iteration.iterable)
+            return f"line {line} begins it anew inside the step, and workers would be started every time"
+    for trait, why in _REFUSED.items():
+        remark = work.first(trait)
+        if remark is not None:
+            return _filled(file, remark, why)
+    if work.in_memory:
+        return "its samples lie ready in memory: copying them between processes would cost more than it gains"
+    change = _changed_while_running(file, loader)
+    if change is not None:
+        line = file.source.line(change)
+        return f"line {line} changes what the loader reads while it runs; workers would not see it"
+    return ""
+
+
+def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """A store into the dataset or a sampler inside a loop over the loader. Between two epochs it would be
+    seen.
+    """
+    read = {
+        end.node
+        for name in ("dataset", "sampler", "batch_sampler")
+        for value in loader.values(name)
+        for end in file.tracing.ends(value)
+    }
+    for iteration in loader.iterations:
+        if not isinstance(iteration.node, cst.For):
+            continue
+        for node in walk(iteration.node.body):
+            target = node.target if isinstance(node, (cst.AssignTarget, cst.AugAssign)) else None
+            base: cst.BaseExpression | None = target
+            while isinstance(base, (cst.Attribute, cst.Subscript)):
+                base = base.value
+                ends = file.tracing.ends(base)
+                if any(end.node in read and (not end.path or end.path == ("dataset",)) for end in ends):
+                    return node
+    return None
+
+
+def _order(file: FileFacts, loader: Loader) -> str:
+    """Why numbers may be drawn in another order than before; empty where they are not."""
+    for name in ("sampler", "batch_sampler"):
+        for value in loader.values(name):
+            for end in file.tracing.ends(value):
+                reason = _sampler(file, end.node)
+                if reason:
+                    return reason
+    for iteration in loader.iterations:
+        if isinstance(iteration.node, cst.Call) and _draws_before_next(file, iteration):
+            line = file.source.line(iteration.node)
+            return f"workers draw the order of the samples at iter(), not at the first next() on line {line}"
+    return ""
+
+
+def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
+    """Samplers of torch draw once, when they are begun; others may draw while they run, and run ahead with
+    workers.
+    """
+    if not isinstance(made, cst.Call):
+        return "" if isinstance(made, cst.Name) and made.value == "None" else "the sampler is not in sight"
+    cls = file.values.calls.constructed(made)
+    if cls is not None:
+        draws = (
+            data_api.draws(file.qualified(node) or "", seeded=bool(node.args))
+            for base in cls.lineage()
+            for name, method in base.methods.items()
+            if name != "__init__"
+            for node in walk(method.body)
+            if isinstance(node, cst.Call)
+        )
+        return (
+            f"{cls.name} draws while it runs, and runs ahead of the training with workers"
+            if any(draws)
+            else ""
+        )
+    name = file.qualified(made)
+    if name is None or not name.startswith("torch."):
+        return f"the sampler {name or file.source.code(made)} is not in sight"
+    inner = made.args[0].value if made.args and name == "torch.utils.data.BatchSampler" else None
+    return (
+        next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
+    )
+
+
+def _draws_before_next(file: FileFacts, iteration: Iteration) -> bool:
+    """Whether something may draw random numbers between `iter(loader)` and the first `next`."""
+    function = file.tree.function(iteration.node)
+    for begin in _begins(file, iteration):
+        if file.tree.function(begin) is not function:
+            return True
+        start, end = file.source.span(begin)[1], file.source.span(iteration.node)[0]
+        for node in walk(function.body if function is not None else file.source.module):
+            if not isinstance(node, cst.Call) or not start <= file.source.span(node)[0] < end:
+                continue
+            if file.value(node).kind is Kind.MODULE or file.value(node.func).kind is Kind.MODULE:
+                return True
+            if data_api.draws(file.qualified(node) or "", seeded=bool(node.args)):
+                return True
+    return False
+
+
+def _begins(file: FileFacts, iteration: Iteration) -> Iterator[cst.CSTNode]:
+    """The `iter(...)` calls that made what `next` is given."""
+    if not isinstance(iteration.iterable, cst.Name):
+        if not isinstance(iteration.iterable, cst.Call):
+            yield file.source.module
+        return
+    for definition in file.flow.definitions(iteration.iterable):
+        yield definition.value if definition.value is not None else file.source.module

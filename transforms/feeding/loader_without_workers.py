@@ -1,0 +1,143 @@
+"""A loader without workers makes every batch in the process that trains.
+
+`DataLoader(dataset)` reads, decodes, transforms and stacks the samples of a batch in the main process, while
+the GPU waits; then the GPU computes, while the host waits. With `num_workers=n`, `n` processes make the next
+batches during the step:
+
+    train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
+    # becomes
+    train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=NUM_WORKERS)
+
+`NUM_WORKERS` is what this process may use, not what the machine has: in a container or under a scheduler
+those differ. It is capped at eight, because each worker costs memory and a start.
+
+The order of the samples does not change: the sampler stays in the main process and draws the same seed.
+Workers are other processes, though. They get a copy of the dataset, so it must be possible to pickle it, and
+what a sample changes is lost. Under spawn and forkserver they import the script again; a script that trains
+at module level gets an `if __name__ == "__main__":` around its work, with definitions that the workers need
+left outside.
+
+Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
+often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.feeding._main_guard import Guard, guard
+from perfmod.transforms.feeding._worker_safety import Judgement, judge
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+
+_EXPRESSION = (
+    'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
+)
+
+
+class LoaderWithoutWorkers(Rule):
+    """PM201."""
+
+    code = "PM201"
+    name = "loader-without-workers"
+    family = Family.FEEDING
+    summary = "DataLoader makes its batches in the training process"
+    fix_title = "Make batches in worker processes"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "1.0"
+    status = Status.STABLE
+    triggers = frozenset({"DataLoader"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    )
+    changes_results = (
+        "Never, where the dataset, its transforms and its collate function are in sight and draw no random "
+        "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers takes "
+        "them from its workers' streams instead of the main process's, so augmentations, and everything random "
+        "behind them, are other draws of the same distribution; such findings, and datasets that are not in "
+        "sight, are held back as unsafe."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """One finding for every loader of PyTorch that has no workers."""
+        for loader in file.loaders:
+            if loader.name == TORCH_LOADER and self._is_without(loader):
+                yield self._examine(file, loader)
+
+    def _is_without(self, loader: Loader) -> bool:
+        """Whether no worker is asked for on any way: absent or a literal 0. A name or an argument is a
+        decision.
+        """
+        values = loader.values("num_workers")
+        return all(isinstance(value, cst.Integer) and value.evaluated_value == 0 for value in values)
+
+    def _examine(self, file: FileFacts, loader: Loader) -> Finding:
+        work = WorkerCode.of(file, loader)
+        judgement = judge(file, loader, work)
+        if judgement.refusal:
+            return self.refused(file, loader.call, judgement.refusal)
+        shelter = guard(file, loader, work)
+        if shelter.refusal:
+            return self.refused(file, loader.call, f"workers may import this file again: {shelter.refusal}")
+        name, definition = _count(file)
+        return self.found(
+            file,
+            loader.call,
+            self._reason(file, judgement, shelter),
+            (*shelter.edits, *self._edits(file, loader, name, shelter)),
+            safety=judgement.safety,
+            numerics=judgement.numerics,
+            imports=("os",),
+            definitions=(definition,),
+        )
+
+    def _reason(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> str:
+        if not shelter.edits:
+            return judgement.reason
+        line = file.source.position(shelter.start)[0]
+        return (
+            f"{judgement.reason}; the file from line {line} on is indented under a __main__ guard, because workers "
+            "started by spawn or forkserver import it again"
+        )
+
+    def _edits(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:
+        setting = loader.settings.get("num_workers")
+        if setting is not None and setting.arg is not None:
+            start, end = file.source.span(setting.arg.value)
+            return (Edit(start, end, name),)
+        edits = add_keyword(file.source, loader.call, f"num_workers={name}")
+        if file.source.span(loader.call)[0] < shelter.start:
+            return edits
+        # Lines that are added inside the guard move with the others.
+        level = file.source.module.default_indent
+        newline = file.source.newline
+        return tuple(Edit(e.start, e.end, e.replacement.replace(newline, newline + level)) for e in edits)
+
+
+def _count(file: FileFacts) -> tuple[str, str]:
+    """A module-level name that is free in the file, or that holds just this number of workers, and its
+    line.
+    """
+    written = {node.value for node in find_all(file.source.module, cst.Name)}
+    candidates = itertools.chain(("NUM_WORKERS",), (f"LOADER_WORKERS_{n}" for n in itertools.count(1)))
+    name = next(n for n in candidates if n not in written or _holds_count(file, n))
+    return name, f"{name} = {_EXPRESSION}"
+
+
+def _holds_count(file: FileFacts, name: str) -> bool:
+    """Whether every binding of a name in the file is the line that this rule adds."""
+    bound = list(file.flow.bound(file.source.module, name))
+    for function in find_all(file.source.module, cst.FunctionDef):
+        bound += file.flow.bound(function, name)
+    return bool(bound) and all(
+        d.value is not None and file.source.code(d.value) == _EXPRESSION for d in bound
+    )
