@@ -15,7 +15,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,7 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
         source = example.path.relative_to(ROOT).as_posix()
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
     parts += ["## When this changes results", rule.changes_results]
-    refusals = [_refusal(rule, case) for case in cases if case.head.refused is not None]
-    if refusals:
+    if refusals := list(_refusals(rule, cases)):
         intro = "Left as it is, and reported with the reason; these are the reasons that the goldens show:"
         parts += ["## What it refuses", intro, bullets(refusals)]
     if rule.references:
@@ -98,11 +97,13 @@ def _simplicity(case: Golden) -> tuple[bool, int, str]:
     return case.head.unsafe, len(case.before), case.name
 
 
-def _refusal(rule: Rule, case: Golden) -> str:
-    """The reason that `rule` gives in a golden, as it would be printed, with a link to the file."""
-    name = case.path.relative_to(ROOT).as_posix()
-    reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
-    return f"{'; '.join(sorted(reasons))} ([{case.path.name}](../../{name}))"
+def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:
+    """The reasons that `rule` gives in the goldens, as they would be printed, each with a link to its file."""
+    for case in cases:
+        if case.head.refused is not None:
+            name = case.path.relative_to(ROOT).as_posix()
+            reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
+            yield from (f"{reason} ([{case.path.name}](../../{name}))" for reason in sorted(reasons))
 
 
 def _diff(case: Golden) -> str:
