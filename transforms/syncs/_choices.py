@@ -1,0 +1,409 @@
+"""Whether `torch.where` may choose between expressions of which the original evaluated only one.
+
+Evaluating both must have no effect and raise nothing; they must agree in shape and type, which `where` would
+promote; and the gradient must stay what it was. The expression that is not chosen gets a gradient of zero.
+Where its derivative may be infinite or NaN, zero times that is NaN; and a tensor that only it reads would
+have a gradient of zeros instead of none, with which an optimizer moves parameters that it used to leave
+alone. So both expressions must be affine in the same tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import libcst as cst
+from attrs import evolve, frozen
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.ranks import keyword
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.syncs._conditions import CannotSelect
+from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
+
+_RANDOM = frozenset(
+    {"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "dropout",
+     "bernoulli", "multinomial", "normal",
+     "poisson", "alpha_dropout", "feature_dropout", "rrelu", "gumbel_softmax"}
+)  # fmt: skip
+_LIKE = frozenset({"zeros_like", "ones_like", "full_like"})
+# Derivatives of 0, 1 or -1, whatever the value.
+_PIECEWISE_LINEAR = frozenset(
+    {
+        "neg",
+        "clone",
+        "contiguous",
+        "abs",
+        "relu",
+        "clamp",
+        "clip",
+        "clamp_min",
+        "clamp_max",
+        "nan_to_num",
+        "detach",
+    }
+)
+_LINEAR_REDUCTIONS = frozenset({"sum", "mean"})
+_ELEMENTWISE = frozenset(
+    {"exp", "log", "log1p", "sqrt", "rsqrt", "square", "sigmoid", "tanh", "sin", "cos", "erf",
+     "reciprocal", "sign", "round", "floor",
+     "ceil", "logical_not", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
+)  # fmt: skip
+_BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "logical_not"})
+_SHOWS_FLOATING = frozenset(
+    {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
+)
+_BOOLEAN_TYPE = "bool"
+
+
+@frozen
+class Arm:
+    """What matters of an expression that `torch.where` may choose.
+
+    Attributes:
+        dtype: where its type comes from; equal keys are equal types.
+        sources: the tensors of the code that a gradient of it reaches, by the way they are written.
+    """
+
+    dtype: Hashable
+    sources: frozenset[str] = frozenset()
+
+
+class Choices:
+    """Expressions that stand under one branch, `around`, and what choosing among them would change."""
+
+    def __init__(self, file: FileFacts, around: cst.CSTNode) -> None:
+        self._file = file
+        self._around = around
+
+    def check(self, arms: Sequence[cst.BaseExpression]) -> None:
+        """Every arm may be evaluated, and `torch.where` gives what the chosen one gave.
+
+        Raises:
+            CannotSelect: that is not so, or could not be shown.
+        """
+        first, *others = arms
+        known = [self.arm(arm) for arm in arms]
+        for arm in arms:
+            if not self._file.value(arm).is_tensor:
+                raise CannotSelect(f"`{self._code(arm)}` is not shown to be a tensor")
+            if self._file.value(arm).device is Device.CPU:
+                raise CannotSelect(f"`{self._code(arm)}` lives on the CPU, and the condition does not")
+        for other, seen in zip(others, known[1:], strict=True):
+            both = f"`{self._code(first)}` and `{self._code(other)}`"
+            alone = sorted(seen.sources ^ known[0].sources)
+            if alone:
+                raise CannotSelect(
+                    f"the gradient of `{alone[0]}` would be zero instead of none where it is not chosen"
+                )
+            ranks = {self._file.value(arm).rank for arm in (first, other)}
+            if ranks != {0} and not self._file.shapes.same(first, other):
+                raise CannotSelect(f"{both} are not shown to have the same shape")
+            if seen.dtype != known[0].dtype:
+                raise CannotSelect(f"{both} are not shown to have the same type")
+
+    def is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a Python number that can be computed without effects, so also where it is
+        not needed.
+        """
+        if isinstance(node, (cst.Integer, cst.Float)):
+            return True
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
+            return self.is_number(node.expression)
+        if isinstance(node, cst.BinaryOperation):
+            harmless = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply))
+            return harmless and self.is_number(node.left) and self.is_number(node.right)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
+            return self._is_limit(node)
+        if isinstance(node, cst.Name):
+            inside = self._inner_value(node)
+            if inside is not None:
+                return self.is_number(inside)
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return self._file.value(node).kind is Kind.NUMBER and self._is_bound(node)
+        return False
+
+    def arm(self, node: cst.BaseExpression) -> Arm:
+        """What matters of one expression. Raises `CannotSelect` where it must not be evaluated always."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return self._read(node)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
+            return self.arm(node.expression)
+        if isinstance(node, cst.BinaryOperation):
+            return self.operation(node.operator, node.left, node.right, node)
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            for side in (node.left, node.comparisons[0].comparator):
+                if not self.is_number(side):
+                    self.arm(side)
+            return Arm(_BOOLEAN_TYPE)
+        if isinstance(node, cst.Call):
+            return self._call(node)
+        raise CannotSelect(f"`{self._code(node)}` is not shown to be computable without need")
+
+    def operation(
+        self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
+    ) -> Arm:
+        """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
+        name = type(operator).__name__.removesuffix("Assign")
+        if name not in ("Add", "Subtract", "Multiply", "Divide"):
+            raise CannotSelect(f"`{self._code(node)}` is not shown to have a finite gradient")
+        if self.is_number(right) or self.is_number(left):
+            tensor, number = (left, right) if self.is_number(right) else (right, left)
+            arm = self.arm(tensor)
+            if arm.sources and name in ("Multiply", "Divide"):
+                self._need_finite(number, divides=name == "Divide", inverse=tensor is right, node=node)
+            return evolve(arm, dtype=self._promoted(tensor, arm.dtype, number, division=name == "Divide"))
+        first, second = self.arm(left), self.arm(right)
+        if (first.sources or second.sources) and name in ("Multiply", "Divide"):
+            raise CannotSelect(f"`{self._code(node)}`: where it is not chosen, its gradient may be NaN")
+        if not self._scalar_beside(left, right) and not self._file.shapes.same(left, right):
+            raise CannotSelect(
+                f"`{self._code(node)}` may raise where it is not chosen: its sides are not shown to have "
+                "one shape"
+            )
+        if first.dtype != second.dtype:
+            raise CannotSelect(f"the type of `{self._code(node)}` is not known")
+        if name == "Divide" and not self._is_floating(left):
+            raise CannotSelect(f"the type of `{self._code(node)}` is not known")
+        return Arm(first.dtype, first.sources | second.sources)
+
+    # Leaves
+
+    def _read(self, node: cst.Name | cst.Attribute) -> Arm:
+        if isinstance(node, cst.Attribute) and node.attr.value == "data":
+            return evolve(self.arm(node.value), sources=frozenset())
+        if isinstance(node, cst.Name):
+            inside = self._inner_value(node)
+            if inside is not None:
+                return self.arm(inside)
+        value = self._file.value(node)
+        code = self._code(node)
+        if value.kind is Kind.NUMBER:
+            raise CannotSelect(f"`{code}` is a Python number, which a tensor cannot replace")
+        if not value.is_tensor:
+            raise CannotSelect(f"`{code}` is not shown to be a tensor")
+        if not self._is_bound(node):
+            raise CannotSelect(f"`{code}` may be unbound where the branch is not taken")
+        carries = not runs_without_graph(self._file, self._around) and may_carry_gradient(self._file, node)
+        sources = frozenset({code}) if carries else frozenset()
+        if isinstance(node, cst.Name):
+            return Arm(frozenset(self._file.flow.definitions(node)), sources)
+        base = node.value
+        while isinstance(base, cst.Attribute):
+            base = base.value
+        if not isinstance(base, cst.Name):
+            raise CannotSelect(f"`{code}` is not shown to be computable without need")
+        return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
+
+    def _call(self, node: cst.Call) -> Arm:
+        name = self._file.qualified(node)
+        code = self._code(node)
+        arguments = list(node.args)
+        if name is not None and name.startswith("torch."):
+            short = name.removeprefix("torch.nn.functional.").removeprefix("torch.")
+            subject = arguments.pop(0).value if arguments and arguments[0].keyword is None else None
+        elif (
+            name is None
+            and isinstance(node.func, cst.Attribute)
+            and self._file.value(node.func.value).is_tensor
+        ):
+            short, subject = node.func.attr.value, node.func.value
+        else:
+            raise CannotSelect(
+                f"the branch calls `{self._code(node.func)}`, which may do more than to compute a tensor"
+            )
+        if short in _RANDOM:
+            raise CannotSelect(
+                f"`{code}` draws random numbers, and drawing them always would move the random stream"
+            )
+        if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
+            raise CannotSelect(f"`{code}` writes in place")
+        if short == "where" and name is not None and subject is not None and len(arguments) == 2:
+            return self._where(subject, arguments[0].value, arguments[1].value)
+        if subject is None:
+            raise CannotSelect(f"`{code}` is not shown to be computable without need")
+        arm = self.arm(subject)
+        given = [argument.value for argument in arguments]
+        if (
+            short in _LIKE
+            and keyword(arguments, "dtype", "device") is None
+            and all(map(self.is_number, given))
+        ):
+            return evolve(arm, sources=frozenset())
+        if short in _LINEAR_REDUCTIONS and not arguments and self._is_floating(subject):
+            return arm
+        if short in _PIECEWISE_LINEAR and all(map(self.is_number, given)):
+            dtype = arm.dtype
+            for number in given:
+                dtype = self._promoted(subject, dtype, number, division=False)
+            return Arm(dtype, frozenset() if short == "detach" else arm.sources)
+        if (
+            short == "masked_fill"
+            and len(given) == 2
+            and self.is_number(given[1])
+            and self._file.shapes.same(subject, given[0])
+        ):
+            self.arm(given[0])
+            return arm
+        if short in _ELEMENTWISE:
+            if arm.sources and short not in _BOOLEAN:
+                raise CannotSelect(f"`{code}`: where it is not chosen, its gradient may be NaN")
+            if short in _BOOLEAN:
+                return Arm(_BOOLEAN_TYPE)
+            if self._is_floating(subject) and all(map(self.is_number, given)):
+                return arm
+        if short in torch_api.CASTS:
+            raise CannotSelect(f"`{code}` may change the type, and both sides must have the same type")
+        raise CannotSelect(f"`{code}` is not shown to be computable without need, with a finite gradient")
+
+    def _where(self, test: cst.BaseExpression, chosen: cst.BaseExpression, other: cst.BaseExpression) -> Arm:
+        self.arm(test)
+        self.check((chosen, other))
+        return self.arm(chosen)
+
+    # Numbers, types, shapes
+
+    def _need_finite(
+        self, number: cst.BaseExpression, *, divides: bool, inverse: bool, node: cst.CSTNode
+    ) -> None:
+        value = _literal(number)
+        if (divides and inverse) or value is None or value - value != 0.0 or (divides and value == 0.0):
+            raise CannotSelect(f"`{self._code(node)}`: where it is not chosen, its gradient may be NaN")
+
+    def _promoted(
+        self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
+    ) -> Hashable:
+        """The type of `tensor op number`: that of the tensor, unless a float meets integers."""
+        if self._is_floating(tensor):
+            return dtype
+        kind = self._file.value(number).dtype
+        if kind is DType.INTEGER and not division and self._file.value(tensor).dtype is DType.INTEGER:
+            return dtype
+        if division or kind is not DType.INTEGER:
+            return dtype if isinstance(dtype, tuple) and dtype[0] == "float of" else ("float of", dtype)
+        raise CannotSelect(f"the type of `{self._code(tensor)}` is not known")
+
+    def _is_floating(self, node: cst.BaseExpression) -> bool:
+        """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are
+        asked.
+        """
+        value = self._file.value(node)
+        if value.dtype is not None:
+            return value.dtype is DType.FLOATING
+        if not isinstance(node, cst.Name):
+            return False
+        definitions = self._file.flow.definitions(node)
+        return any(
+            self._shows_floating(use)
+            for definition in definitions
+            for use in self._file.flow.uses(definition)
+        )
+
+    def _shows_floating(self, use: cst.Name) -> bool:
+        parent = self._file.tree.parent(use)
+        if isinstance(parent, cst.Attribute):
+            call = self._file.tree.parent(parent)
+            return isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _SHOWS_FLOATING
+        call = self._file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(call, cst.Call) or call.args[0] is not parent:
+            return False
+        name = self._file.qualified(call) or ""
+        return name.startswith("torch.") and name.rpartition(".")[2] in _SHOWS_FLOATING
+
+    def _scalar_beside(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        return 0 in (self._file.value(left).rank, self._file.value(right).rank)
+
+    def _is_limit(self, node: cst.Attribute) -> bool:
+        """Whether an expression is `torch.finfo(x.dtype).max` or the like, of floating point numbers."""
+        call = node.value
+        if (
+            not isinstance(call, cst.Call)
+            or self._file.qualified(call) != "torch.finfo"
+            or len(call.args) != 1
+        ):
+            return False
+        dtype = call.args[0].value
+        if self._file.qualified(dtype) in torch_api.DTYPES:
+            return torch_api.DTYPES[self._file.qualified(dtype) or ""] == "floating"
+        return (
+            isinstance(dtype, cst.Attribute)
+            and dtype.attr.value == "dtype"
+            and self._is_floating(dtype.value)
+        )
+
+    # Where names come from
+
+    def _inner_value(self, name: cst.Name) -> cst.BaseExpression | None:
+        """The expression that the branch itself binds a name to, where it is read behind that."""
+        definitions = self._file.flow.definitions(name)
+        if len(definitions) != 1 or not self._file.tree.is_within(definitions[0].node, self._around):
+            return None
+        return (
+            definitions[0].value
+            if definitions[0].binding is Binding.ASSIGNED and not definitions[0].path
+            else None
+        )
+
+    def _is_bound(self, node: cst.BaseExpression) -> bool:
+        """Whether every variable in `node` is bound whenever the branch is reached."""
+        return all(
+            self._is_surely_bound(name) for name in find_all(node, cst.Name) if self._file.flow.is_read(name)
+        )
+
+    def _is_surely_bound(self, name: cst.Name) -> bool:
+        definitions = self._file.flow.definitions(name)
+        scope = self._file.tree.scope(name)
+        return not definitions or any(d.scope is not scope or self._dominates(d) for d in definitions)
+
+    def _dominates(self, definition: Definition) -> bool:
+        """Whether a definition stands in front of the branch, in a block around it, under nothing but
+        `with`.
+        """
+        tree = self._file.tree
+        if definition.binding in (Binding.PARAMETER, Binding.IMPORTED):
+            return True
+        if tree.is_within(definition.node, self._around):
+            return True
+        enclosing = {self._around, *tree.ancestors(self._around)}
+        child = definition.node
+        for ancestor in tree.ancestors(definition.node):
+            if ancestor in enclosing:
+                is_target = isinstance(ancestor, cst.For) and child is ancestor.target
+                is_block = isinstance(ancestor, (cst.Module, cst.BaseSuite))
+                return is_target or (
+                    is_block and self._file.source.span(child) < self._file.source.span(self._around)
+                )
+            if isinstance(
+                ancestor,
+                (
+                    cst.If,
+                    cst.For,
+                    cst.While,
+                    cst.Try,
+                    cst.TryStar,
+                    cst.Match,
+                    cst.BooleanOperation,
+                    cst.IfExp,
+                ),
+            ):
+                return False
+            child = ancestor
+        return False
+
+    def _code(self, node: cst.CSTNode) -> str:
+        return self._file.source.code(node)
+
+
+def names_read(node: cst.CSTNode) -> set[str]:
+    """Every name that stands in an expression."""
+    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
+
+
+def _literal(node: cst.BaseExpression) -> float | None:
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return float(node.evaluated_value)
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return _literal(node.expression)
+    return None

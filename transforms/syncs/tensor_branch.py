@@ -1,0 +1,93 @@
+"""`if loss > limit:` makes the host wait: Python must know the truth of a tensor of the device before it can
+go on, and meanwhile nothing is queued.
+
+Where the branch only chooses a value, the device can choose: `loss = torch.where(loss > limit, limit * 0.5,
+loss)`. Where it guards an assignment under a mask (`if bad.any(): x[bad] = 0`), the assignment changes
+nothing under an empty mask, and the guard can go. Where it scales gradients down that are too large, scaling
+by one does the same as not scaling.
+
+A branch that raises, returns, leaves a loop, prints or counts needs its answer on the host, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import ClassVar
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
+from perfmod.transforms.syncs._clipping import clip_without_branch
+from perfmod.transforms.syncs._conditions import CannotSelect, tests_device
+from perfmod.transforms.syncs._guards import without_guard
+from perfmod.transforms.syncs._unused import UnusedNames
+
+
+class TensorBranch(Rule):
+    """Branches that a tensor of the device decides."""
+
+    code: ClassVar[str] = "PM105"
+    name: ClassVar[str] = "tensor-branch"
+    family: ClassVar[Family] = Family.SYNCS
+    summary: ClassVar[str] = "the host waits for a tensor of the device to decide a branch"
+    fix_title: ClassVar[str] = "Let the device choose with torch.where"
+    numerics: ClassVar[Numerics] = Numerics.BITWISE
+    safety: ClassVar[Safety] = Safety.SAFE
+    min_torch: ClassVar[str] = "1.12"
+    status: ClassVar[Status] = Status.PREVIEW
+    triggers: ClassVar[frozenset[str]] = frozenset({"if", "while", "assert"})
+    references: ClassVar[tuple[str, ...]] = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
+    )
+    changes_results: ClassVar[str] = (
+        "Never for what is applied by default: both values have the same shape and type, evaluating the one "
+        "that is not chosen raises nothing and draws nothing, and its gradient is zero in the same tensors, "
+        "none of which can become NaN by it. What is held back differs in who shares a tensor's memory: "
+        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, and a "
+        "write under an empty mask counts as a write for autograd."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """Every `if`, `while`, `assert` and conditional expression whose test waits in a step."""
+        names = UnusedNames(file)
+        for node in walk(file.tree.module):
+            if isinstance(node, cst.If) and not _is_elif(file, node) and _decides(file, node.test):
+                yield self._attempt(file, node, partial(_without_branch, file, node, names))
+            elif isinstance(node, cst.IfExp) and _decides(file, node.test):
+                yield self._attempt(file, node, partial(chosen_by, file, node))
+            elif isinstance(node, cst.While) and _decides(file, node.test):
+                yield self.refused(file, node.test, "the loop ends by it, and only the host can end a loop")
+            elif isinstance(node, cst.Assert) and _decides(file, node.test):
+                yield self.refused(file, node.test, "an assertion is a check: it has to wait")
+
+    def _attempt(self, file: FileFacts, node: cst.If | cst.IfExp, rewrite: Callable[[], Rewrite]) -> Finding:
+        try:
+            found = rewrite()
+        except CannotSelect as reason:
+            return self.refused(file, node.test, str(reason))
+        return self.found(
+            file, node.test, found.reason, found.edits, safety=found.safety, imports=found.imports
+        )
+
+
+def _without_branch(file: FileFacts, node: cst.If, names: UnusedNames) -> Rewrite:
+    return (
+        without_guard(file, node)
+        or clip_without_branch(file, node, names)
+        or rebinds_as_where(file, node, names)
+    )
+
+
+def _is_elif(file: FileFacts, node: cst.If) -> bool:
+    parent = file.tree.parent(node)
+    return isinstance(parent, cst.If) and parent.orelse is node
+
+
+def _decides(file: FileFacts, test: cst.BaseExpression) -> bool:
+    """Whether a step waits at `test` every time."""
+    return tests_device(file, test) and file.steps.runs_every_step(test)
