@@ -98,7 +98,7 @@ def _simplicity(case: Golden) -> tuple[bool, int, str]:
 
 
 def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:
-    """The reasons that `rule` gives in the goldens, as they would be printed, each with a link to its file."""
+    """The reasons that `rule` gives in the goldens, as they are printed, each with a link to its file."""
     for case in cases:
         if case.head.refused is not None:
             name = case.path.relative_to(ROOT).as_posix()

@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 _OPERATORS = ("nms", "qnms")
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
@@ -36,6 +34,8 @@ def load() -> ModuleType:
 
 def load_or_skip() -> ModuleType:
     """Import torchvision, or skip the test."""
+    import pytest
+
     if find_spec("torchvision") is None:
         pytest.skip("torchvision is not installed")
     return load()
