@@ -24,7 +24,7 @@ from perfmod.transforms.rule import Edit, Finding, Rule, Safety
 from perfmod.transforms.source import Source, SourceError, decode
 
 MAX_ROUNDS = 10
-"""How many rounds in a row may leave as many findings to apply as there were before."""
+"""How many rounds in a row may leave no fewer findings to apply than there were before."""
 
 _LINE_NUMBERS = re.compile(r"\blines? \d+(?:(?:, | and | or | to |-|\u2013)\d+)*")
 
@@ -159,13 +159,15 @@ class _Rewriting:
 
     def _settle(self) -> _Round:
         """Applies findings until none is left, and returns the round that found no more."""
-        stalled, fewest = 0, None
-        while (found := self._find()).admitted:
-            stalled = stalled + 1 if fewest is not None and len(found.admitted) >= fewest else 0
-            fewest = len(found.admitted)
+        found = self._find()
+        fewest, stalled = len(found.admitted) + 1, 0
+        while found.admitted:
+            stalled = 0 if len(found.admitted) < fewest else stalled + 1
+            fewest = min(fewest, len(found.admitted))
             if stalled == MAX_ROUNDS:
                 raise _Failed(f"does not settle: {_codes(found.admitted)} would go on changing it")
             self._apply(found)
+            found = self._find()
         return found
 
     def _find(self) -> _Round:

@@ -137,7 +137,7 @@ def nest_statements(
     """Puts the statements `first` to `last` of a block under `header`, such as `with torch.no_grad():`."""
     start = statement_start(source, first)
     opening, *others = indent_range(source, source.line_start(start), _tail(source, last))
-    header_line = _lines(source, header, _indentation(source, start))
+    header_line = _indentation(source, start) + header + source.newline
     return (Edit(opening.start, opening.start, header_line + opening.replacement), *others)
 
 

@@ -145,6 +145,18 @@ def test_a_rule_that_runs_in_circles_leaves_the_file_as_it_was() -> None:
     assert "PM90" in result.reason
 
 
+def test_circles_with_fewer_findings_in_every_other_round_are_seen() -> None:
+    def check(file: FileFacts) -> Iterator[Finding]:
+        at = file.source.text.index("slow")
+        is_first = "slow(1)" in file.source.text
+        yield toys.at(file, at, at + 7, Edit(at, at + 7, "slow(2)" if is_first else "slow(1)"))
+        if is_first:
+            yield toys.at(file, at, at + 4, Edit(at, at + 7, "slow(2)"))
+
+    result = rewrite(b"import torch\nslow(1)\n", "a.py", [toys.rule(check)])
+    assert (result.outcome, result.applied) == (Outcome.FAILED, ())
+
+
 def test_a_rule_that_grows_its_own_pattern_leaves_the_file_as_it_was() -> None:
     result = rewrite(CODE.encode(), "a.py", [toys.renaming("slow", "slow.slow")])
     assert result.outcome is Outcome.FAILED

@@ -198,6 +198,15 @@ def test_nesting_indents_everything_but_blank_lines_and_strings() -> None:
     )
 
 
+def test_nesting_inside_a_block() -> None:
+    source = parse("if x:\r\n  f()\r\n  g()\r\n")
+    block = source.module.body[0].body
+    assert isinstance(block, cst.IndentedBlock)
+    assert written(source, nest_statements(source, block.body[0], block.body[0], "with y:")) == (
+        "if x:\r\n  with y:\r\n    f()\r\n  g()\r\n"
+    )
+
+
 def test_indenting_uses_the_indentation_of_the_file() -> None:
     source = parse("if x:\n\tf()\nb()")
     assert written(source, indent_range(source, 0, 0)) == source.text
