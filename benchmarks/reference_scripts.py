@@ -169,11 +169,8 @@ def measure(
         "runs": [asdict(run) for run in runs],
         "record": str(record or ""),
     }
-    paths = [
-        path
-        for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if path and Path(path).resolve() != CHECKOUT
-    ]
+    entries = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    paths = [str(entry) for entry in entries if entry != CHECKOUT]
     # The checkout must not be importable: a script's own `transforms` would be shadowed by ours.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
