@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -68,14 +69,15 @@ def examine(
     }
     results = parallel.run(_tasks(found.files, plans), jobs or parallel.usable_cpus())
     examined = []
-    for done, (file, result) in enumerate(zip(found.files, results, strict=True), start=1):
-        cache = plans[file.settings].cache
-        if cache is not None and _is_clean(result):
-            cache.add_clean(result.before, named=file.named)
-        if result.outcome is not Outcome.CHANGED:
-            result = evolve(result, before=b"", after=b"")
-        examined.append(Examined(file, result))
-        progress(done, len(found.files))
+    with closing(results):
+        for done, (file, result) in enumerate(zip(found.files, results, strict=True), start=1):
+            cache = plans[file.settings].cache
+            if cache is not None and _is_clean(result):
+                cache.add_clean(result.before, named=file.named)
+            if result.outcome is not Outcome.CHANGED:
+                result = evolve(result, before=b"", after=b"")
+            examined.append(Examined(file, result))
+            progress(done, len(found.files))
     for plan in plans.values():
         if plan.cache is not None:
             plan.cache.save()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
@@ -28,7 +29,7 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def run(items: Iterable[FileResult | Task], jobs: int) -> Iterator[FileResult]:
+def run(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResult, None, None]:
     """The results of `items` in their order; those that are results already pass through.
 
     Raises:
@@ -48,8 +49,8 @@ def run(items: Iterable[FileResult | Task], jobs: int) -> Iterator[FileResult]:
         yield from _spread(everything, jobs)
 
 
-def _spread(items: Iterable[FileResult | Task], jobs: int) -> Iterator[FileResult]:
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts)
+def _spread(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResult, None, None]:
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_follow_the_parent)
     ahead: deque[FileResult | Future[FileResult]] = deque()
     try:
         for item in items:
@@ -63,6 +64,11 @@ def _spread(items: Iterable[FileResult | Task], jobs: int) -> Iterator[FileResul
             yield _settled(ahead.popleft())
     except BrokenProcessPool as error:
         raise Failure("a worker process died, perhaps for want of memory; try --jobs 1") from error
+    except BaseException:
+        # Nobody will ask for what the workers are at, and the interpreter would wait for it at its end.
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -71,6 +77,14 @@ def _settled(item: FileResult | Future[FileResult]) -> FileResult:
     return item.result() if isinstance(item, Future) else item
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal; only the first one has something to say."""
+def _follow_the_parent() -> None:
+    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -33,7 +33,7 @@ class Task:
 
     @property
     def is_candidate(self) -> bool:
-        """Whether the engine may have to parse it, which takes long: it holds a word that a rule looks for."""
+        """Whether the engine may have to parse it, which takes long: it holds a word that rules look for."""
         return b"torch" in self.data and any(word in self.data for word in _triggers(self.rules))
 
     def run(self) -> FileResult:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,6 +135,43 @@ def test_processes_change_nothing(write: Write, perfmod_process: RunProcess) -> 
         "failed": 1,
     }
     assert len(json.loads(alone.out)["findings"]) == 12
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_the_run(
+    project: Path, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
+) -> None:
+    """Even in the middle of a file, whether the run is interrupted or killed."""
+    pid_file = tmp_path / "pid"
+    monkeypatch.setenv("CLI_FAKES_PID_FILE", str(pid_file))
+    for name in ("a.py", "b.py"):
+        write(name, "torch_endless()\n# " + "x" * 300_000)
+    command = [sys.executable, "-m", "cli_fakes", "check", ".", "--jobs", "2"]
+    with subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+        process.send_signal(end)
+        _, complaint = process.communicate(timeout=60)
+    if end is signal.SIGINT:
+        assert process.returncode == ExitCode.INTERRUPTED
+        assert complaint == b"perfmod: interrupted\n"
+    worker = int(pid_file.read_text())
+    wait_until(lambda: not is_running(worker))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for something that another process does; asserts that it does not take a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    """Whether a process exists and is not waiting to be buried."""
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
+    )
+    return bool(state.stdout.strip()) and not state.stdout.startswith("Z")
 
 
 def test_a_pool_starts_only_where_it_pays(

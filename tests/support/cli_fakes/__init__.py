@@ -1,11 +1,14 @@
-"""Four tiny rules over calls of made-up functions, one for each thing that can become of a finding.
+"""Tiny rules over calls of made-up functions, one for each thing that can become of a finding.
 
 They let the tests of the command line run without real rules: `python -m cli_fakes` is `perfmod` with them.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import libcst as cst
@@ -85,7 +88,23 @@ class KeptCall(_CallRule):
     triggers = frozenset({slow})
 
 
-RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall())
+class EndlessCall(_CallRule):
+    """Never done; says so by writing its process id to the file that `CLI_FAKES_PID_FILE` names."""
+
+    code = "PM905"
+    name = "endless-call"
+    slow = "torch_endless"
+    fast = ""
+    triggers = frozenset({slow})
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for finding in super().check(file):
+            Path(os.environ["CLI_FAKES_PID_FILE"]).write_text(f"{os.getpid()}\n")
+            time.sleep(600)
+            yield finding
+
+
+RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall())
 
 
 def install() -> None:
