@@ -1,4 +1,4 @@
-"""Types of the command line's values: `args.batch_size` is an `int` where `add_argument("--batch-size", type=int)` says so."""
+"""Types of the command line's values: `args.size` is an `int` where `add_argument(..., type=int)` says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FLAGS = frozenset({"store_true", "store_false"})
 
 
 class Arguments:
-    """What the `argparse` parsers of a file declare, by the name of the attribute; types are spelled as `DType` values."""
+    """What the `argparse` parsers of a file declare, by attribute; types are spelled as `DType` values."""
 
     def __init__(self, module: cst.Module, names: Names) -> None:
         self._names = names

@@ -536,6 +536,8 @@ class Values:
             if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric"):
                 return INTEGER
             return self.item(base, attribute)
+        if attribute == "shape":
+            return Value(Kind.SEQUENCE, element=INTEGER)
         if self._shows_tensor(node):
             return evolve(TENSOR, device=Device.ACCELERATOR)
         return UNKNOWN
@@ -790,6 +792,9 @@ class Values:
             return Value(Kind.OBJECT, name="argparse.Namespace")
         if method == "item" and not node.args and not base.is_tensor:
             return NUMBER
+        # Only tensors have a `size` that is called with a dimension.
+        if method == "size" and len(node.args) == 1:
+            return INTEGER
         known = base.is_tensor or (base.kind is Kind.UNKNOWN and method in torch_api.TENSOR_ONLY_METHODS)
         if not known:
             return UNKNOWN

@@ -21,10 +21,10 @@ _FORMATS_AS_FLOAT = frozenset("eEfFgG%")
 def as_number(
     file: FileFacts, node: cst.BaseExpression, dtype: DType, *, may_be_int: bool
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
-    """Edits that read a sum as a Python number (none where the code does so already), and the imports that they need.
+    """Edits that read a sum as a number (none where the code does so already), and the imports they need.
 
-    The sum may still be the number that it started with. Where that may be the integer 0 in a sum of floats, and where the
-    difference to 0.0 could be seen, the number is kept as it is.
+    The sum may still be the number that it started with. Where that may be the integer 0 in a sum of floats,
+    and where the difference to 0.0 could be seen, the number is kept as it is.
 
     Raises:
         CannotRewrite: the read stands where its own text is shown.

@@ -1,4 +1,4 @@
-"""Scalars that Python reads from the device, `loss.item()`, `float(loss)`, `int(hits)`, and how to leave them there."""
+"""Scalars that Python reads from the device, as `loss.item()` does, and how to leave them there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from perfmod.transforms.rule import Edit
 
 # Methods that only bring the tensor to where Python reads it anyway.
 _ON_THE_WAY = frozenset({"cpu", "detach"})
+_COPIES = frozenset({"data", "detach", "clone", "cpu", "cuda", "float", "double"})
 _CONVERSIONS = {"builtins.float": DType.FLOATING, "builtins.int": DType.INTEGER}
 # Reductions whose result is int64 whatever integers or booleans they are given.
 _INT64_RESULTS = frozenset({"sum", "count_nonzero"})
@@ -63,7 +64,7 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     trained = is_differentiated(file, tensor)
     if value.is_tensor and value.device is Device.CPU and not trained:
         return None
-    # An unknown value has `.item()` in a training loop because it is a tensor; elsewhere it may as well be an array.
+    # In a training loop `.item()` is called on tensors; elsewhere an unknown value may as well be an array.
     guessed = conversion is None and value.kind is Kind.UNKNOWN and file.steps.in_sight(node)
     if not (value.is_tensor or trained or guessed):
         return None
@@ -71,7 +72,7 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
 
 
 def require_scalar(file: FileFacts, read: HostRead) -> None:
-    """Raises `CannotRewrite` unless the read is of a tensor with exactly one element: `.item()` raises for others."""
+    """Raises `CannotRewrite` unless the tensor has exactly one element: `.item()` raises for others."""
     value = file.value(read.tensor)
     if is_differentiated(file, read.tensor):
         return
@@ -85,8 +86,8 @@ def require_scalar(file: FileFacts, read: HostRead) -> None:
 def kept_on_device(file: FileFacts, read: HostRead, dtype: DType) -> Edit:
     """The read replaced by a tensor of the device that adds up to the same bits as the Python number does.
 
-    `dtype` is that of the sum. Python's `float` is a float64, into which every shorter type fits exactly; its `int` has no
-    bounds, and int64 holds every count that a training can reach.
+    `dtype` is that of the sum. Python's `float` is a float64, into which every shorter type fits exactly; its
+    `int` has no bounds, and int64 holds every count that a training can reach.
 
     Raises:
         CannotRewrite: `int()` of a floating-point tensor, or a comment inside the read.
@@ -119,12 +120,13 @@ def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
 
 
 def detached(file: FileFacts, read: HostRead) -> str:
-    """`.detach()`, or nothing where the tensor has no graph: it was counted or compared, or is detached already."""
+    """`.detach()`, or nothing where there is no graph: counted, compared, or detached already."""
     return "" if _has_no_graph(file, read.tensor) else ".detach()"
 
 
 def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether `backward()` runs on the tensor or on a sum that it is part of: it is floating-point and has one element."""
+    """Whether `backward()` runs on the tensor or a sum that it is part of: one element, floating-point."""
+    node = _without_copies(node)
     if isinstance(node, cst.Name):
         definitions = file.flow.definitions(node)
         return bool(definitions) and all(_is_trained(file, d, frozenset()) for d in definitions)
@@ -141,6 +143,19 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
             )
         )
     return False
+
+
+def _without_copies(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`loss` of `loss.data`, `loss.detach()`, `loss.float()`: as many elements, floating-point as well."""
+    while True:
+        inner = node.func if isinstance(node, cst.Call) else node
+        if not isinstance(inner, cst.Attribute):
+            return node
+        if inner.attr.value not in _COPIES or (isinstance(node, cst.Call) and node.args):
+            return node
+        if isinstance(node, cst.Attribute) and inner.attr.value != "data":
+            return node
+        node = inner.value
 
 
 def _is_trained(file: FileFacts, definition: Definition, seen: frozenset[Definition]) -> bool:
@@ -212,7 +227,7 @@ def _has_no_graph(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def _is_int64(node: cst.BaseExpression) -> bool:
-    """Whether an integer tensor is the result of a reduction that gives int64 unless it is told another type."""
+    """Whether an integer tensor comes from a reduction that gives int64 unless it is told otherwise."""
     if not isinstance(node, cst.Call) or any(arg.keyword is not None for arg in node.args):
         return False
     short = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""

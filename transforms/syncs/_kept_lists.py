@@ -1,4 +1,4 @@
-"""Lists to which every step appends a scalar of the device, and the place where they become lists of numbers again."""
+"""Lists to which every step appends a scalar of the device, and where they become lists of numbers again."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def keep_on_device(
 ) -> list[Edit]:
     """Edits that append tensors in the steps and turn them into numbers behind each step loop.
 
-    The list is changed in place, so that it stays the same object for whoever holds it, and `float()` leaves the numbers
-    of earlier epochs as they are.
+    The list is changed in place, so that it stays the same object for whoever holds it, and `float()` leaves
+    the numbers of earlier epochs as they are.
 
     `reads` are the appended figures, each with the loop whose rounds are the steps.
 
@@ -77,7 +77,7 @@ def keep_on_device(
 
 
 def _own_copy(file: FileFacts, read: HostRead) -> str:
-    """What makes a tensor that no later in-place operation on the loss can change, and that keeps no graph."""
+    """What makes a tensor without a graph that no later in-place operation on the loss can change."""
     suffix = detached(file, read)
     tensor = read.tensor
     if isinstance(tensor, cst.Name):
@@ -98,7 +98,12 @@ def _is_append(call: cst.Call) -> bool:
 
 def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
     value = definition.value
-    if definition.binding is not Binding.ASSIGNED or definition.path:
+    for step in definition.path:
+        # `losses, hits = [], []`
+        if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= step < len(value.elements):
+            return False
+        value = value.elements[step].value
+    if definition.binding is not Binding.ASSIGNED:
         return False
     if isinstance(value, cst.Call):
         return file.qualified(value) == "builtins.list" and not value.args

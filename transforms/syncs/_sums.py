@@ -1,6 +1,6 @@
-"""Running sums of scalars: every place that starts, feeds, reads or resets one, found for variables, attributes and entries.
+"""Running sums in variables, attributes and entries of dictionaries: every place that touches one.
 
-A sum may only move to the device when everything that reads it is seen, so a collector returns the whole `RunningSum` or
+A sum may only move to the device when everything that reads it is seen, so `collect` returns it whole or
 raises `CannotRewrite` with the place that it cannot follow.
 """
 
@@ -336,7 +336,7 @@ def _attributes(file: FileFacts, target: cst.Attribute) -> Iterator[cst.BaseExpr
 def _entries(
     file: FileFacts, target: cst.Subscript
 ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-    """Every mention of `stats["loss"]` where `stats` is a dictionary that is only ever used by such keys, and its first values."""
+    """Every mention of `stats["loss"]`, and its first values, where `stats` is only used by such keys."""
     key, code = _key(target), file.source.code(target)
     if key is None or not isinstance(target.value, cst.Name):
         raise CannotRewrite(f"`{code}` is an element that other code may read")

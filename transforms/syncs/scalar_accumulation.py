@@ -1,9 +1,9 @@
 """Losses and counts that are read from the device in every step, only to be added up.
 
-`running_loss += loss.item()` asks for a number that the device has not computed yet: the host stops, waits until the
-queue of kernels has run dry, and only then starts to queue the next step. The number is needed much later, where the mean
-of an epoch is printed. So the sum moves to the device: the loss is detached from its graph, added up there, and read once,
-at the places that use the figure.
+`running_loss += loss.item()` asks for a number that the device has not computed yet: the host stops, waits
+until the queue of kernels has run dry, and only then starts to queue the next step. The number is needed much
+later, where the mean of an epoch is printed. So the sum moves to the device: the loss is detached from its
+graph, added up there, and read once, at the places that use the figure.
 
     running_loss = 0.0                              running_loss = 0.0
     for x, y in loader:                             for x, y in loader:
@@ -11,8 +11,8 @@ at the places that use the figure.
         running_loss += loss.item()                     running_loss += loss.detach().double()
     print(running_loss / len(loader))               print(float(running_loss) / len(loader))
 
-Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last digit. Counts
-stay integers. Losses that are collected in a list become numbers behind the loop.
+Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last
+digit. Counts stay integers. Losses that are collected in a list become numbers behind the loop.
 """
 
 from __future__ import annotations
@@ -61,14 +61,13 @@ class ScalarAccumulation(Rule):
     min_torch = "1.0"
     status = Status.STABLE
     triggers = frozenset({"item", "float", "int"})
-    references = (
-        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
-    )
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "The training is the same to the bit, and so is every figure that is printed or returned: floats are added up in "
-        "float64, counts in int64, as Python does. An error that the device reports late (a failed assertion in a kernel) "
-        "shows up at the line that reads the sum. Where the loader is empty, a mean that divides 0 by 0 still raises "
-        "ZeroDivisionError; up to Python 3.13 its text may say “float division by zero”."
+        "The training is the same to the bit, and so is every figure that is printed or returned: floats are "
+        "added up in float64, counts in int64, as Python does. An error that the device reports late (a "
+        "failed assertion in a kernel) shows up at the line that reads the sum. Where the loader is empty, a "
+        "mean that divides 0 by 0 still raises ZeroDivisionError; up to Python 3.13 its text may say “float "
+        "division by zero”."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -183,7 +182,7 @@ def _feeds(file: FileFacts, read: HostRead) -> cst.CSTNode | None:
 
 
 def _why_needed(file: FileFacts, read: HostRead) -> str | None:
-    """Why a read that feeds no sum has to stay, if it is one of the usual ones; reports are another rule's."""
+    """Why a read that feeds no sum has to stay, if it is a usual one; reports are another rule's."""
     places: list[cst.CSTNode] = [read.call, *variable_uses(file, read)]
     for place in places:
         line = file.source.line(place)
@@ -204,7 +203,7 @@ def _why_needed(file: FileFacts, read: HostRead) -> str | None:
 
 
 def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
-    """What is nearly always so, but was not shown. Raises `CannotRewrite` for a script that also runs without float64."""
+    """What is nearly always so, but was not shown. Raises `CannotRewrite` for scripts without float64."""
     doubts = [
         f"`{file.source.code(operand)}` is taken for a Python number"
         for site in found.sites

@@ -1,0 +1,722 @@
+"""PM106: what is accumulated on the device, what stays, and that printed figures keep every digit."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import itertools
+import textwrap
+from typing import Any
+
+import pytest
+import torch
+
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
+
+TRAINING = """\
+import torch
+import torch.nn.functional as F
+
+
+def fit(model, loader, optimizer, device):
+{before}
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+{step}
+{after}
+"""
+
+
+def training(before: str, step: str, after: str) -> str:
+    """A training function with these lines before, in and after its steps."""
+    return TRAINING.format(
+        before=textwrap.indent(before, " " * 4),
+        step=textwrap.indent(step, " " * 8),
+        after=textwrap.indent(after, " " * 4),
+    )
+
+
+def result(code: str, *, unsafe: bool = False) -> FileResult:
+    return rewrite(code.encode(), "train.py", [ScalarAccumulation()], Choice(unsafe=unsafe))
+
+
+def reasons(code: str) -> list[str]:
+    """Why the rule refuses; the code must stay as it is."""
+    found = result(code, unsafe=True)
+    assert found.outcome is Outcome.UNCHANGED, found.reason or found.after.decode()
+    return [finding.reason for finding in found.refused]
+
+
+def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> None:
+    found = result(before, unsafe=unsafe)
+    assert found.after.decode() == after
+    assert found.outcome is Outcome.CHANGED
+    again = result(after, unsafe=unsafe)
+    assert again.outcome is Outcome.UNCHANGED
+    assert again.refused == ()
+
+
+CHANGES = {
+    "running sum": (
+        ("total = 0.0", "total += loss.item()", "print(total / len(loader))"),
+        ("total = 0.0", "total += loss.detach().double()", "print(float(total) / len(loader))"),
+    ),
+    "float()": (
+        ("total = 0.0", "total += float(loss)", "return total"),
+        ("total = 0.0", "total += loss.detach().double()", "return float(total)"),
+    ),
+    "weighted by the batch": (
+        ("total = 0.0", "total += loss.item() * x.size(0)", "return total"),
+        ("total = 0.0", "total += loss.detach().double() * x.size(0)", "return float(total)"),
+    ),
+    "weight first": (
+        ("total = 0.0", "total += len(x) * loss.item()", "return total"),
+        ("total = 0.0", "total += len(x) * loss.detach().double()", "return float(total)"),
+    ),
+    "divided by the length of the loop": (
+        ("total = 0.0", "total += loss.item() / len(loader)", "return total"),
+        (
+            "total = 0.0",
+            "total += loss.detach().double() / torch.full_like(loss, len(loader), dtype=torch.float64)",
+            "return float(total)",
+        ),
+    ),
+    "on the way to the host": (
+        ("total = 0.0", "total += loss.cpu().detach().item()", "return total"),
+        ("total = 0.0", "total += loss.detach().double()", "return float(total)"),
+    ),
+    "data": (
+        ("total = 0.0", "total += loss.data.item()", "return total"),
+        ("total = 0.0", "total += loss.data.double()", "return float(total)"),
+    ),
+    "plain assignment": (
+        ("total = 0.0", "total = total + loss.item()", "return total"),
+        ("total = 0.0", "total = total + loss.detach().double()", "return float(total)"),
+    ),
+    "moving average": (
+        ("total = 0.0", "total = 0.9 * total + 0.1 * loss.item()", "return total"),
+        ("total = 0.0", "total = 0.9 * total + 0.1 * loss.detach().double()", "return float(total)"),
+    ),
+    "subtracted": (
+        ("total = 0.0", "total -= loss.item()", "return total"),
+        ("total = 0.0", "total -= loss.detach().double()", "return float(total)"),
+    ),
+    "through a variable": (
+        ("total = 0.0", "value = loss.item()\ntotal += value", "return total"),
+        ("total = 0.0", "value = loss.detach().double()\ntotal += value", "return float(total)"),
+    ),
+    "hits": (
+        ("hits = 0", "hits += (out.argmax(1) == y).sum().item()", "print(hits)"),
+        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "print(int(hits))"),
+    ),
+    "hits through int()": (
+        ("hits = 0", "hits += int((out.argmax(1) == y).sum())", "print(hits)"),
+        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "print(int(hits))"),
+    ),
+    "hits in a float": (
+        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum().item()", "print(hits)"),
+        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum().double()", "print(float(hits))"),
+    ),
+    "a boolean counted": (
+        ("bad = 0", "bad += out.isnan().any().item()", "print(bad)"),
+        ("bad = 0", "bad += out.isnan().any().long()", "print(int(bad))"),
+    ),
+    "an accuracy": (
+        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().item()", "print(acc)"),
+        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().double()", "print(float(acc))"),
+    ),
+    "integer zero that nobody can tell from 0.0": (
+        ("total = 0", "total += loss.item()", "print(f'{total:.4f}', '%.3f' % total, total / 3, total < 1)"),
+        (
+            "total = 0",
+            "total += loss.detach().double()",
+            "print(f'{float(total):.4f}', '%.3f' % float(total), float(total) / 3, float(total) < 1)",
+        ),
+    ),
+    "integer zero that is printed": (
+        ("total = 0", "total += loss.item()", "print(total)"),
+        ("total = 0", "total += loss.detach().double()", "print(torch.as_tensor(total).item())"),
+    ),
+    "integer zero in a percent format of another type": (
+        ("total = 0", "total += loss.item()", "print('%s' % total, '{:8}'.format(total))"),
+        (
+            "total = 0",
+            "total += loss.detach().double()",
+            "print('%s' % torch.as_tensor(total).item(), '{:8}'.format(torch.as_tensor(total).item()))",
+        ),
+    ),
+    "read behind a modulo and reset": (
+        (
+            "total = 0.0",
+            "total += loss.item()\nif step % 9 == 8:\n    print(total / 9)\n    total = 0.0",
+            "",
+        ),
+        (
+            "total = 0.0",
+            "total += loss.detach().double()\nif step % 9 == 8:\n    print(float(total) / 9)\n    total = 0.0",
+            "",
+        ),
+    ),
+    "divided in place": (
+        ("total = 0.0", "total += loss.item()", "total /= len(loader)\nprint(total)\nreturn total"),
+        (
+            "total = 0.0",
+            "total += loss.detach().double()",
+            "total = float(total) / len(loader)\nprint(total)\nreturn total",
+        ),
+    ),
+    "divided in place by a sum": (
+        ("total = 0.0", "total += loss.item()", "total /= len(loader) + 1\nreturn total"),
+        (
+            "total = 0.0",
+            "total += loss.detach().double()",
+            "total = float(total) / (len(loader) + 1)\nreturn total",
+        ),
+    ),
+    "numbers are added as well": (
+        ("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
+        ("total = 0.0", "total += loss.detach().double()\ntotal += 0.5", "return float(total)"),
+    ),
+    "read where a number is wanted already": (
+        ("total = 0.0", "total += loss.item()", "return float(total)"),
+        ("total = 0.0", "total += loss.detach().double()", "return float(total)"),
+    ),
+    "kept as another name": (
+        ("total = 0.0", "total += loss.item()", "best = total\nreturn best"),
+        ("total = 0.0", "total += loss.detach().double()", "best = float(total)\nreturn best"),
+    ),
+    "read in a nested function": (
+        ("total = 0.0", "total += loss.item()", "return lambda: total + 1"),
+        ("total = 0.0", "total += loss.detach().double()", "return lambda: float(total) + 1"),
+    ),
+    "deleted": (
+        ("total = 0.0", "total += loss.item()", "print(total)\ndel total"),
+        ("total = 0.0", "total += loss.detach().double()", "print(float(total))\ndel total"),
+    ),
+    "two in one assignment": (
+        (
+            "total, hits = 0.0, 0",
+            "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()",
+            "return total, hits",
+        ),
+        (
+            "total, hits = 0.0, 0",
+            "total += loss.detach().double()\nhits += (out.argmax(1) == y).sum()",
+            "return float(total), int(hits)",
+        ),
+    ),
+    "entry of a dictionary": (
+        (
+            "stats = {'loss': 0.0, 'n': 0}",
+            "stats['loss'] += loss.item()",
+            "print(f\"{stats['loss']}\", stats['n'])",
+        ),
+        (
+            "stats = {'loss': 0.0, 'n': 0}",
+            "stats['loss'] += loss.detach().double()",
+            "print(f\"{float(stats['loss'])}\", stats['n'])",
+        ),
+    ),
+    "comment and spacing stay": (
+        ("total=0.   # mean", "total  +=  loss.item()*len(x)   # weighted", "return(total)"),
+        (
+            "total=0.   # mean",
+            "total  +=  loss.detach().double()*len(x)   # weighted",
+            "return(float(total))",
+        ),
+    ),
+    "semicolons": (
+        ("total = 0.0; n = 0", "total += loss.item(); n += 1", "return total / n"),
+        ("total = 0.0; n = 0", "total += loss.detach().double(); n += 1", "return float(total) / n"),
+    ),
+    "list": (
+        ("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses)"),
+        (
+            "losses = []",
+            "losses.append(loss.detach())",
+            "losses[:] = [float(value) for value in losses]\nreturn sum(losses) / len(losses)",
+        ),
+    ),
+    "list of counts": (
+        ("hits = []", "hits.append((out.argmax(1) == y).sum().item())", "print(hits)"),
+        (
+            "hits = []",
+            "hits.append((out.argmax(1) == y).sum())",
+            "hits[:] = [int(value) for value in hits]\nprint(hits)",
+        ),
+    ),
+    "list of a loss that is changed in place": (
+        ("losses = []", "losses.append(loss.item())\nloss.data.mul_(2)", "print(losses)"),
+        (
+            "losses = []",
+            "losses.append(loss.detach().clone())\nloss.data.mul_(2)",
+            "losses[:] = [float(value) for value in losses]\nprint(losses)",
+        ),
+    ),
+    "list that is only counted in the step": (
+        ("losses = list()", "losses.append(loss.item())\nprint(len(losses))", "print(losses[-1])"),
+        (
+            "losses = list()",
+            "losses.append(loss.detach())\nprint(len(losses))",
+            "losses[:] = [float(value) for value in losses]\nprint(losses[-1])",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
+def test_changes(before: tuple[str, str, str], after: tuple[str, str, str]) -> None:
+    assert_becomes(training(*before), training(*after))
+
+
+STAYS = {
+    "read in every step": (
+        ("total = 0.0", "total += loss.item()\nprint(total)", ""),
+        "`total` is read in every step on line 15",
+    ),
+    "changed in every step": (
+        ("total = 0.0", "total += loss.item()\ntotal /= 2", "print(total)"),
+        "`total` is read in every step on line 15",
+    ),
+    "decides in every step": (
+        ("total = 0.0", "total += loss.item()\nif total > 10:\n    break", ""),
+        "`total` is read in every step on line 15",
+    ),
+    "decides itself": (
+        ("", "if loss.item() > 10:\n    break", ""),
+        "the figure decides on line 14 how the training goes on",
+    ),
+    "decides through a variable": (
+        ("import math", "value = loss.item()\nif not math.isfinite(value):\n    break", ""),
+        "the figure decides on line 15 how the training goes on",
+    ),
+    "variable used again": (
+        ("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
+        "`value` is used on line 15 too",
+    ),
+    "shared by global": (
+        ("global total", "total += loss.item()", "print(total)"),
+        "`total` is shared between functions on line 6",
+    ),
+    "starts elsewhere": (
+        ("from progress import total", "total += loss.item()", "print(total)"),
+        "where `total` gets its first value could not be shown",
+    ),
+    "starts as something unknown": (
+        ("total = model.start()", "total += loss.item()", "print(total)"),
+        "whether `total` starts as an integer or a float could not be shown",
+    ),
+    "integer or float": (
+        ("total = 0", "total += model.aux.sum().item()", "print(total)"),
+        "whether `total` is an integer or a float could not be shown",
+    ),
+    "integers added to an integer zero as well": (
+        ("total = 0", "total += 1\ntotal += loss.item()", "print(total)"),
+        "whether `total` is an integer or a float could not be shown",
+    ),
+    "divisor may be zero": (
+        ("total = 0.0", "total += loss.item() / x.size(0)", "print(total)"),
+        "that `x.size(0)` is never zero could not be shown, and only Python raises then",
+    ),
+    "device in the divisor": (
+        ("total = 0.0", "total += 1 / loss.item()", "print(total)"),
+        "Python raises where it divides by zero, and the device does not",
+    ),
+    "more than a sum": (
+        ("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"),
+        "`math.exp(loss.item())` is more than a sum or a product of the figure",
+    ),
+    "a choice": (
+        ("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"),
+        "`loss.item() if step else 0.0` is more than a sum or a product of the figure",
+    ),
+    "fraction cut off": (
+        ("total = 0", "total += int(loss)", "print(total)"),
+        "int() cuts off what stands behind the point",
+    ),
+    "more than one element": (
+        ("total = 0.0", "total += out.softmax(1).item()", "print(total)"),
+        "`out.softmax(1)` could not be shown to have exactly one element",
+    ),
+    "no float64": (
+        ("total = 0.0\nif device == 'mps':\n    print(device)", "total += loss.item()", "print(total)"),
+        'the script may run on "mps", which has no float64',
+    ),
+    "name shown by an f-string": (
+        ("total = 0.0", "total += loss.item()", "print(f'{total=}')"),
+        "an f-string shows the name of the sum",
+    ),
+    "float is something else": (
+        ("float = str\ntotal = 0.0", "total += loss.item()", "print(total)"),
+        "`float` may mean something else than the builtin",
+    ),
+    "comment in the read": (
+        ("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"),
+        "a comment stands inside the read",
+    ),
+    "element of a list": (
+        ("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"),
+        "`totals[0]` is an element that other code may read",
+    ),
+    "dictionary used as a whole": (
+        ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()", "return stats"),
+        "`stats` is used as a whole on line 15",
+    ),
+    "attribute of an unknown object": (
+        ("", "model.total += loss.item()", ""),
+        "`model.total` belongs to an object whose class could not be shown",
+    ),
+    "meter from elsewhere": (
+        ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
+        "what `meter.update` does with the figure could not be shown",
+    ),
+    "returned in every step": (
+        ("", "return loss.item()", ""),
+        "the figure is returned in every step on line 14, and the callers may need a number",
+    ),
+    "list read in the loop": (
+        ("losses = []", "losses.append(loss.item())\nif step % 9 == 0:\n    print(losses[-1])", ""),
+        "`losses` is read in the loop on line 16",
+    ),
+    "list of a caller": (
+        ("losses = model.losses", "losses.append(loss.item())", ""),
+        "that `losses` starts as an empty list could not be shown",
+    ),
+    "list of an object": (
+        ("", "model.losses.append(loss.item())", ""),
+        "`model.losses` may be read by code that cannot be seen from here",
+    ),
+    "list with other values": (
+        ("losses = []\nlosses.append(model)", "losses.append(loss.item())", ""),
+        "what is appended to `losses` on line 7 could not be shown",
+    ),
+    "list extended": (
+        ("losses = []", "losses.append(loss.item())", "losses.extend(model.losses)"),
+        "`losses.extend` on line 15 may put other values into the list",
+    ),
+    "list read by a nested function": (
+        ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
+        "another function reads `losses` on line 7",
+    ),
+    "list kept elsewhere before": (
+        ("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
+        "`losses` is kept elsewhere on line 7, and tensors would be seen there",
+    ),
+    "list of unknown numbers": (
+        ("values = []", "values.append(model.aux.sum().item())", "print(values)"),
+        "whether integers or floats are appended could not be shown",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "reason"), STAYS.values(), ids=STAYS)
+def test_stays_with_the_reason(parts: tuple[str, str, str], reason: str) -> None:
+    assert reason in reasons(training(*parts))
+
+
+SILENT = {
+    "behind a modulo": ("total = 0.0", "if step % 100 == 0:\n    total += loss.item()", "print(total)"),
+    "after the steps": ("total = 0.0", "pass", "total += loss.item()"),
+    "numbers": ("total = 0.0", "total += len(x) * 2.0", "print(total)"),
+    "an array": ("import numpy as np\ntotal = 0.0", "total += np.ones(3).mean().item()", "print(total)"),
+    "a tensor of the CPU": ("total = 0.0", "total += torch.ones(3).mean().item()", "print(total)"),
+    "reported in every step": ("", "print(loss.item())", ""),
+    "on the device already": ("total = 0.0", "total += loss.detach()", "print(total.item())"),
+    "an index": ("", "print(x[out.argmax().item()])", ""),
+}
+
+
+@pytest.mark.parametrize("parts", SILENT.values(), ids=SILENT)
+def test_is_silent(parts: tuple[str, str, str]) -> None:
+    assert reasons(training(*parts)) == []
+
+
+def test_evaluation_is_left_alone() -> None:
+    code = training("", "pass", "") + textwrap.dedent("""
+
+        @torch.no_grad()
+        def evaluate(model, loader, device):
+            total = 0.0
+            for x, y in loader:
+                total += F.cross_entropy(model(x.to(device)), y.to(device)).item()
+            return total
+        """)
+    assert reasons(code) == []
+
+
+def test_operand_of_unknown_type_is_held_back() -> None:
+    before = training("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total")
+    held = result(before)
+    assert held.outcome is Outcome.UNCHANGED
+    assert [finding.reason for finding in held.held_back] == [
+        "`model.weight_of(step)` is taken for a Python number"
+    ]
+    after = training(
+        "total = 0.0", "total += loss.detach().double() * model.weight_of(step)", "return float(total)"
+    )
+    assert_becomes(before, after, unsafe=True)
+
+
+def test_device_chosen_by_a_library_is_held_back() -> None:
+    code = training("accelerator = Accelerator()\ntotal = 0.0", "total += loss.item()", "return total")
+    assert [finding.reason for finding in result(code).held_back] == [
+        "`Accelerator(` may choose a device without float64, such as MPS"
+    ]
+    counted = training(
+        "accelerator = Accelerator()\nhits = 0", "hits += (out.argmax(1) == y).sum().item()", "return hits"
+    )
+    assert result(counted).outcome is Outcome.CHANGED
+
+
+def test_values_of_the_command_line_are_numbers() -> None:
+    declared = textwrap.dedent("""
+        import argparse
+        import torch
+        import torch.nn.functional as F
+        parser = argparse.ArgumentParser()
+        parser.add_argument("-b", "--batch-size", type=int, default=64)
+        parser.add_argument("--maybe", type=int)
+        args = parser.parse_args()
+        model = torch.nn.Linear(3, 3).cuda()
+        total = 0.0
+        for x, y in batches:
+            loss = F.cross_entropy(model(x.cuda()), y.cuda())
+            loss.backward()
+            total += loss.item() * args.batch_size
+        print(total)
+        """)
+    assert b"loss.detach().double() * args.batch_size" in result(declared).after
+    assert result(declared.replace("* args.batch_size", "* args.maybe")).outcome is Outcome.UNCHANGED
+
+
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.{name} = 0.0
+
+    def step(self, x, y):
+        loss = (self.model(x) - y).square().mean()
+        loss.backward()
+        self.{name} += {added}
+
+    def mean(self, steps):
+        mean = {read} / steps
+        self.{name} = 0.0
+        return mean
+
+
+def fit(trainer, loader, device):
+    for x, y in loader:
+        trainer.step(x.to(device), y.to(device))
+"""
+
+
+def test_private_attribute() -> None:
+    before = TRAINER.format(name="_total", added="loss.item()", read="self._total")
+    after = TRAINER.format(name="_total", added="loss.detach().double()", read="float(self._total)")
+    main = "\n\ntrainer = Trainer(torch.nn.Linear(3, 1).cuda())\nfit(trainer, batches, 'cuda')\n"
+    assert_becomes(before + main, after + main)
+
+
+def test_public_attribute_stays() -> None:
+    code = TRAINER.format(name="total", added="loss.item()", read="self.total")
+    assert reasons(code) == ["`self.total` is public: code outside this file may read it"]
+
+
+def test_private_attribute_that_may_be_read_elsewhere_in_the_file_stays() -> None:
+    code = TRAINER.format(name="_total", added="loss.item()", read="self._total")
+    code += "\n\ndef show(thing):\n    print(thing._total)\n"
+    assert reasons(code) == ["`thing._total` on line 26 may be the same attribute"]
+
+
+def test_list_over_several_epochs_and_loops_becomes_numbers_behind_each() -> None:
+    before = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader, epochs):
+            losses = []
+            for epoch in range(epochs):
+                for x in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    losses.append(loss.item())
+                losses.append(0.5)
+                print(losses)
+            return losses
+        """)
+    after = before.replace(
+        "            losses.append(loss.item())\n",
+        "            losses.append(loss.detach().clone())\n"
+        "        losses[:] = [float(value) for value in losses]\n",
+    )
+    assert_becomes(before, after)
+
+
+def test_list_that_an_exception_may_leave_stays() -> None:
+    code = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader):
+            losses = []
+            try:
+                for x in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    losses.append(loss.item())
+            except KeyboardInterrupt:
+                print(losses)
+        """)
+    assert reasons(code) == [
+        "an exception may end the loop and leave `losses` to the code behind the try of line 6"
+    ]
+
+
+def test_sum_that_an_exception_may_leave_is_a_number_in_the_handler() -> None:
+    code = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader):
+            total = 0.0
+            try:
+                for x in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    total += loss.item()
+            except KeyboardInterrupt:
+                print(total)
+        """)
+    assert_becomes(
+        code,
+        code.replace("loss.item()", "loss.detach().double()").replace("print(total)", "print(float(total))"),
+    )
+
+
+@pytest.mark.parametrize(
+    "differentiated",
+    [
+        "scaler.scale(loss).backward()",
+        "accelerator.backward(loss)",
+        "(loss / 4).backward()",
+        "loss = loss + 0.1 * model.penalty()\nloss.backward()",
+        "whole = 0.5 * other + loss\nwhole.backward(retain_graph=True)",
+    ],
+)
+def test_loss_of_a_criterion_from_elsewhere(differentiated: str) -> None:
+    code = "import torch\n\ndef fit(model, loader, criterion, scaler, accelerator, other):\n    total = 0.0\n"
+    code += "    for x, y in loader:\n"
+    step = f"loss = criterion(model(x), y)\n{differentiated}\ntotal += loss.item()"
+    code += textwrap.indent(step, " " * 8) + "\n    return total\n"
+    assert b"total += loss.detach().double()\n    return float(total)" in result(code).after
+
+
+def test_gradient_for_many_elements_shows_nothing() -> None:
+    code = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader, gradient):
+            total = 0.0
+            for x in loader:
+                y = model(x)
+                y.backward(gradient)
+                total += y.item()
+            return total
+        """)
+    assert reasons(code) == ["`y` could not be shown to have exactly one element"]
+
+
+ADDING = textwrap.dedent("""
+    import torch
+
+
+    def fit(losses, logits, labels, device):
+        total, seen, mean, smooth, hits, share, minus = 0.0, 0, 0, 0.0, 0, 0.0, 1.5
+        history, counts = [], []
+        stats = {"loss": 0.0}
+        for step, (loss, out, y) in enumerate(zip(losses, logits, labels)):
+            out, y = out.to(device), y.to(device)
+            loss.backward()
+            total += loss.item()
+            mean += loss.item() * y.size(0)
+            seen += y.size(0)
+            smooth = 0.9 * smooth + 0.1 * loss.item()
+            hits += (torch.argmax(out, 1) == y).sum().item()
+            share += (torch.argmax(out, 1) == y).float().mean().item() * 100.
+            minus -= 3 * float(loss) + 0.25
+            stats["loss"] += loss.item() / 3
+            history.append(loss.item())
+            counts.append((torch.argmax(out, 1) == y).sum().item())
+            if step % 3 == 2:
+                print(step, repr(total), f"{mean:.17g}", "%.3e %d" % (smooth, hits))
+                total = 0.0
+        total /= 7
+        print(repr(total), mean, mean / max(seen, 1), smooth, hits, share, minus, stats["loss"])
+        print(history, counts, type(mean), type(hits), [type(value) for value in history + counts])
+        return total
+    """)
+
+
+@functools.cache
+def rewritten_adding() -> FileResult:
+    return result(ADDING)
+
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+SPECIAL = {
+    "plain": (),
+    "nan": (float("nan"),),
+    "inf": (float("inf"),),
+    "opposite": (float("inf"), float("-inf")),
+    "zero": (-0.0, 0.0),
+    "tiny": (1e-45, -1e-310, 6e-8),
+    "large": (6e4, 3e38, -1e308),
+}
+
+
+def printed(
+    code: bytes, losses: list[torch.Tensor], logits: list[torch.Tensor], labels: list[torch.Tensor]
+) -> str:
+    space: dict[str, Any] = {}
+    exec(compile(code, "train.py", "exec"), space)
+    text = io.StringIO()
+    leaves = [loss.clone().requires_grad_() for loss in losses]
+    with contextlib.redirect_stdout(text):
+        print(repr(space["fit"](leaves, logits, labels, "cpu")))
+    print([leaf.grad for leaf in leaves], file=text)
+    return text.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+@pytest.mark.parametrize("steps", [0, 1, 8])
+@pytest.mark.parametrize(("dtype", "special"), list(itertools.product(DTYPES, SPECIAL)), ids=str)
+def test_every_printed_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -> None:
+    rewritten = rewritten_adding()
+    assert len(rewritten.applied) == 9
+    assert not rewritten.refused
+    generator = torch.Generator().manual_seed(steps)
+    values = torch.randn(steps, generator=generator, dtype=torch.float64) * 10
+    values[: len(SPECIAL[special])] = torch.tensor(SPECIAL[special][:steps], dtype=torch.float64)
+    losses = list(values.to(dtype))
+    logits = [torch.randn(n % 4 + 1, 3, generator=generator) for n in range(steps)]
+    labels = [torch.randint(3, (len(out),), generator=generator) for out in logits]
+    before = printed(ADDING.encode(), losses, logits, labels)
+    assert printed(rewritten.after, losses, logits, labels) == before
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+def test_losses_of_one_element_with_a_dimension() -> None:
+    losses = [torch.randn(1) for _ in range(4)]
+    logits, labels = [torch.zeros(1, 3)] * 4, [torch.zeros(1, dtype=torch.long)] * 4
+    assert printed(rewritten_adding().after, losses, logits, labels) == printed(
+        ADDING.encode(), losses, logits, labels
+    )
