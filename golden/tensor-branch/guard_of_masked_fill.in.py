@@ -1,5 +1,5 @@
-# golden: change syncs=0 hot=attend
-"""Filling under an empty mask changes nothing, so asking first is only a wait."""
+# golden: change unsafe syncs=0 hot=attend
+"""Filling under an empty mask changes nothing, so asking first is only a wait; who else saved the scores is not shown."""
 import torch
 from torch import Tensor
 

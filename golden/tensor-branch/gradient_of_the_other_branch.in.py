@@ -1,5 +1,5 @@
-# golden: change syncs=0 hot=worst
-"""Both branches bind the same name."""
+# golden: stay refused="gradient"
+"""What is not chosen has no gradient at all, and the optimiser leaves it alone; a where would give it one of zero."""
 import torch
 from torch import Tensor
 

@@ -1,0 +1,39 @@
+# golden: change
+"""The loader is made in the `for` itself, with a batch sampler."""
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
+
+NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class Ramp(Dataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return torch.arange(4.0).add(index).sqrt(), float(index)
+
+
+def main():
+    dataset = Ramp()
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(dataset, batch_sampler=BatchSampler(SequentialSampler(dataset), 4, drop_last=False),
+                           num_workers=NUM_WORKERS):
+        loss = (model(x).squeeze(1) - y).abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+    return model
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()

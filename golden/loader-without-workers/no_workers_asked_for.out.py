@@ -1,0 +1,49 @@
+# golden: change
+"""A literal 0, all keywords, several lines, a trailing comma and a comment that stays."""
+import os
+
+import torch
+from torch import nn
+from torch.utils import data
+
+NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class Squares(data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)) ** 2 / 64
+
+
+def collate(samples):
+    return torch.stack(samples) + 1
+
+
+def main(epochs=2):
+    loader = data.DataLoader(
+        dataset=Squares(),
+        batch_size=3,
+        shuffle=True,
+        collate_fn=collate,
+        num_workers=NUM_WORKERS,  # debugging
+        drop_last=True,
+    )
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        for x in loader:
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return model
+
+
+def probe():
+    return main()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,43 @@
+# golden: change script
+"""The tail that moves under the guard holds comments, a multi-line string and a nested function."""
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+BANNER = """\
+training
+  on the host
+"""
+
+
+class Pairs(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.tensor([index, index ** 2], dtype=torch.float32)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    model = nn.Linear(2, 1)
+    torch.nn.init.constant_(model.weight, 0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    loader = DataLoader(Pairs(), batch_size=2, num_workers=NUM_WORKERS)
+
+    print(BANNER)
+    for batch in loader:
+        # one step
+
+        loss = model(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print("""loss
+  %r""" % loss.item())
+
+    print("done")

@@ -1,0 +1,43 @@
+# golden: change script
+"""The loop stands at module level: workers that are spawned would run it again, so a guard is put around it."""
+import os
+
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+
+NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class Steps(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        x = torch.arange(5.0) * index
+        return x.cos(), x.sum() / 40
+
+
+if __name__ == "__main__":
+    torch.manual_seed(3)
+    train_loader = DataLoader(Steps(), batch_size=3, shuffle=True, num_workers=NUM_WORKERS)
+
+    model = nn.Linear(5, 1)
+    criterion = nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+    # train step
+    def train(data):
+        inputs, targets = data
+        loss = criterion(model(inputs).squeeze(1), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+
+    for epoch in range(2):
+        for step, batch in enumerate(train_loader):
+            loss = train(batch)
+            print(epoch, step, repr(loss.item()))

@@ -1,0 +1,28 @@
+# golden: change
+"""A list comprehension over the batch, and a key of a dictionary elsewhere."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    loader = DataLoader(dataset=TensorDataset(torch.randn(8, 3), torch.randn(8, 1)), batch_size=4,
+                        pin_memory=True)
+    model = nn.Linear(3, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        batch = [t.to(device, non_blocking=True) for t in batch]
+        loss = (model(batch[0]) - batch[1]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()
