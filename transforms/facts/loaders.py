@@ -229,7 +229,7 @@ class Loaders:
         return None
 
     def _filled(self, definition: Definition) -> list[dict[str, cst.BaseExpression]] | None:
-        """What is put into a dictionary after it was made, by key or by `update`; `None` if it is handed on."""
+        """What is put into a dictionary after it was made; `None` if it is handed on and may be changed."""
         if definition.binding is not Binding.ASSIGNED:
             return None
         added: list[dict[str, cst.BaseExpression]] = []

@@ -19,8 +19,8 @@ from perfmod.transforms.rule import Numerics, Safety
 _REFUSED = {
     Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would give every sample",
     Trait.DEVICE: "{text} uses the device (line {line}), which a worker process must not",
-    Trait.UNPICKLABLE: "{text} on line {line} cannot be pickled, as spawn and forkserver must to start workers",
-    Trait.OWN_GENERATOR: "{text} on line {line} draws from a generator of which each worker has an equal copy",
+    Trait.UNPICKLABLE: "{text} (line {line}) cannot be pickled, which spawn and forkserver need for workers",
+    Trait.OWN_GENERATOR: "{text} (line {line}) draws from a generator of which each worker has an equal copy",
     Trait.STATE: "line {line} changes {text}: each worker would change a copy of its own",
 }
 _UNSAFE = {

@@ -61,10 +61,10 @@ class LoaderWithoutWorkers(Rule):
     )
     changes_results = (
         "Never, where the dataset, its transforms and its collate function are in sight and draw no random "
-        "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers takes "
-        "them from its workers' streams instead of the main process's, so augmentations, and everything random "
-        "behind them, are other draws of the same distribution; such findings, and datasets that are not in "
-        "sight, are held back as unsafe."
+        "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers "
+        "takes them from its workers' streams, not the main process's, so augmentations, and everything "
+        "random behind them, are other draws of the same distribution; such findings, and datasets that are "
+        "not in sight, are held back as unsafe."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -105,8 +105,8 @@ class LoaderWithoutWorkers(Rule):
             return judgement.reason
         line = file.source.position(shelter.start)[0]
         return (
-            f"{judgement.reason}; the file from line {line} on is indented under a __main__ guard, because workers "
-            "started by spawn or forkserver import it again"
+            f"{judgement.reason}; the file from line {line} on is indented under a __main__ guard, because "
+            "workers started by spawn or forkserver import it again"
         )
 
     def _edits(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:

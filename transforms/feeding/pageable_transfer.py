@@ -81,11 +81,11 @@ class PageableTransfer(Rule):
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     )
     changes_results = (
-        "Never for tensors: what the GPU does after the copy waits for it, and the source is not written in the "
-        "meantime. Held back as unsafe where a batch may not consist of tensors (a collate function that is not in "
-        "sight may give objects whose `to` takes no `non_blocking`), where pinning would turn a tuple into a list "
-        "that is used whole, where somebody wrote `pin_memory=False` or `non_blocking=False` out, and where the "
-        "device may be MPS."
+        "Never for tensors: what the GPU does after the copy waits for it, and the source is not written in "
+        "the meantime. Held back as unsafe where a batch may not consist of tensors (a collate function that "
+        "is not in sight may give objects whose `to` takes no `non_blocking`), where pinning would turn a tuple "
+        "into a list that is used whole, where somebody wrote `pin_memory=False` or `non_blocking=False`, "
+        "and where the device may be MPS."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -195,7 +195,7 @@ class PageableTransfer(Rule):
         device = work.first(Trait.DEVICE)
         if device is not None:
             line = file.source.line(device.node)
-            return f"its samples may lie in CUDA memory ({device.text}, line {line}): only host memory can be pinned"
+            return f"its samples may lie in CUDA memory ({device.text}, line {line}), which cannot be pinned"
         for function in work.functions:
             for node in walk(function.body):
                 if isinstance(node, cst.Call) and "sparse" in (file.qualified(node) or dotted(node.func)):
@@ -219,7 +219,7 @@ class PageableTransfer(Rule):
             write = written_after(file, copy, written) if copy.blocks else None
             if write is not None:
                 line, copied = file.source.line(write.node), file.source.line(copy.call)
-                return f"line {line} writes into the batch on the host, which the copy of line {copied} may still read"
+                return f"line {line} writes into the batch on the host while line {copied} may still copy it"
         return ""
 
     def _copy_refusal(self, file: FileFacts, copy: Copy) -> str:
@@ -251,7 +251,7 @@ class PageableTransfer(Rule):
                     if copy.blocks and not self._is_tensor(file, other, path):
                         line = file.source.line(copy.call)
                         return _Doubt(
-                            f"what line {line} copies may be no tensor, and its `to` may not take non_blocking"
+                            f"what line {line} copies may be no tensor, with a `to` of another kind"
                         )
         return None if pinned else self._tuple_doubt(file, loader)
 
@@ -315,7 +315,7 @@ class PageableTransfer(Rule):
                     ):
                         line = file.source.line(use)
                         return _Doubt(
-                            f"pinning gives a list for the collate function's tuple, which line {line} uses whole"
+                            f"pinning makes a list of the collate function's tuple; line {line} uses it whole"
                         )
         return None
 
