@@ -96,6 +96,9 @@ class Value:
         return self.kind is Kind.TENSOR
 
 
+# How many expressions one question may look at before it settles for what it knows.
+_PATIENCE = 1000
+
 UNKNOWN = Value(Kind.UNKNOWN)
 NUMBER = Value(Kind.NUMBER)
 INTEGER = Value(Kind.NUMBER, dtype=DType.INTEGER)
@@ -181,7 +184,9 @@ class Values:
         return self._remember(("attribute", cls, name), lambda: self._attribute(cls, name))
 
     # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
-    # UNKNOWN; what was computed from such a cut is only kept by the outermost question.
+    # UNKNOWN; what was computed from such a cut is kept only by the outermost question, because asked from elsewhere it
+    # may come out better. A question that takes too many steps keeps everything from then on: a chain of cycles would
+    # otherwise be walked once for every way through it.
 
     def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
         known = self._known.get(key)
@@ -190,13 +195,16 @@ class Values:
         if key in self._open:
             self._cut = True
             return UNKNOWN
+        if not self._open:
+            self._steps = 0
+        self._steps += 1
         outer_cut, self._cut = self._cut, False
         self._open.add(key)
         try:
             value = compute()
         finally:
             self._open.discard(key)
-        if not self._cut or not self._open or _is_complete(value):
+        if not self._cut or not self._open or _is_complete(value) or self._steps > _PATIENCE:
             self._known[key] = value
         self._cut = (self._cut or outer_cut) and bool(self._open)
         return value

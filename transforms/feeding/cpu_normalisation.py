@@ -159,6 +159,35 @@ def _is_constant(file: FileFacts, node: cst.CSTNode) -> bool:
     return not any(True for kind in (cst.Call, cst.Attribute, cst.Subscript) for _ in find_all(node, kind))
 
 
+def _converted(file: FileFacts, copy: cst.Call, names: list[str]) -> Edit:
+    """The conversion behind a copy: on a line of its own where the copy goes to a variable, else behind the call."""
+    operations = ".float()" + "".join(
+        f".{op}({n})" for op, n in zip(("div_", "sub_", "div_"), names, strict=True)
+    )
+    target = _target(file, copy)
+    if target is None:
+        end = file.source.span(copy)[1]
+        return Edit(end, end, operations)
+    return insert_after_statement(file.source, file.tree.statement(copy), f"{target} = {target}{operations}")
+
+
+def _target(file: FileFacts, copy: cst.Call) -> str | None:
+    """The variable that an assignment, also one of several at once, gives the copied images."""
+    statement = file.tree.statement(copy)
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return None
+    target: cst.BaseExpression = statement.targets[0].target
+    value = statement.value
+    if (
+        isinstance(target, cst.Tuple)
+        and isinstance(value, cst.Tuple)
+        and len(target.elements) == len(value.elements)
+    ):
+        pairs = zip(target.elements, value.elements, strict=True)
+        target, value = next(((t.value, v.value) for t, v in pairs if v.value is copy), (target, value))
+    return target.value if value is copy and isinstance(target, cst.Name) else None
+
+
 def _check_order(file: FileFacts, pipeline: Pipeline, anchor: cst.BaseStatement) -> None:
     """Raises `Unmovable` where the module-level statement `anchor` runs before the constants that are wanted there exist."""
     if file.tree.function(anchor) is not None:
@@ -175,17 +204,16 @@ def _check_order(file: FileFacts, pipeline: Pipeline, anchor: cst.BaseStatement)
 def _unread(file: FileFacts, movable: list[Pipeline]) -> Iterator[Edit]:
     """Drop `normalize = Normalize(...)` where no other code reads the name."""
     elements = {pipeline.normalize.value for pipeline in movable}
-    statements: dict[cst.CSTNode, None] = {}
+    statements: dict[cst.Assign, None] = {}
     for name in elements:
         if isinstance(name, cst.Name):
             for definition in file.flow.definitions(name):
                 statement = file.tree.statement(definition.node)
-                is_alone = isinstance(statement, cst.Assign) and len(statement.targets) == 1
-                if is_alone and all(use in elements for use in file.flow.uses(definition)):
-                    statements[statement] = None
-    for statement in statements:
-        assert isinstance(statement, cst.Assign)
-        yield from delete_statement(file.source, statement)
+                if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+                    if all(use in elements for use in file.flow.uses(definition)):
+                        statements[statement] = None
+    for assignment in statements:
+        yield from delete_statement(file.source, assignment)
 
 
 def _as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
