@@ -1,0 +1,166 @@
+"""Writing device values under a boolean mask makes the host wait for their number: `t[m] = w[m]` gathers.
+
+`torch.where(m, w, t)` picks per element without counting. The result is bound to the name where nobody else
+can see the tensor that the name held, and copied into it otherwise, so that views, parameters and callers
+see the write as before. A number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import libcst as cst
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._mask_shapes import covers
+from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, masked_write
+from perfmod.transforms.writing import comments, replace
+
+
+class MaskAssignmentFromDevice(Rule):
+    code: ClassVar[str] = "PM102"
+    name: ClassVar[str] = "mask-assignment-from-device"
+    family: ClassVar[Family] = Family.SYNCS
+    summary: ClassVar[str] = (
+        "device values assigned under a boolean mask make the host wait for the mask's count"
+    )
+    fix_title: ClassVar[str] = "Pick with torch.where"
+    numerics: ClassVar[Numerics] = Numerics.BITWISE
+    safety: ClassVar[Safety] = Safety.SAFE
+    min_torch: ClassVar[str] = "1.2"
+    status: ClassVar[Status] = Status.STABLE
+    triggers: ClassVar[frozenset[str]] = frozenset({"torch"})
+    references: ClassVar[tuple[str, ...]] = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_fill_.html",
+    )
+    changes_results: ClassVar[str] = (
+        "Never for values that are only picked, moved by a constant or scaled by a number. Other functions "
+        "are computed for all elements instead of the chosen ones. Their values are the same, but an inf "
+        "or NaN at an element that is not chosen would make gradients NaN, so they are only rewritten "
+        "where no gradient flows; exponentials, logarithms and powers may be rounded otherwise by the "
+        "vectorised kernels of the CPU."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for statement in walk(file.source.module):
+            if isinstance(statement, cst.Assign):
+                targets = [target.target for target in statement.targets]
+            elif isinstance(statement, cst.AugAssign):
+                targets = [statement.target]
+            else:
+                continue
+            for target in targets:
+                if isinstance(target, cst.Subscript) and file.steps.reaches(statement):
+                    yield from self._examine(file, statement, target)
+
+    def _examine(
+        self, file: FileFacts, statement: cst.Assign | cst.AugAssign, target: cst.Subscript
+    ) -> Iterator[Finding]:
+        indices = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
+        masks = [index for index in indices if file.value(index).is_tensor]
+        mask = next((m for m in masks if file.value(m).dtype is DType.BOOL), masks[0] if masks else None)
+        subject = file.value(target.value)
+        if mask is None or file.value(mask).device is Device.CPU or subject.device is Device.CPU:
+            return
+        if subject.kind is Kind.ARRAY or not _waits(file, statement, mask):
+            return
+        if file.value(mask).dtype is not DType.BOOL:
+            if _looks_like_mask(file, statement, mask):
+                code = file.source.code(mask)
+                yield self.refused(
+                    file,
+                    statement,
+                    f"`{code}` is not shown to be a boolean mask, nor of the shape of what it indexes",
+                )
+            return
+        try:
+            yield self._rewritten(file, statement, target, mask)
+        except CannotWrite as reason:
+            yield self.refused(file, statement, str(reason))
+
+    def _rewritten(
+        self,
+        file: FileFacts,
+        statement: cst.Assign | cst.AugAssign,
+        target: cst.Subscript,
+        mask: cst.BaseExpression,
+    ) -> Finding:
+        if len(target.slice) > 1:
+            raise CannotWrite("the mask is one of several indices")
+        if not file.value(target.value).is_tensor:
+            raise CannotWrite(f"`{file.source.code(target.value)}` is not shown to be a tensor")
+        rank = file.value(mask).rank
+        selection = Selection(
+            file.source.code(mask),
+            lambda node: _indexes_with(file, node, mask),
+            lambda node: covers(file, mask, node),
+            # What is read under a mask and written to single elements has no more dimensions than the mask.
+            lambda node: None in (rank, file.value(node).rank) or rank == file.value(node).rank,
+        )
+        found = masked_write(file, statement, target, selection)
+        start, end = file.source.span(statement)
+        lost = any(
+            start <= at < end and text not in found.text for at, text in comments(file.source, statement)
+        )
+        return self.found(
+            file,
+            statement,
+            "a comment inside the statement would be lost"
+            if lost
+            else "torch.where picks the same values per element, without counting them",
+            [replace(file.source, statement, found.text)],
+            safety=Safety.UNSAFE if lost else None,
+            numerics=found.numerics,
+            imports=found.imports,
+        )
+
+
+def _waits(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
+    """Whether the value may come from the device; `op=` gathers whatever its value is."""
+    if isinstance(statement, cst.AugAssign):
+        return True
+    value = file.value(statement.value)
+    if value.is_tensor:
+        return not (value.rank == 0 and value.device is Device.CPU)
+    return value.kind is Kind.UNKNOWN and _gathers(file, statement, mask)
+
+
+def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
+    return any(_indexes_with(file, node, mask) for node in find_all(statement.value, cst.Subscript))
+
+
+def _looks_like_mask(
+    file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression
+) -> bool:
+    """Whether an index of unknown type is called a mask, or selects on both sides."""
+    if file.value(mask).dtype is not None:
+        return False
+    return "mask" in file.source.code(mask).lower() or _gathers(file, statement, mask)
+
+
+def _indexes_with(file: FileFacts, node: cst.Subscript, mask: cst.BaseExpression) -> bool:
+    """Whether the one index of a subscript is the same expression as `mask` of the same statement."""
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return False
+    index = node.slice[0].slice.value
+    same = _words(file, index) == _words(file, mask)
+    return same and all(_is_repeatable(file, call) for call in find_all(index, cst.Call))
+
+
+def _words(file: FileFacts, node: cst.BaseExpression) -> str:
+    return "".join(file.source.code(node).split())
+
+
+def _is_repeatable(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call computes a tensor from its arguments alone, so that two such calls give the same."""
+    name = file.qualified(call)
+    if name is None and isinstance(call.func, cst.Attribute):
+        name = call.func.attr.value
+    short = (name or "").removeprefix("torch.")
+    return short in (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"dropout"}

@@ -1,0 +1,102 @@
+"""An index made by `nonzero` makes the host wait: it must know how many places there are before it goes on.
+
+Where the index only says which elements are written, the condition itself does: `t[c] = number` writes the
+same elements, and PyTorch fills under a boolean mask without waiting. So the call goes and its condition
+stays, in the same place, so that it still sees the values of that moment. A value from the device (`t[i] =
+w[i]`, `t[i] += 1`) would be gathered under the mask as well; there, `torch.where(c, w, t)` computes the
+result for all elements and picks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.values import Device, Kind
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._mask_for_index import MaskForIndex, mask_of
+from perfmod.transforms.syncs._masked_writes import CannotWrite
+from perfmod.transforms.syncs._nonzero import Bound, NonzeroIndex, Write, bound, nonzero_index, writes
+
+
+class NonzeroIndexAssignment(Rule):
+    code: ClassVar[str] = "PM101"
+    name: ClassVar[str] = "nonzero-index-assignment"
+    family: ClassVar[Family] = Family.SYNCS
+    summary: ClassVar[str] = "an index of nonzero elements that only assignments read makes the host wait"
+    fix_title: ClassVar[str] = "Assign under the mask"
+    numerics: ClassVar[Numerics] = Numerics.BITWISE
+    safety: ClassVar[Safety] = Safety.SAFE
+    min_torch: ClassVar[str] = "1.2"
+    status: ClassVar[Status] = Status.STABLE
+    triggers: ClassVar[frozenset[str]] = frozenset({"nonzero", "where", "argwhere"})
+    references: ClassVar[tuple[str, ...]] = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.nonzero.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
+    )
+    changes_results: ClassVar[str] = (
+        "Never where the condition has the shape of what it indexes, or of its leading dimensions. An "
+        "index only has to stay inside of a tensor while a mask has to match it: a condition that is "
+        "visibly of another shape is refused, and one that merely happens to be shorter raises an "
+        "IndexError. An index made without `as_tuple`, or of which only the first part is taken, is that "
+        "of a mask only where the condition has one dimension; where that is not shown, the rewrite is "
+        "held back."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for call in find_all(file.source.module, cst.Call):
+            index = nonzero_index(file, call)
+            if index is None or not file.steps.reaches(call):
+                continue
+            condition = file.value(index.condition)
+            if condition.kind is Kind.ARRAY or condition.device is Device.CPU:
+                continue
+            names = bound(file, index)
+            kept = _kept_index(file, index) if names is None else None
+            found = writes(file, names.uses if names is not None else (kept or index.node,))
+            targets = [file.value(write.target.value) for write in found]
+            if not found or any(t.kind is Kind.ARRAY or t.device is Device.CPU for t in targets):
+                continue
+            if kept is not None:
+                reason = f"the index is kept in `{file.source.code(kept)}`, where other code may read it"
+                yield self.refused(file, index.node, reason)
+                continue
+            try:
+                yield self._rewritten(file, index, names, found)
+            except CannotWrite as reason:
+                yield self.refused(file, index.node, str(reason))
+
+    def _rewritten(
+        self, file: FileFacts, index: NonzeroIndex, names: Bound | None, found: Sequence[Write]
+    ) -> Finding:
+        rewriting = MaskForIndex(file, index, names, mask_of(file, index.condition))
+        for write in found:
+            rewriting.check(write)
+            rewriting.write(write)
+        if names is not None:
+            rewriting.bind(names, found)
+        doubt = rewriting.doubt
+        return self.found(
+            file,
+            index.node,
+            doubt or "only assignments read the index, and the mask writes the same elements",
+            rewriting.edits,
+            safety=Safety.UNSAFE if doubt else None,
+            numerics=rewriting.numerics,
+            imports=dict.fromkeys(rewriting.imports),
+        )
+
+
+def _kept_index(file: FileFacts, index: NonzeroIndex) -> cst.BaseExpression | None:
+    """Where an index is used that was assigned to an attribute, an item, or several targets at once."""
+    assignment = file.tree.parent(index.node)
+    if not isinstance(assignment, cst.Assign):
+        return None
+    codes = {file.source.code(target.target) for target in assignment.targets}
+    around = file.tree.function(assignment) or file.source.module
+    used = (node.value for node in find_all(around, cst.Index) if file.source.code(node.value) in codes)
+    return next((node for node in used if writes(file, (node,))), None)
