@@ -155,12 +155,12 @@ CHANGES = {
     "read behind a modulo and reset": (
         (
             "total = 0.0",
-            "total += loss.item()\nif step % 9 == 8:\n    print(total / 9)\n    total = 0.0",
+            "total += loss.item()\nif step % 9:\n    print(total / 9.)\n    total = 0.0",
             "",
         ),
         (
             "total = 0.0",
-            "total += loss.detach().double()\nif step % 9 == 8:\n    print(float(total) / 9)\n    total = 0.0",
+            "total += loss.detach().double()\nif step % 9:\n    print(float(total) / 9.)\n    total = 0.0",
             "",
         ),
     ),
@@ -241,7 +241,7 @@ CHANGES = {
         (
             "losses = []",
             "losses.append(loss.detach())",
-            "losses[:] = [float(value) for value in losses]\nreturn sum(losses) / len(losses)",
+            "losses[:] = torch.stack(losses).tolist() if losses else []\nreturn sum(losses) / len(losses)",
         ),
     ),
     "list of counts": (
@@ -249,7 +249,15 @@ CHANGES = {
         (
             "hits = []",
             "hits.append((out.argmax(1) == y).sum())",
-            "hits[:] = [int(value) for value in hits]\nprint(hits)",
+            "hits[:] = torch.stack(hits).tolist() if hits else []\nprint(hits)",
+        ),
+    ),
+    "list of two figures a step": (
+        ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
+        (
+            "losses = []",
+            "losses.append(loss.detach())\nlosses.append(2.0)",
+            "losses[:] = [float(value) for value in losses]\nprint(losses)",
         ),
     ),
     "list of a loss that is changed in place": (
@@ -257,7 +265,7 @@ CHANGES = {
         (
             "losses = []",
             "losses.append(loss.detach().clone())\nloss.data.mul_(2)",
-            "losses[:] = [float(value) for value in losses]\nprint(losses)",
+            "losses[:] = torch.stack(losses).tolist() if losses else []\nprint(losses)",
         ),
     ),
     "list that is only counted in the step": (
@@ -265,7 +273,7 @@ CHANGES = {
         (
             "losses = list()",
             "losses.append(loss.detach())\nprint(len(losses))",
-            "losses[:] = [float(value) for value in losses]\nprint(losses[-1])",
+            "losses[:] = torch.stack(losses).tolist() if losses else []\nprint(losses[-1])",
         ),
     ),
 }
@@ -375,7 +383,7 @@ STAYS = {
     ),
     "meter from elsewhere": (
         ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
-        "what `meter.update` does with the figure could not be shown",
+        "what `meter.update` does with the figure could not be shown: its class is not in this file",
     ),
     "returned in every step": (
         ("", "return loss.item()", ""),
@@ -473,6 +481,13 @@ def test_device_chosen_by_a_library_is_held_back() -> None:
         "accelerator = Accelerator()\nhits = 0", "hits += (out.argmax(1) == y).sum().item()", "return hits"
     )
     assert result(counted).outcome is Outcome.CHANGED
+
+
+def test_weight_that_other_code_needs_stays_a_number() -> None:
+    step = "k = (y > 0).sum().item()\ntotal += {} * k\nprint(k)"
+    after = training("total = 0.0", step.format("loss.detach().double()"), "return float(total)")
+    assert result(training("total = 0.0", step.format("loss.item()"), "return total")).after.decode() == after
+    assert reasons(after) == ["`k` is used on line 16 too"]
 
 
 def test_values_of_the_command_line_are_numbers() -> None:

@@ -25,19 +25,17 @@ _CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int"}
 
 def appended_to(file: FileFacts, read: HostRead) -> cst.BaseExpression | None:
     """`losses` of `losses.append(loss.item())`."""
-    parent = file.tree.parent(read.call)
-    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-    return (
-        call.func.value
-        if isinstance(call, cst.Call) and _is_append(call) and isinstance(call.func, cst.Attribute)
-        else None
-    )
+    arg = file.tree.parent(read.call)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)):
+        return None
+    return call.func.value if _append(file, call.func.value) is call else None
 
 
 def keep_on_device(
     file: FileFacts, target: cst.BaseExpression, reads: Sequence[tuple[HostRead, cst.For | cst.While | None]]
-) -> list[Edit]:
-    """Edits that append tensors in the steps and turn them into numbers behind each step loop.
+) -> tuple[list[Edit], tuple[str, ...]]:
+    """Edits that append tensors in the steps and make them numbers behind each step loop, and their imports.
 
     The list is changed in place, so that it stays the same object for whoever holds it, and `float()` leaves
     the numbers of earlier epochs as they are.
@@ -72,8 +70,16 @@ def keep_on_device(
     for read, _ in reads:
         require_scalar(file, read)
         edits.append(without_read(file, read, _own_copy(file, read)))
+    imports: tuple[str, ...] = ()
     text = f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]"
-    return edits + [insert_after_statement(source, loop, text) for loop in loops]
+    appends = [use for use in uses if _append(file, use) is not None]
+    if len(appends) == 1 and _is_renewed(file, loops[0], definitions):
+        # One tensor a step and nothing else: they all come in one transfer.
+        torch, imports = file.names.spelled("torch", loops[0])
+        flat = "" if file.value(reads[0][0].tensor).rank == 0 else ".flatten()"
+        text = f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []"
+    edits += [insert_after_statement(source, loop, text) for loop in loops]
+    return edits, imports
 
 
 def _own_copy(file: FileFacts, read: HostRead) -> str:
@@ -92,8 +98,17 @@ def _own_copy(file: FileFacts, read: HostRead) -> str:
     return suffix if owned else suffix + ".clone()"
 
 
-def _is_append(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1
+def _append(file: FileFacts, target: cst.CSTNode) -> cst.Call | None:
+    """The call `target.append(x)` around `target`."""
+    func = file.tree.parent(target)
+    call = file.tree.parent(func) if isinstance(func, cst.Attribute) and func.attr.value == "append" else None
+    return call if isinstance(call, cst.Call) and call.func is func and len(call.args) == 1 else None
+
+
+def _is_renewed(file: FileFacts, loop: cst.For | cst.While, definitions: Sequence[Definition]) -> bool:
+    """Whether the list is a new one each time the loop begins."""
+    outer = file.tree.loops(loop)
+    return not outer or all(file.tree.is_within(definition.node, outer[0].body) for definition in definitions)
 
 
 def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
@@ -137,18 +152,14 @@ def _require_harmless(
 ) -> None:
     line = file.source.line(use)
     parent = file.tree.parent(use)
-    call = file.tree.parent(parent) if parent is not None else None
-    if (
-        isinstance(call, cst.Call)
-        and call.func is parent
-        and isinstance(parent, cst.Attribute)
-        and _is_append(call)
-    ):
+    call = _append(file, use)
+    if call is not None:
         value = file.value(call.args[0].value)
         if id(call.args[0].value) in appended or (value.kind is Kind.NUMBER and value.dtype is dtype):
             return
         raise CannotRewrite(f"what is appended to `{use.value}` on line {line} could not be shown")
-    if isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and file.qualified(call) == "builtins.len":
+    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    if around is not None and file.qualified(around) == "builtins.len":
         return
     if isinstance(parent, cst.Attribute) and parent.attr.value not in _ADD_NOTHING:
         raise CannotRewrite(
@@ -169,9 +180,7 @@ def _require_harmless(
     if isinstance(statement, cst.Assign) and _is_stored(file, use):
         for loop in loops:
             behind = file.source.span(use)[0] > file.source.span(loop)[1]
-            outer = file.tree.loops(loop)
-            renewed = not outer or all(file.tree.is_within(d.node, outer[0].body) for d in definitions)
-            if not (behind and renewed):
+            if not (behind and _is_renewed(file, loop, definitions)):
                 raise CannotRewrite(
                     f"`{use.value}` is kept elsewhere on line {line}, and tensors would be seen there"
                 )

@@ -29,12 +29,14 @@ class Term:
         reads: the scalars that are read from the device.
         divisions: those whose numerator is on the device.
         unknown: operands that could not be shown to be Python numbers.
+        shared: why scalars that were read into variables have to stay numbers.
         dtypes: of everything that is not the sum itself; `None` among them where one could not be shown.
     """
 
     reads: list[HostRead] = field(factory=list)
     divisions: list[cst.BinaryOperation] = field(factory=list)
     unknown: list[cst.BaseExpression] = field(factory=list)
+    shared: list[str] = field(factory=list)
     dtypes: list[DType | None] = field(factory=list)
 
     @property
@@ -118,6 +120,8 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
         assert isinstance(statement, (cst.AugAssign, cst.Assign))
         term = Term()
         _add(file, statement.value, file.source.code(target), term)
+        if not term.reads:
+            raise CannotRewrite(term.shared[0])
         sites.append(Site(statement, term))
     if isinstance(target, cst.Name):
         return _collect_name(file, target, sites)
@@ -155,11 +159,11 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> boo
         if through is not None:
             read, definition = through
             others = [use for use in file.flow.uses(definition) if use is not node]
-            if others:
-                raise CannotRewrite(f"`{code}` is used on line {source.line(others[0])} too")
-            term.reads.append(read)
-            term.dtypes.append(read.dtype)
-            return True
+            if not others:
+                term.reads.append(read)
+                term.dtypes.append(read.dtype)
+                return True
+            term.shared.append(f"`{code}` is used on line {source.line(others[0])} too")
         term.dtypes.append(DType.INTEGER if value.dtype is DType.BOOL else value.dtype)
     elif value.kind in (Kind.UNKNOWN, Kind.OBJECT):
         term.unknown.append(node)

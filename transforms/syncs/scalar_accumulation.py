@@ -143,11 +143,11 @@ class ScalarAccumulation(Rule):
         assert target is not None
         try:
             looped = [(read, _step_loop(file, read.call)) for read in reads]
-            edits = _kept_lists.keep_on_device(file, target, looped)
+            edits, imports = _kept_lists.keep_on_device(file, target, looped)
         except CannotRewrite as refusal:
             return self.refused(file, reads[0].call, str(refusal))
         reason = f"`{file.source.code(target)}` is only read outside the steps"
-        return self.found(file, reads[0].call, reason, edits)
+        return self.found(file, reads[0].call, reason, edits, imports=imports)
 
 
 def _place(file: FileFacts, target: cst.BaseExpression) -> _Place:
@@ -194,8 +194,10 @@ def _why_needed(file: FileFacts, read: HostRead) -> str | None:
                 return (
                     f"the figure is returned in every step on line {line}, and the callers may need a number"
                 )
-            if isinstance(parent, cst.Call) and child is not parent.func and _is_update(parent.func):
-                return f"what `{file.source.code(parent.func)}` does with the figure could not be shown"
+            if isinstance(parent, cst.Call) and child is not parent.func:
+                reason = _why_metered(file, parent.func)
+                if reason is not None:
+                    return reason
             if isinstance(parent, cst.BaseSmallStatement):
                 break
             child = parent
@@ -219,8 +221,16 @@ def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
     return doubts
 
 
-def _is_update(func: cst.BaseExpression) -> bool:
-    return isinstance(func, cst.Attribute) and func.attr.value == "update"
+def _why_metered(file: FileFacts, func: cst.BaseExpression) -> str | None:
+    """Why `meter.update(figure)` has to get a number."""
+    if not (isinstance(func, cst.Attribute) and func.attr.value == "update"):
+        return None
+    code, cls = file.source.code(func), file.value(func.value).cls
+    method = cls.method("update") if cls is not None else None
+    if cls is None or method is None:
+        return f"what `{code}` does with the figure could not be shown: its class is not in this file"
+    line = file.source.line(method)
+    return f"`{cls.name}` keeps the figure for readers that expect a number (line {line})"
 
 
 def _dtype(found: RunningSum) -> DType:
