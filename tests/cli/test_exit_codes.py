@@ -49,7 +49,7 @@ def test_1_check_found_something(write: Write, perfmod: Run, call: str) -> None:
         (["apply", "--jobs", "0", "."], "--jobs"),
         (["check", "--output-format", "xml", "."], "xml"),
         (["apply", "-", "."], "- stands for standard input"),
-        (["explain", "PM90"], "did you mean PM904 kept-call?"),
+        (["explain", "kept-cal"], "did you mean PM904 kept-call?"),
         (["explain", "nonsense"], "`perfmod rules` lists them"),
         (["revert"], "nothing to revert"),
     ],

@@ -1,0 +1,50 @@
+"""The program with its real rules, over the examples of this repository."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_fakes.running import Ran
+
+from perfmod.errors import ExitCode
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def perfmod_itself(*arguments: str) -> Ran:
+    """Runs `perfmod` as it is installed."""
+    done = subprocess.run([sys.executable, "-m", "perfmod", *arguments], capture_output=True, check=False)
+    return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+
+@pytest.mark.parametrize("flags", [[], ["--unsafe"]])
+def test_there_and_back(project: Path, flags: list[str]) -> None:
+    """The dry run shows what is written; git takes it; a second run finds nothing; revert restores all."""
+    for script in EXAMPLES.glob("*/*.py"):
+        shutil.copytree(script.parent, project / script.parent.name, dirs_exist_ok=True)
+    originals = {path: path.read_bytes() for path in project.rglob("*.py")}
+    assert originals
+
+    dry = perfmod_itself("apply", ".", "--dry-run", *flags)
+    assert dry.code == ExitCode.OK
+    assert dry.out.count(b"\ndiff --git ") + dry.out.startswith(b"diff --git ") >= 1
+    assert {path: path.read_bytes() for path in originals} == originals
+    assert perfmod_itself("check", ".", *flags).code == ExitCode.FOUND
+
+    subprocess.run(["git", "apply", "-"], input=dry.out, check=True, cwd=project)
+    patched = {path: path.read_bytes() for path in originals}
+    subprocess.run(["git", "apply", "-R", "-"], input=dry.out, check=True, cwd=project)
+    assert {path: path.read_bytes() for path in originals} == originals
+
+    assert perfmod_itself("apply", ".", *flags).code == ExitCode.OK
+    assert {path: path.read_bytes() for path in originals} == patched
+    second = perfmod_itself("apply", ".", *flags)
+    assert ": 0 changed," in second.err
+    assert {path: path.read_bytes() for path in originals} == patched
+
+    assert perfmod_itself("revert").code == ExitCode.OK
+    assert {path: path.read_bytes() for path in originals} == originals
