@@ -139,7 +139,7 @@ class Entry:
         return all(self._is_repeatable_call(n) for n in walk_scope(statement) if isinstance(n, cst.Call))
 
     def _is_repeatable_call(self, call: cst.Call) -> bool:
-        name = self._names.qualified(call)
+        name = self._names.qualified(call.func)
         if name is not None:
             return name.startswith(_REPEATABLE)
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS

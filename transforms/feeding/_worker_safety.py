@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Iteration, Loader
+from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.values import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
@@ -49,6 +50,9 @@ _UNSAFE = {
         "line {line} prints in the workers, so that lines come in another order",
     ),
 }
+
+
+_READ = ("dataset", "sampler", "batch_sampler")
 
 
 @frozen
@@ -125,7 +129,7 @@ def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | Non
     """
     read = {
         end.node
-        for name in ("dataset", "sampler", "batch_sampler")
+        for name in _READ
         for value in loader.values(name)
         for end in file.tracing.ends(value)
     }
@@ -138,9 +142,14 @@ def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | Non
             while isinstance(base, (cst.Attribute, cst.Subscript)):
                 base = base.value
                 ends = file.tracing.ends(base)
-                if any(end.node in read and (not end.path or end.path == ("dataset",)) for end in ends):
+                if any((end.node in read and not end.path) or _is_read_by(loader, end) for end in ends):
                     return node
     return None
+
+
+def _is_read_by(loader: Loader, end: End) -> bool:
+    """Whether a value is `loader.dataset` or `loader.sampler`."""
+    return end.node is loader.call and end.path in {(name,) for name in _READ}
 
 
 def _order(file: FileFacts, loader: Loader) -> str:

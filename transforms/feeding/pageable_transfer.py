@@ -81,9 +81,9 @@ class PageableTransfer(Rule):
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     )
     changes_results = (
-        "Never for tensors: what the GPU does after the copy waits for it, and the source is not written in "
-        "the meantime. Held back as unsafe where a batch may not consist of tensors (a collate function that "
-        "is not in sight may give objects whose `to` takes no `non_blocking`), where pinning would turn a tuple "
+        "Never for tensors: what the GPU does after the copy waits for it, and the source is not written "
+        "meanwhile. Held back as unsafe where a batch may not consist of tensors (a collate function that is "
+        "not in sight may give objects whose `to` takes no `non_blocking`), where pinning would turn a tuple "
         "into a list that is used whole, where somebody wrote `pin_memory=False` or `non_blocking=False`, "
         "and where the device may be MPS."
     )

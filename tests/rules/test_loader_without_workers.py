@@ -1,0 +1,380 @@
+"""PM201: which loaders get workers, which don't and why; a rewritten script prints the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from perfmod.transforms.rule import Numerics
+
+COUNT = (
+    "NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) "
+    'if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
+)
+HEAD = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)).square()
+
+
+"""
+MAIN = """\
+def main():
+    model = nn.Linear(3, 1)
+    loader = DataLoader(Squares(), batch_size=2)
+    for x in loader:
+        model(x).sum().backward()
+        print(x.sum().item())
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def run(code: str, *, unsafe: bool = False) -> FileResult:
+    return rewrite(code.encode(), "train.py", [LoaderWithoutWorkers()], Choice(unsafe=unsafe))
+
+
+def refusal(code: str) -> str:
+    result = run(code)
+    assert result.after == code.encode()
+    assert [finding.refused for finding in result.refused] == [True]
+    return result.refused[0].reason
+
+
+def constructions(result: FileResult) -> str:
+    """The statement that makes the loader, as it stands after the rewrite."""
+    text = result.after.decode()
+    start = text.index("loader = DataLoader(")
+    return text[start : text.index("\n    for ", start)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "DataLoader(Squares(), batch_size=2)",
+            "DataLoader(Squares(), batch_size=2, num_workers=NUM_WORKERS)",
+        ),
+        ("DataLoader(Squares(), 2)", "DataLoader(Squares(), 2, num_workers=NUM_WORKERS)"),
+        ("DataLoader(dataset=Squares())", "DataLoader(dataset=Squares(), num_workers=NUM_WORKERS)"),
+        ("DataLoader(Squares(), num_workers=0)", "DataLoader(Squares(), num_workers=NUM_WORKERS)"),
+        (
+            "DataLoader(Squares(), 2, False, None, None, 0)",
+            "DataLoader(Squares(), 2, False, None, None, NUM_WORKERS)",
+        ),
+        (
+            "DataLoader(Squares(), **{'batch_size': 2})",
+            "DataLoader(Squares(), num_workers=NUM_WORKERS, **{'batch_size': 2})",
+        ),
+        (
+            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n    )",
+            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
+            "        num_workers=NUM_WORKERS,\n    )",
+        ),
+        (
+            "DataLoader(\n        Squares(),\n        batch_size=2  # small\n    )",
+            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
+            "        num_workers=NUM_WORKERS\n    )",
+        ),
+        (
+            "DataLoader(\n        Squares(),\n        batch_size=2)",
+            "DataLoader(\n        Squares(),\n        batch_size=2,\n        num_workers=NUM_WORKERS)",
+        ),
+        (
+            "DataLoader(Squares(), batch_size=2,\n                        shuffle=True)",
+            "DataLoader(Squares(), batch_size=2,\n"
+            "                        shuffle=True, num_workers=NUM_WORKERS)",
+        ),
+    ],
+)
+def test_the_keyword_follows_the_authors_style(before: str, after: str) -> None:
+    result = run(HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", before))
+    assert constructions(result) == f"loader = {after}"
+    assert COUNT in result.after.decode()
+    assert "\nimport os\n" in result.after.decode() or result.after.startswith(b"import os\n")
+    assert not run(result.after.decode()).applied
+
+
+def test_a_name_that_is_taken_is_left_alone() -> None:
+    result = run(HEAD + "NUM_WORKERS = 3\n\n\n" + MAIN)
+    assert "num_workers=LOADER_WORKERS_1" in result.after.decode()
+    assert "NUM_WORKERS = 3" in result.after.decode()
+
+
+def test_two_loaders_share_one_line() -> None:
+    second = MAIN.replace("main", "again").replace("if __name__", "if False and __name__")
+    result = run(HEAD + second + "\n\n" + MAIN)
+    assert result.after.decode().count(COUNT) == 1
+    assert result.after.decode().count("num_workers=NUM_WORKERS") == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "num_workers=2",
+        "num_workers=workers",
+        "num_workers=args.workers",
+        "2, False, None, None, workers",
+        "**({'num_workers': 2} if cuda else {})",
+        "**dict(num_workers=4)",
+    ],
+)
+def test_a_number_that_somebody_gives_is_a_decision(arguments: str) -> None:
+    result = run(HEAD + MAIN.replace("batch_size=2", arguments))
+    assert not result.applied
+    assert not result.refused
+    assert not result.held_back
+
+
+def test_keywords_collected_in_a_dictionary() -> None:
+    given = """\
+    train_kwargs = {"batch_size": 2}
+    if torch.cuda.is_available():
+        train_kwargs.update({"num_workers": 1, "pin_memory": True})
+    loader = DataLoader(Squares(), **train_kwargs)
+"""
+    result = run(HEAD + MAIN.replace("    loader = DataLoader(Squares(), batch_size=2)\n", given))
+    assert not result.applied
+    assert not result.refused
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (HEAD + MAIN.replace("model(x).sum().backward()", "model(x)"), "feeds no training step"),
+        (HEAD + MAIN.replace("batch_size=2", "**options()"), "**options() could not be seen"),
+        (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b)"), "a lambda"),
+        (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
+        (HEAD.replace(".square()", ".cuda()") + MAIN, "uses the device"),
+        (HEAD.replace(".square()", ".to('cuda')") + MAIN, "uses the device"),
+        (
+            HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full")
+            + MAIN,
+            "self.last",
+        ),
+        (
+            HEAD.replace(
+                "    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__"
+            )
+            + MAIN,
+            "open('x')",
+        ),
+        (
+            HEAD.replace(
+                "    def __len__", "    def __init__(self):\n        self.f = lambda x: x\n\n    def __len__"
+            )
+            + MAIN,
+            "a lambda",
+        ),
+        (HEAD + MAIN.replace("Squares()", "torch.randn(8, 3)"), "in memory"),
+        (
+            HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
+            "begins it anew inside the step",
+        ),
+        (
+            HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
+            "changes what the loader reads",
+        ),
+        (
+            HEAD.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
+            .replace(
+                "    def __len__",
+                "    def __init__(self):\n        self.rng = np.random.default_rng(0)\n\n    def __len__",
+            )
+            .replace(".square()", " * self.rng.random()")
+            + MAIN,
+            "equal copy",
+        ),
+    ],
+)
+def test_refusals_say_why(code: str, reason: str) -> None:
+    assert reason in refusal(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "numerics", "reason"),
+    [
+        (HEAD.replace(".square()", " * torch.rand(3)") + MAIN, Numerics.SAMPLING, "torch.rand()"),
+        (
+            "from data import Photos\n" + HEAD + MAIN.replace("Squares()", "Photos()"),
+            Numerics.SAMPLING,
+            "data.Photos",
+        ),
+        (
+            "from data import pad\n" + HEAD + MAIN.replace("batch_size=2", "collate_fn=pad"),
+            Numerics.SAMPLING,
+            "data.pad",
+        ),
+        (
+            HEAD.replace("        return", "        print(index)\n        return", 2) + MAIN,
+            Numerics.BITWISE,
+            "prints",
+        ),
+    ],
+)
+def test_what_could_not_be_shown_is_held_back(code: str, numerics: Numerics, reason: str) -> None:
+    result = run(code)
+    assert result.after == code.encode()
+    (finding,) = result.held_back
+    assert finding.numerics is numerics
+    assert reason in finding.reason
+    assert b"num_workers=NUM_WORKERS" in run(code, unsafe=True).after
+
+
+def test_random_transforms_of_torchvision_are_sampling() -> None:
+    code = (
+        HEAD.replace(
+            "import torch\n", "import torch\nimport torchvision\nimport torchvision.transforms as T\n", 1
+        )
+        + MAIN
+    )
+    dataset = "torchvision.datasets.CIFAR10('data', transform=T.Compose([{}T.ToTensor()]))"
+    (finding,) = run(code.replace("Squares()", dataset.format("T.RandomHorizontalFlip(), "))).held_back
+    assert "RandomHorizontalFlip" in finding.reason
+    assert run(code.replace("Squares()", dataset.format(""))).applied
+
+
+def test_a_seeded_generator_of_each_sample_is_no_randomness() -> None:
+    seeded = " * torch.rand(3, generator=torch.Generator().manual_seed(index))"
+    assert run(HEAD.replace(".square()", seeded) + MAIN).applied
+
+
+def test_names_that_workers_read_must_stand_outside_the_guard() -> None:
+    reads = HEAD.replace("float(index)", "float(index) * SCALE")
+    guarded = MAIN.replace("    main()", "    SCALE = 2\n    main()")
+    assert "SCALE" in refusal(reads + guarded)
+    script = MAIN.replace('\n\nif __name__ == "__main__":\n    main()', "\n\nmain()")
+    assert "move the definitions up" in refusal(
+        "def f():\n    pass\n\n\nf()\n" + reads + "SCALE = 2\n" + script
+    )
+    result = run(reads + "SCALE = 2\n" + script)
+    assert "SCALE = 2\ndef main():" in result.after.decode()
+    assert result.after.decode().endswith('if __name__ == "__main__":\n    main()\n')
+
+
+SCRIPT = '''\
+"""A script without a guard."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+torch.manual_seed(0)
+FACTOR = torch.tensor(3.0)
+
+
+def scaled(x):
+    return x / FACTOR
+
+
+class Waves(Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        return scaled(torch.full((4,), float(index))).sin(), index
+
+
+def collate(samples):
+    xs, ys = zip(*samples)
+    return torch.stack(xs), torch.tensor(ys) / 12
+
+
+# the model
+model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Waves(), batch_size=3, shuffle=True, collate_fn=collate)
+note = """
+not indented
+"""
+
+
+def train(x, y):
+    loss = (model(x).squeeze(1) - y).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+for epoch in range(2):
+    for x, y in loader:
+        print(repr(train(x, y).item()), note)
+'''
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_the_guard_only_indents(newline: str) -> None:
+    before = SCRIPT.replace("\n", newline)
+    result = run(before)
+    after = result.after.decode()
+    assert "indented under a __main__ guard" in result.applied[0].reason
+    assert f'if __name__ == "__main__":{newline}    # the model{newline}    model = ' in after
+    assert f'    note = """{newline}not indented{newline}"""' in after
+    assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
+    undone = (
+        after.replace("import os" + newline, "").replace(", num_workers=NUM_WORKERS", "").replace(COUNT, "")
+    )
+    lines = [line.strip() for line in undone.splitlines() if not line.startswith("if __name__")]
+    assert [line for line in lines if line] == [line.strip() for line in before.splitlines() if line.strip()]
+
+
+def test_a_file_of_tabs_keeps_them() -> None:
+    result = run(SCRIPT.replace("    ", "\t"))
+    assert '\nif __name__ == "__main__":\n\t# the model\n\tmodel = ' in result.after.decode()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> None:
+    if method == "fork" and sys.platform == "win32":
+        pytest.skip("Windows has no fork")
+    chosen = f"import multiprocessing\n\nmultiprocessing.set_start_method({method!r}, force=True)\n"
+    (tmp_path / "sitecustomize.py").write_text(chosen)
+    (tmp_path / "before.py").write_text(SCRIPT)
+    (tmp_path / "after.py").write_bytes(run(SCRIPT).after)
+    printed = [
+        subprocess.run(
+            [sys.executable, name],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name in ("before.py", "after.py")
+    ]
+    assert printed[0].count("not indented") == 8
+    assert printed[0] == printed[1]
+
+
+def test_explicit_iterators_may_change_the_order_of_draws() -> None:
+    loop = dedent(
+        """\
+            batches = iter(loader)
+            model = nn.Linear(3, 1)
+            for _ in range(4):
+                x = next(batches)
+        """
+    )
+    code = HEAD + MAIN.replace(
+        "    for x in loader:\n", "".join(f"    {line}\n" for line in loop.splitlines())
+    )
+    assert "iter()" in run(code).held_back[0].reason
+    direct = code.replace("    model = nn.Linear(3, 1)\n    for _", "    for _")
+    assert run(direct).applied

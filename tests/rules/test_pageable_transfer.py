@@ -1,0 +1,227 @@
+"""PM202: pinning and non-blocking copies come together, and never where a value could change."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
+from perfmod.transforms.rule import Safety
+
+LOADER = "DataLoader(photos, batch_size=4)"
+TRAIN = """\
+import torch
+from torch.autograd import Variable
+from torch.utils.data import DataLoader
+from data import photos, pad, model, tensors, other_loader
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = DataLoader(photos, batch_size=4)
+
+
+def helper(batch, where):
+    if isinstance(batch, (list, tuple)):
+        return [helper(part, where) for part in batch]
+    if isinstance(batch, dict):
+        return {name: part.to(where) for name, part in batch.items()}
+    return batch.to(where)
+
+
+for batch in loader:
+    BODY
+    loss.backward()
+"""
+
+
+def written(*body: str, loader: str = LOADER) -> str:
+    return TRAIN.replace("BODY", "\n    ".join(body)).replace(LOADER, loader)
+
+
+def run(code: str, *, unsafe: bool = False) -> FileResult:
+    return rewrite(code.encode(), "train.py", [PageableTransfer()], Choice(unsafe=unsafe))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = batch[0].to(device)", "x = batch[0].to(device, non_blocking=True)"),
+        ("x = batch[0].to(device=device)", "x = batch[0].to(device=device, non_blocking=True)"),
+        ("x = batch[0].to(device, torch.half)", "x = batch[0].to(device, torch.half, non_blocking=True)"),
+        ("x = batch['x'].cuda()", "x = batch['x'].cuda(non_blocking=True)"),
+        ("x = batch['x'].cuda(0)", "x = batch['x'].cuda(0, non_blocking=True)"),
+        ("x = Variable(batch[0].cuda())", "x = Variable(batch[0].cuda(non_blocking=True))"),
+        ("x = Variable(batch[0]).cuda()", "x = Variable(batch[0]).cuda(non_blocking=True)"),
+        ("x = [t.to(device) for t in batch]", "x = [t.to(device, non_blocking=True) for t in batch]"),
+        (
+            "batch = {k: v.to(device) for k, v in batch.items()}",
+            "batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}",
+        ),
+        ("loss = model(batch[0].to(device))", "loss = model(batch[0].to(device, non_blocking=True))"),
+        ("x = batch[0].view(4, -1).to(device)", "x = batch[0].view(4, -1).to(device, non_blocking=True)"),
+    ],
+)
+def test_shapes_of_copies(before: str, after: str) -> None:
+    result = run(written(before))
+    assert result.after.decode() == written(after, loader="DataLoader(photos, batch_size=4, pin_memory=True)")
+    assert result.applied[0].safety is Safety.SAFE
+    again = run(result.after.decode())
+    assert not again.applied
+    assert not again.refused
+
+
+def test_unpacking_in_one_assignment() -> None:
+    body = "x, y = batch", "x, y = x.to(device), y.cuda()"
+    result = run(written(*body))
+    assert "x, y = x.to(device, non_blocking=True), y.cuda(non_blocking=True)" in result.after.decode()
+
+
+def test_a_helper_that_goes_into_containers() -> None:
+    after = run(written("batch = helper(batch, device)")).after.decode()
+    assert "part.to(where, non_blocking=True)" in after
+    assert "return batch.to(where, non_blocking=True)" in after
+    assert "pin_memory=True" in after
+
+
+def test_a_helper_that_also_moves_other_things() -> None:
+    result = run(written("batch = helper(batch, device)", "extra = helper(tensors, device)"))
+    assert not result.applied
+    assert all("does not come out of a loader" in finding.reason for finding in result.refused)
+
+
+def test_a_loop_shared_by_two_loaders() -> None:
+    code = """\
+import torch
+from torch.utils.data import DataLoader
+from data import train_set, val_set, model
+
+
+def run(loader, device, train):
+    for x, y in loader:
+        loss = model(x.to(device), y.to(device))
+        if train:
+            loss.backward()
+
+
+def main(device):
+    train_loader = DataLoader(train_set)
+    val_loader = DataLoader(val_set)
+    run(train_loader, device, True)
+    run(val_loader, device, False)
+"""
+    after = run(code).after.decode()
+    assert after.count("non_blocking=True") == 2
+    assert after.count("pin_memory=True") == 2
+
+
+@pytest.mark.parametrize(
+    "loader",
+    ["DataLoader(photos, pin_memory=True)", "DataLoader(photos, pin_memory=torch.cuda.is_available())"],
+)
+def test_pinned_already(loader: str) -> None:
+    result = run(written("x = batch[0].to(device)", loader=loader))
+    assert result.after.decode() == written("x = batch[0].to(device, non_blocking=True)", loader=loader)
+
+
+def test_not_blocking_already() -> None:
+    result = run(written("x = batch[0].to(device, non_blocking=True)"))
+    assert result.after.decode() == written(
+        "x = batch[0].to(device, non_blocking=True)",
+        loader="DataLoader(photos, batch_size=4, pin_memory=True)",
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = batch[0]",
+        "x = batch[0].to('cpu')",
+        "x = batch[0].to(torch.float64)",
+        "x = batch[0].to(dtype=torch.half)",
+        "x = model(batch[0]).to(device)",
+    ],
+)
+def test_no_copy_of_a_batch(body: str) -> None:
+    assert not run(written(body)).applied
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (("x = batch[0].float().to(device)",), "float() makes another"),
+        (("x = batch[0].to(device)", "batch[0].add_(1)"), "writes into the batch"),
+        (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
+        (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
+        (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
+    ],
+)
+def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
+    result = run(written(*body))
+    assert result.after.decode() == written(*body)
+    assert any(reason in finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ("batch[0].add_(1)", "x = batch[0].to(device)"),
+        ("batch[0] = batch[0].to(device)",),
+        ("x = batch[0].to(device)", "x -= 1"),
+    ],
+)
+def test_writes_that_do_not_matter(body: tuple[str, ...]) -> None:
+    assert run(written(*body)).applied
+
+
+@pytest.mark.parametrize(
+    ("loader", "body", "reason"),
+    [
+        ("DataLoader(photos, pin_memory=False)", "x = batch[0].to(device)", "pin_memory=False"),
+        (LOADER, "x = batch[0].to(device, non_blocking=False)", "non_blocking=False"),
+        ("DataLoader(photos, collate_fn=pad)", "x = batch.to(device)", "no tensor"),
+        ("DataLoader(photos, batch_size=None)", "x = batch.to(device)", "no tensor"),
+        (LOADER, "x = batch[0].to('mps')", "MPS"),
+    ],
+)
+def test_what_could_not_be_shown_is_held_back(loader: str, body: str, reason: str) -> None:
+    code = written(body, loader=loader)
+    result = run(code)
+    assert result.after.decode() == code
+    assert reason in result.held_back[0].reason
+    forced = run(code, unsafe=True).after.decode()
+    assert "pin_memory=True" in forced
+    assert "non_blocking=True" in forced
+    assert "False" not in forced
+
+
+def test_a_collate_function_in_sight() -> None:
+    collate = "def pad(samples):\n    return {KEY: torch.stack(samples)}\n\n\nloader ="
+    code = written("x = batch['x'].to(device)", loader="DataLoader(photos, collate_fn=pad)")
+    assert run(code.replace("loader =", collate.replace("KEY", "'x'"))).applied
+
+
+def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:
+    collate = "def pad(samples):\n    return torch.stack(samples), torch.ones(3)\n\n\nloader ="
+    body = "x = batch[0].to(device)", "model(batch)"
+    code = written(*body, loader="DataLoader(photos, collate_fn=pad)").replace("loader =", collate)
+    assert "list" in run(code).held_back[0].reason
+    assert run(code.replace("    model(batch)\n", "")).applied
+
+
+def test_the_loader_is_built_elsewhere() -> None:
+    result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
+    assert [finding.reason for finding in result.refused] == [
+        "only half is possible: the loader other_loader is built elsewhere, and must pin"
+    ]
+
+
+def test_loaders_of_graphs() -> None:
+    code = written("batch = batch.to(device)").replace("torch.utils.data", "torch_geometric.loader")
+    assert "batch.to(device, non_blocking=True)" in run(code).after.decode()
+    sampled = code.replace("DataLoader", "NeighborLoader")
+    assert "may not be pinned" in run(sampled).refused[0].reason
+
+
+def test_evaluation_alone_is_left() -> None:
+    result = run(written("x = batch[0].to(device)").replace("loss.backward()", "pass"))
+    assert not result.applied
+    assert not result.refused
