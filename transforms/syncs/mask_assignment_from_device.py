@@ -138,10 +138,12 @@ def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.B
 def _looks_like_mask(
     file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression
 ) -> bool:
-    """Whether an index of unknown type is called a mask, or selects on both sides."""
+    """Whether an index of unknown type is called a mask, or reads and writes and is not called an index."""
     if file.value(mask).dtype is not None:
         return False
-    return "mask" in file.source.code(mask).lower() or _gathers(file, statement, mask)
+    code = file.source.code(mask).lower()
+    is_called_index = "idx" in code or "ind" in code
+    return "mask" in code or (_gathers(file, statement, mask) and not is_called_index)
 
 
 def _indexes_with(file: FileFacts, node: cst.Subscript, mask: cst.BaseExpression) -> bool:
