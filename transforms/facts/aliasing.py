@@ -75,6 +75,9 @@ class Aliasing:
     def mutates(self, use: cst.CSTNode) -> bool:
         """Whether the expression around a use writes into its object, through views too (`x.data[m] = 0`)."""
         node, parent = use, self._tree.parent(use)
+        if self._names.qualified(use) is not None:
+            # `torch.nn.utils.clip_grad_norm_(...)` writes into its argument, not into `torch`.
+            return False
         while parent is not None:
             if isinstance(parent, cst.Subscript) and parent.value is node:
                 node = parent
@@ -165,10 +168,19 @@ class Aliasing:
         return bool(definitions)
 
     def _is_behind(self, use: cst.Name, write: cst.BaseStatement) -> bool:
-        """Whether `use` stands in a later statement of the same block as `write` (or below one)."""
-        block = self._tree.block(write)
-        later = block[block.index(write) + 1 :] if write in block else []
-        return any(self._tree.is_within(use, statement) for statement in later)
+        """Whether `use` stands in a later statement than `write`: of its block, or of a block around it."""
+        line: cst.BaseStatement = write
+        while True:
+            block = self._tree.block(line)
+            later = block[block.index(line) + 1 :] if line in block else []
+            if any(self._tree.is_within(use, statement) for statement in later):
+                return True
+            around = next(
+                (a for a in self._tree.ancestors(line) if isinstance(a, cst.BaseCompoundStatement)), None
+            )
+            if not isinstance(around, (cst.If, cst.With)):
+                return False
+            line = around
 
     def _hands_on(self, node: cst.CSTNode) -> bool:
         """Whether the expression around `node` lets something keep the tensor of `node` or a view of it."""

@@ -26,18 +26,29 @@ class Calls:
         self._classes = classes
         self._values = values
         self._all = list(find_all(tree.module, cst.Call))
+        # Calls that may reach a function of the file: by the name that is called, and all of them for `forward`.
+        self._own = [call for call in self._all if names.qualified(call.func) is None]
+        self._by_name: dict[str, list[cst.Call]] = {}
+        for call in self._own:
+            self._by_name.setdefault(_last_name(call.func), []).append(call)
         self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
         self._resolving: set[cst.Call] = set()
+        self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function of this file that `call` runs; for an instance of a class of this file its `forward` or `__call__`."""
+        if call in self._resolved:
+            return self._resolved[call]
         if call in self._resolving:
             return None
         self._resolving.add(call)
         try:
-            return self._resolve(call)
+            found = self._resolve(call)
         finally:
             self._resolving.discard(call)
+        if not self._resolving and self._values.is_settled:
+            self._resolved[call] = found
+        return found
 
     def constructed(self, call: cst.Call) -> ClassFacts | None:
         """The class of this file that `call` makes an instance of."""
@@ -54,15 +65,14 @@ class Calls:
         """Every call in the file that runs `function`; for `__init__`, every construction."""
         known = self._callers.get(function)
         if known is None:
-            found = []
             owner = self._classes.of(self._tree.scope(function))
-            for call in self._all:
-                if owner is not None and function.name.value == "__init__":
-                    made = self.constructed(call)
-                    if made is not None and made.method("__init__") is function:
-                        found.append(call)
-                elif self._may_call(call, function.name.value, owner) and self.resolve(call) is function:
-                    found.append(call)
+            name = function.name.value
+            if owner is not None and name == "__init__":
+                found = [call for call in self._own if self._runs_init(call, function)]
+            else:
+                through = owner is not None and name in ("forward", "__call__")
+                candidates = self._own if through else self._by_name.get(name, [])
+                found = [call for call in candidates if self.resolve(call) is function]
             known = tuple(found)
             if not self._resolving:
                 self._callers[function] = known
@@ -78,15 +88,9 @@ class Calls:
                     return False
         return True
 
-    def _may_call(self, call: cst.Call, name: str, owner: ClassFacts | None) -> bool:
-        func = call.func
-        if owner is None:
-            return isinstance(func, cst.Name) and func.value == name
-        if isinstance(func, cst.Attribute) and func.attr.value == name:
-            return True
-        if name not in ("forward", "__call__"):
-            return False
-        return self._names.qualified(func) is None
+    def _runs_init(self, call: cst.Call, init: cst.FunctionDef) -> bool:
+        made = self.constructed(call)
+        return made is not None and made.method("__init__") is init
 
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         func = call.func
@@ -127,6 +131,12 @@ class Calls:
 
     def _is_super(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.super"
+
+
+def _last_name(func: cst.BaseExpression) -> str:
+    if isinstance(func, cst.Attribute):
+        return func.attr.value
+    return func.value if isinstance(func, cst.Name) else ""
 
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:

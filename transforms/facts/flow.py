@@ -77,6 +77,7 @@ class Flow:
         self._tree = tree
         self._reaching: dict[cst.Name, set[Definition]] = {}
         self._bound: dict[Scope, dict[str, list[Definition]]] = {}
+        self._definitions: dict[cst.Name, tuple[Definition, ...]] = {}
         self._uses: dict[Definition, list[cst.Name]] | None = None
         self._count = itertools.count()
         self.has_star_import = False
@@ -86,6 +87,12 @@ class Flow:
 
     def definitions(self, name: cst.Name) -> tuple[Definition, ...]:
         """Every definition that a read of `name` may see, in order of the file; empty for builtins."""
+        known = self._definitions.get(name)
+        if known is None:
+            known = self._definitions[name] = self._find_definitions(name)
+        return known
+
+    def _find_definitions(self, name: cst.Name) -> tuple[Definition, ...]:
         local = self._reaching.get(name)
         if local is not None:
             return tuple(sorted(local, key=lambda definition: definition.order))

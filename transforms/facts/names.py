@@ -34,6 +34,7 @@ class Names:
     def __init__(self, tree: Tree, flow: Flow) -> None:
         self._tree = tree
         self._flow = flow
+        self._known: dict[cst.CSTNode, str | None] = {}
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression, or `None` where it is no import and no builtin.
@@ -41,6 +42,13 @@ class Names:
         Builtins come back as `builtins.len`. A name that is bound to anything but one import (a fallback `None` of an
         optional import aside) is none: it may mean something else by the time it is read.
         """
+        if type(node) not in (cst.Attribute, cst.Name):
+            return None
+        if node not in self._known:
+            self._known[node] = self._qualify(node)
+        return self._known[node]
+
+    def _qualify(self, node: cst.CSTNode) -> str | None:
         if isinstance(node, cst.Attribute):
             base = self.qualified(node.value)
             return canonical(f"{base}.{node.attr.value}") if base is not None else None

@@ -114,7 +114,9 @@ class Steps:
         name = call.func.attr.value
         found = tuple(cls.methods[name] for cls in self._classes if cls.is_module and name in cls.methods)
         owner = self._values.of(call.func.value) if found else None
-        return found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
+        return (
+            found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
+        )
 
     def _find_regions(self) -> Iterator[Region]:
         loops = [node for node in walk(self._tree.module) if isinstance(node, (cst.For, cst.While))]

@@ -113,7 +113,9 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 
 # Operations of two operands whose result has the wider type of both.
-ARITHMETIC = frozenset({"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"})
+ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"}
+)
 
 CASTS = frozenset(
     {
@@ -225,7 +227,9 @@ NUMPY_NUMBERS = frozenset(
 )
 
 # Attributes of PyTorch Geometric's batches that are Python integers.
-GRAPH_COUNTS = frozenset({"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"})
+GRAPH_COUNTS = frozenset(
+    {"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"}
+)
 
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
 TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn", "mT", "is_leaf"})

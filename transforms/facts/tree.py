@@ -56,16 +56,29 @@ def _code_fields(kind: type) -> tuple[str, ...]:
     return fields
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+# LibCST's node classes are abstract base classes, whose `isinstance` is slow; files are walked many times.
+_is_node: dict[type, bool] = {}
+_is_kind: dict[tuple[type, type], bool] = {}
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The parts of `node` that are code, in the order in which Python evaluates them; annotations are left out."""
+    found: list[cst.CSTNode] = []
     for name in _code_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, cst.CSTNode):
-                    yield item
+        if type(value) in (list, tuple):
+            found.extend(item for item in value if _known(item))
+        elif _known(value):
+            found.append(value)
+    return found
+
+
+def _known(value: object) -> bool:
+    kind = type(value)
+    known = _is_node.get(kind)
+    if known is None:
+        known = _is_node[kind] = issubclass(kind, cst.CSTNode)
+    return known
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -74,7 +87,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        stack.extend(reversed(children(current)))
 
 
 def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -84,12 +97,18 @@ def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         current = stack.pop()
         yield current
         if current is node or not isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            stack.extend(reversed(list(children(current))))
+            stack.extend(reversed(children(current)))
 
 
 def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
     """Every node of a type at or below `node`."""
-    return (found for found in walk(node) if isinstance(found, kind))
+    for found in walk(node):
+        key = type(found), kind
+        matches = _is_kind.get(key)
+        if matches is None:
+            matches = _is_kind[key] = isinstance(found, kind)
+        if matches:
+            yield found  # type: ignore[misc]
 
 
 class Tree:
@@ -98,6 +117,7 @@ class Tree:
     def __init__(self, module: cst.Module) -> None:
         self.module = module
         self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._scopes: dict[cst.CSTNode, Scope] = {}
         stack: list[cst.CSTNode] = [module]
         while stack:
             node = stack.pop()
@@ -142,6 +162,12 @@ class Tree:
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The function, lambda, class or module whose names `node` sees first."""
+        known = self._scopes.get(node)
+        if known is None:
+            known = self._scopes[node] = self._find_scope(node)
+        return known
+
+    def _find_scope(self, node: cst.CSTNode) -> Scope:
         child = node
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):

@@ -98,6 +98,8 @@ class Value:
 
 # How many expressions one question may look at before it settles for what it knows.
 _PATIENCE = 1000
+# How many questions may wait for each other; every one of them takes about eight frames of Python's stack.
+_DEPTH = 60
 
 UNKNOWN = Value(Kind.UNKNOWN)
 NUMBER = Value(Kind.NUMBER)
@@ -183,6 +185,11 @@ class Values:
         """The value of an attribute of this file's class, over all its assignments."""
         return self._remember(("attribute", cls, name), lambda: self._attribute(cls, name))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no question is open, so that an answer given now is the best there will be."""
+        return not self._open
+
     # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
     # UNKNOWN; what was computed from such a cut is kept only by the outermost question, because asked from elsewhere it
     # may come out better. A question that takes too many steps keeps everything from then on: a chain of cycles would
@@ -192,7 +199,7 @@ class Values:
         known = self._known.get(key)
         if known is not None:
             return known
-        if key in self._open:
+        if key in self._open or len(self._open) > _DEPTH:
             self._cut = True
             return UNKNOWN
         if not self._open:
@@ -272,7 +279,8 @@ class Values:
     def uses_half(self) -> bool:
         """Whether the file trains in float16 without autocast as far as it shows: casts by hand, Apex, DeepSpeed."""
         return any(
-            isinstance(node, cst.Name) and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
+            isinstance(node, cst.Name)
+            and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
             for node in walk(self._tree.module)
         )
 
