@@ -26,6 +26,17 @@ _EIGHT_BIT = frozenset(
         "Country211", "SUN397", "USPS", "Omniglot", "PCAM", "RenderedSST2", "SEMEION", "Imagenette",
     )
 )  # fmt: skip
+_TRANSFORM_POSITION = {
+    "torchvision.datasets.ImageFolder": 1,
+    "torchvision.datasets.FakeData": 3,
+    **dict.fromkeys(
+        (
+            f"torchvision.datasets.{name}"
+            for name in ("MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100")
+        ),
+        2,
+    ),
+}
 _FROM_PICTURE = frozenset(
     {"Lambda", "ToPILImage", "PILToTensor", "ConvertImageDtype", "ToTensor", "Normalize", "RandomErasing"}
 )
@@ -141,8 +152,8 @@ def _datasets(file: FileFacts, pipeline: Pipeline) -> dict[cst.Call, set[Path]]:
             classes.setdefault(cls, set()).add(path)
         elif isinstance(call, cst.Call) and isinstance(parent, cst.Arg):
             name = file.qualified(call) or ""
-            known = parent.keyword is not None and parent.keyword.value == "transform"
-            if name not in _EIGHT_BIT or not known or argument(call, "loader") is not None:
+            is_transform = argument(call, "transform", _TRANSFORM_POSITION.get(name)) is use
+            if name not in _EIGHT_BIT or not is_transform or argument(call, "loader") is not None:
                 raise Unmovable(f"it is handed to {dotted(call.func) or 'a call'} on line {_line(file, use)}")
             found[call] = {(0,)}
         elif not _is_test(file, use):
@@ -277,7 +288,7 @@ def _loaders(file: FileFacts, dataset: cst.Call) -> Iterator[Loader]:
         for use in file.handing.uses(stack.pop()):
             parent = file.tree.parent(use)
             call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-            if isinstance(parent, cst.Attribute) and not _is_called(file, parent):
+            if _is_test(file, use) or (isinstance(parent, cst.Attribute) and not _is_called(file, parent)):
                 continue
             if isinstance(call, cst.Call):
                 loader = file.loaders.of(call)

@@ -127,12 +127,7 @@ def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | Non
     """A store into the dataset or a sampler inside a loop over the loader. Between two epochs it would be
     seen.
     """
-    read = {
-        end.node
-        for name in _READ
-        for value in loader.values(name)
-        for end in file.tracing.ends(value)
-    }
+    read = {end.node for name in _READ for value in loader.values(name) for end in file.tracing.ends(value)}
     for iteration in loader.iterations:
         if not isinstance(iteration.node, cst.For):
             continue

@@ -86,11 +86,7 @@ class CpuNormalisation(Rule):
         places: dict[tuple[cst.BaseStatement, str], bool] = {}
         for move in moves:
             places[move.anchor, move.device] = move.is_before
-            end = file.source.span(move.call)[1]
-            operations = "".join(
-                f".{op}({name})" for op, name in zip(("div_", "sub_", "div_"), names, strict=True)
-            )
-            edits.append(Edit(end, end, f".float(){operations}"))
+        edits += _conversions(file, [move.call for move in moves], names)
         if len({anchor for anchor, _ in places}) < len(places):
             raise Unmovable("the images of one loop are copied to several devices")
         for (anchor, device), is_before in places.items():
@@ -159,16 +155,22 @@ def _is_constant(file: FileFacts, node: cst.CSTNode) -> bool:
     return not any(True for kind in (cst.Call, cst.Attribute, cst.Subscript) for _ in find_all(node, kind))
 
 
-def _converted(file: FileFacts, copy: cst.Call, names: list[str]) -> Edit:
-    """The conversion behind a copy: on a line of its own where the copy goes to a variable, else behind the call."""
+def _conversions(file: FileFacts, calls: list[cst.Call], names: list[str]) -> Iterator[Edit]:
+    """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call."""
     operations = ".float()" + "".join(
         f".{op}({n})" for op, n in zip(("div_", "sub_", "div_"), names, strict=True)
     )
-    target = _target(file, copy)
-    if target is None:
-        end = file.source.span(copy)[1]
-        return Edit(end, end, operations)
-    return insert_after_statement(file.source, file.tree.statement(copy), f"{target} = {target}{operations}")
+    lines: dict[cst.CSTNode, list[str]] = {}
+    for call in calls:
+        target = _target(file, call)
+        if target is None:
+            end = file.source.span(call)[1]
+            yield Edit(end, end, operations)
+        else:
+            lines.setdefault(file.tree.statement(call), []).append(f"{target} = {target}{operations}")
+    for statement, added in lines.items():
+        assert isinstance(statement, cst.Assign)
+        yield insert_after_statement(file.source, statement, "\n".join(added))
 
 
 def _target(file: FileFacts, copy: cst.Call) -> str | None:
