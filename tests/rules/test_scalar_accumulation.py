@@ -486,8 +486,7 @@ def test_device_chosen_by_a_library_is_held_back() -> None:
 def test_weight_that_other_code_needs_stays_a_number() -> None:
     step = "k = (y > 0).sum().item()\ntotal += {} * k\nprint(k)"
     after = training("total = 0.0", step.format("loss.detach().double()"), "return float(total)")
-    assert result(training("total = 0.0", step.format("loss.item()"), "return total")).after.decode() == after
-    assert reasons(after) == ["`k` is used on line 16 too"]
+    assert_becomes(training("total = 0.0", step.format("loss.item()"), "return total"), after)
 
 
 def test_values_of_the_command_line_are_numbers() -> None:
@@ -553,6 +552,28 @@ def test_private_attribute_that_may_be_read_elsewhere_in_the_file_stays() -> Non
     code = TRAINER.format(name="_total", added="loss.item()", read="self._total")
     code += "\n\ndef show(thing):\n    print(thing._total)\n"
     assert reasons(code) == ["`thing._total` on line 26 may be the same attribute"]
+
+
+def test_attribute_that_starts_in_the_body_of_its_class() -> None:
+    code = TRAINER.format(name="_total", added="loss.item()", read="self._total")
+    code = code.replace("        self._total = 0.0\n", "").replace(
+        "class Trainer:\n", "class Trainer:\n    _total = None\n\n"
+    )
+    assert reasons(code) == ["whether `self._total` starts as an integer or a float could not be shown"]
+
+
+def test_attribute_that_is_read_by_its_name_stays() -> None:
+    code = TRAINER.format(name="_total", added="loss.item()", read="getattr(self, '_total')")
+    assert reasons(code) == ["`_total` may be read by name on line 15"]
+
+
+def test_integer_that_becomes_a_float_in_every_step_stays() -> None:
+    code = training(
+        "total = 0",
+        "total += (out.argmax(1) == y).sum().item()\nif step % 9 == 0:\n    total /= 2",
+        "return total",
+    )
+    assert reasons(code) == ["whether `total` is an integer or a float could not be shown"]
 
 
 def test_list_over_several_epochs_and_loops_becomes_numbers_behind_each() -> None:

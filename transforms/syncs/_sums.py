@@ -126,7 +126,7 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
     if isinstance(target, cst.Name):
         return _collect_name(file, target, sites)
     if isinstance(target, cst.Attribute):
-        return _collect_places(file, target, sites, list(_attributes(file, target)), [])
+        return _collect_places(file, target, sites, *_attributes(file, target))
     if isinstance(target, cst.Subscript):
         return _collect_places(file, target, sites, *_entries(file, target))
     raise CannotRewrite(f"`{file.source.code(target)}` could not be followed")
@@ -234,14 +234,23 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
     starts = {d: Start(d.node, _start_dtype(file, d, changed)) for d in bound if d not in device}
     uses: dict[cst.Name, Use] = {}
     seen: dict[Definition, None] = {}
-    for definition in device:
-        for use in file.flow.uses(definition):
-            statement = file.tree.statement(use)
-            before = [d for d in file.flow.definitions(use) if d not in device]
-            seen.update(dict.fromkeys(before))
-            is_target = isinstance(statement, cst.AugAssign) and statement.target is use
-            if not is_target and statement not in site_statements and not isinstance(statement, cst.Del):
-                uses[use] = Use(use, [starts[d] for d in before if d in starts])
+    feeding = [*site_statements, *kept]
+    own = [
+        node
+        for statement in feeding
+        for node in find_all(statement, cst.Name)
+        if node.value == name and file.flow.is_read(node)
+    ]
+    for use in (
+        *own,
+        *(use for definition in bound if definition in device for use in file.flow.uses(definition)),
+    ):
+        before = [d for d in file.flow.definitions(use) if d not in device]
+        seen.update(dict.fromkeys(before))
+        statement = file.tree.statement(use)
+        is_target = isinstance(statement, cst.AugAssign) and statement.target is use
+        if not is_target and statement not in feeding and not isinstance(statement, cst.Del):
+            uses[use] = Use(use, [starts[d] for d in before if d in starts])
     if any(d not in starts or d.binding not in (Binding.ASSIGNED, Binding.AUGMENTED) for d in seen):
         raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
     return RunningSum(
@@ -318,23 +327,30 @@ def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
     return Start(value, found.dtype if found.kind is Kind.NUMBER else None)
 
 
-def _attributes(file: FileFacts, target: cst.Attribute) -> Iterator[cst.BaseExpression]:
-    """Every mention of a private attribute of a class of the file."""
-    own, code = file.classes.self_attribute(target), file.source.code(target)
+def _attributes(
+    file: FileFacts, target: cst.Attribute
+) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+    """Every mention of a private attribute of a class of the file, and its values in class bodies."""
+    own, code, name = file.classes.self_attribute(target), file.source.code(target), target.attr.value
     if own is None:
         raise CannotRewrite(f"`{code}` belongs to an object whose class could not be shown")
-    if not target.attr.value.startswith("_"):
+    if not name.startswith("_"):
         raise CannotRewrite(f"`{code}` is public: code outside this file may read it")
+    for text in find_all(file.tree.module, cst.SimpleString):
+        if text.evaluated_value == name:
+            raise CannotRewrite(f"`{name}` may be read by name on line {file.source.line(text)}")
+    places: list[cst.BaseExpression] = []
     for node in find_all(file.tree.module, cst.Attribute):
-        if node.attr.value == target.attr.value:
+        if node.attr.value == name:
             found = file.classes.self_attribute(node)
-            base = file.value(node.value).cls
-            if found is None and base is None:
+            cls = found[0] if found is not None else file.value(node.value).cls
+            if cls is None:
                 line = file.source.line(node)
                 raise CannotRewrite(f"`{file.source.code(node)}` on line {line} may be the same attribute")
-            lineage = found[0] if found is not None else base
-            if lineage is not None and (own[0] in lineage.lineage() or lineage in own[0].lineage()):
-                yield node
+            if own[0] in cls.lineage() or cls in own[0].lineage():
+                places.append(node)
+    in_bodies = (found for found in own[0].assignments(name) if found.method is None)
+    return places, [found.value for found in in_bodies if found.value is not None]
 
 
 def _entries(

@@ -1,0 +1,150 @@
+"""Moving a running sum to the device: tensors where it is fed, numbers where it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.values import DType
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._figures import as_number, number_type
+from perfmod.transforms.syncs._host_reads import CannotRewrite, kept_on_device, require_scalar
+from perfmod.transforms.syncs._sums import RunningSum, Site
+from perfmod.transforms.syncs._when import is_repeated, step_loop
+from perfmod.transforms.writing import replace
+
+# Devices without float64, as they are named in scripts.
+_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
+# What picks the best device of the machine, which is MPS on a Mac.
+_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\(")
+
+
+@frozen
+class Moved:
+    """What to write, the imports that it needs, and what was taken for granted without being shown."""
+
+    edits: tuple[Edit, ...]
+    imports: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+def move(file: FileFacts, found: RunningSum) -> Moved:
+    """The sum on the device. Raises `CannotRewrite` where a figure could change or is needed in every step."""
+    dtype = _dtype(found)
+    _require_late_uses(file, found)
+    doubts = _doubts(file, found, dtype)
+    edits: list[Edit] = []
+    imports: list[str] = []
+    for site in found.sites:
+        for read in site.term.reads:
+            require_scalar(file, read)
+            if len(found.sites) > 1 and file.value(read.tensor).rank != 0:
+                raise CannotRewrite("whether all the tensors have the same shape could not be shown")
+            edits.append(kept_on_device(file, read, dtype))
+        for edit, needed in _divisions(file, site):
+            edits.append(edit)
+            imports += needed
+    for use in found.uses:
+        may_be_int = any(start.dtype is DType.INTEGER for start in use.starts)
+        written, needed = as_number(file, use.node, dtype, may_be_int=may_be_int)
+        edits += written
+        imports += needed
+    for changed in found.changed:
+        edits += _as_assignment(file, changed, dtype)
+    return Moved(tuple(edits), tuple(dict.fromkeys(imports)), tuple(doubts))
+
+
+def _dtype(found: RunningSum) -> DType:
+    """Whether Python's sum is a float or an integer, whichever way the steps go."""
+    terms = {site.term.dtype for site in found.sites}
+    starts = {start.dtype for start in found.starts}
+    if not starts or not starts <= {DType.INTEGER, DType.FLOATING}:
+        raise CannotRewrite(f"whether `{found.label}` starts as an integer or a float could not be shown")
+    if terms | starts == {DType.INTEGER}:
+        return DType.INTEGER
+    if starts == {DType.FLOATING} or (terms == {DType.FLOATING} and not found.kept):
+        return DType.FLOATING
+    raise CannotRewrite(f"whether `{found.label}` is an integer or a float could not be shown")
+
+
+def _require_late_uses(file: FileFacts, found: RunningSum) -> None:
+    loops = [step_loop(file, site.statement) for site in found.sites]
+    for node in (*(use.node for use in found.uses), *found.changed):
+        inside = any(loop is not None and is_repeated(file, node, loop) for loop in loops)
+        if (inside or (file.steps.found and file.steps.in_sight(node))) and not file.steps.is_gated(node):
+            raise CannotRewrite(f"`{found.label}` is read in every step on line {file.source.line(node)}")
+
+
+def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
+    """What is nearly always so, but was not shown. Raises `CannotRewrite` for scripts without float64."""
+    doubts = [
+        f"`{file.source.code(operand)}` is taken for a Python number"
+        for site in found.sites
+        for operand in site.term.unknown
+    ]
+    if dtype is DType.FLOATING:
+        device = _NO_FLOAT64.search(file.source.text)
+        if device is not None:
+            raise CannotRewrite(f'the script may run on "{device[1] or device[2]}", which has no float64')
+        chooser = _CHOOSES_DEVICE.search(file.source.text)
+        if chooser is not None:
+            doubts.append(f"`{chooser[0]}` may choose a device without float64, such as MPS")
+    return doubts
+
+
+def _divisions(file: FileFacts, site: Site) -> Iterator[tuple[Edit, tuple[str, ...]]]:
+    """Divisors as tensors: on CUDA, dividing by a Python number multiplies by its rounded reciprocal."""
+    for division in site.term.divisions:
+        divisor = division.right
+        code = file.source.code(divisor)
+        like = [read.tensor for read in site.term.reads if file.tree.is_within(read.call, division.left)]
+        if not like or not isinstance(like[0], (cst.Name, cst.Attribute)):
+            raise CannotRewrite(f"the device divides by `{code}` with other last digits than Python")
+        if not _is_never_zero(file, divisor):
+            raise CannotRewrite(
+                f"that `{code}` is never zero could not be shown, and only Python raises then"
+            )
+        torch, imports = file.names.spelled("torch", divisor)
+        text = f"{torch}.full_like({file.source.code(like[0])}, {code}, dtype={torch}.float64)"
+        yield replace(file.source, divisor, text), imports
+
+
+def _is_never_zero(file: FileFacts, node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return node.evaluated_value != 0
+    if not (isinstance(node, cst.Call) and file.qualified(node) == "builtins.len" and len(node.args) == 1):
+        return False
+    # What a loop around goes through is not empty.
+    iterated = file.source.code(node.args[0].value)
+    return any(
+        isinstance(loop, cst.For)
+        and any(file.source.code(part) == iterated for part in _iterables(loop.iter))
+        for loop in file.tree.loops(node)
+    )
+
+
+def _iterables(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """An iterable and what `enumerate()` or a progress bar around it goes through."""
+    yield node
+    if isinstance(node, cst.Call) and node.args and not isinstance(node.func, cst.Subscript):
+        yield from _iterables(node.args[0].value)
+
+
+def _as_assignment(file: FileFacts, statement: cst.AugAssign, dtype: DType) -> list[Edit]:
+    """`total /= n` as `total = float(total) / n`: in place, the division would stay on the device."""
+    source = file.source
+    target_start, target_end = source.span(statement.target)
+    value_start, value_end = source.span(statement.value)
+    operator = source.text[target_end:value_start]
+    code = source.text[target_start:target_end]
+    if "=" not in operator or "#" in operator or "(" in operator:
+        raise CannotRewrite(f"the statement on line {source.line(statement)} is written in an unusual way")
+    builtin = number_type(file, statement, dtype)
+    symbol = operator.strip()[:-1]
+    is_atom = isinstance(statement.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber))
+    edits = [Edit(target_end, value_start, f" = {builtin}({code}) {symbol} " + ("" if is_atom else "("))]
+    return edits if is_atom else [*edits, Edit(value_end, value_end, ")")]
