@@ -85,13 +85,17 @@ def constructions(result: FileResult) -> str:
         ),
         (
             "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n    )",
-            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
-            "        num_workers=NUM_WORKERS,\n    )",
+            (
+                "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
+                "        num_workers=NUM_WORKERS,\n    )"
+            ),
         ),
         (
             "DataLoader(\n        Squares(),\n        batch_size=2  # small\n    )",
-            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
-            "        num_workers=NUM_WORKERS\n    )",
+            (
+                "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
+                "        num_workers=NUM_WORKERS\n    )"
+            ),
         ),
         (
             "DataLoader(\n        Squares(),\n        batch_size=2)",
@@ -99,8 +103,10 @@ def constructions(result: FileResult) -> str:
         ),
         (
             "DataLoader(Squares(), batch_size=2,\n                        shuffle=True)",
-            "DataLoader(Squares(), batch_size=2,\n"
-            "                        shuffle=True, num_workers=NUM_WORKERS)",
+            (
+                "DataLoader(Squares(), batch_size=2,\n"
+                "                        shuffle=True, num_workers=NUM_WORKERS)"
+            ),
         ),
     ],
 )
@@ -299,7 +305,7 @@ def collate(samples):
 # the model
 model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(Waves(), batch_size=3, shuffle=True, collate_fn=collate)
+loader = DataLoader(Waves(), 3, True, collate_fn=collate)
 note = """
 not indented
 """

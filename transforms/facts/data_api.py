@@ -29,6 +29,18 @@ CALLABLE_PARAMETERS = frozenset({"transform", "target_transform", "transforms", 
 KEEPS_ARGUMENTS = ("torchvision.transforms.", "torchvision.datasets.", "functools.partial", "albumentations.")
 """Objects that keep what they are constructed with."""
 
+CALLS_ARGUMENTS = frozenset(
+    {
+        "functools.partial",
+        *(
+            f"torchvision.transforms.{version}{name}"
+            for version in ("", "v2.")
+            for name in ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
+        ),
+    }
+)
+"""Objects that call what they are constructed with first, or the functions in that list."""
+
 OPENS = frozenset(
     {
         "builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "h5py.File", "sqlite3.connect",

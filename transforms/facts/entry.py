@@ -140,6 +140,8 @@ class Entry:
 
     def _is_repeatable_call(self, call: cst.Call) -> bool:
         name = self._names.qualified(call.func)
+        if name == "os.makedirs":
+            return any(arg.keyword is not None and arg.keyword.value == "exist_ok" for arg in call.args)
         if name is not None:
             return name.startswith(_REPEATABLE)
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS

@@ -402,7 +402,9 @@ class _Survey:
         """Look at what is called: something that the dataset holds, or was handed."""
         for end in self.file.tracing.ends(node):
             made = end.node
-            if isinstance(made, (cst.FunctionDef, cst.Lambda)):
+            if end.path:
+                self._remark(Trait.UNSEEN, node, self._code(node))
+            elif isinstance(made, (cst.FunctionDef, cst.Lambda)):
                 self._runs(made)
             elif isinstance(made, cst.ClassDef):
                 continue
@@ -442,7 +444,9 @@ class _Survey:
         elif name.startswith("torchvision.transforms.") or name == "functools.partial":
             if data_api.is_random_transform(name):
                 self._remark(Trait.RANDOM, call, name.rpartition(".")[2])
-            for arg in call.args:
+            # The arguments of other transforms are numbers.
+            takes = name in data_api.CALLS_ARGUMENTS
+            for arg in call.args[:1] if takes else ():
                 for end in self.file.tracing.ends(arg.value):
                     self._part(arg.value, end)
         elif name.startswith(data_api.RANDOM_LIBRARIES):
