@@ -189,6 +189,7 @@ def test_keywords_collected_in_a_dictionary() -> None:
             + MAIN,
             "a lambda",
         ),
+        (HEAD.replace("        return torch", "        print(index)\n        return torch") + MAIN, "prints"),
         (HEAD + MAIN.replace("Squares()", "torch.randn(8, 3)"), "in memory"),
         (
             HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
@@ -227,11 +228,6 @@ def test_refusals_say_why(code: str, reason: str) -> None:
             "from data import pad\n" + HEAD + MAIN.replace("batch_size=2", "collate_fn=pad"),
             Numerics.SAMPLING,
             "data.pad",
-        ),
-        (
-            HEAD.replace("        return", "        print(index)\n        return", 2) + MAIN,
-            Numerics.BITWISE,
-            "prints",
         ),
     ],
 )

@@ -47,7 +47,9 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
         if file.tree.function(definition.node) is not None:
             return Guard((), nothing, f"{what} is set by a function, so workers would not see it")
         if file.entry.is_guarded(definition.node):
-            return Guard((), nothing, f"{what} is only set under the __main__ guard")
+            return Guard(
+                (), nothing, f"{what} is only set under the __main__ guard, which spawned workers do not run"
+            )
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
         if change is not None:
             return Guard((), nothing, f"{what} is changed on line {file.source.line(change)}")
@@ -78,7 +80,7 @@ def _indent(file: FileFacts, work: WorkerCode, needed: dict[Definition, cst.Name
         below = file.source.line(entry.statements[last])
         again = file.source.line(entry.statements[heavy])
         reason = (
-            f"workers need what line {below} defines, and every worker would run line {again} again: "
+            f"spawned workers need what line {below} defines, and would all run line {again} again: "
             "move the definitions up"
         )
         return Guard((), len(file.source.text), reason)

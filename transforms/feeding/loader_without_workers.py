@@ -87,7 +87,7 @@ class LoaderWithoutWorkers(Rule):
             return self.refused(file, loader.call, judgement.refusal)
         shelter = guard(file, loader, work)
         if shelter.refusal:
-            return self.refused(file, loader.call, f"workers may import this file again: {shelter.refusal}")
+            return self.refused(file, loader.call, shelter.refusal)
         name, definition = _count(file)
         return self.found(
             file,
