@@ -162,6 +162,8 @@ REFUSED = {
     "shape of `x.sum(1, keepdim=True)`": "x[torch.where(x.sum(1, keepdim=True) > 0)] = -1",
     "one row of coordinates": "labels[torch.nonzero(labels == 1)] = -1",
     "their first coordinates": "labels[torch.where(labels == 1)[0]] = -1",
+    "the first column": "t = torch.zeros(k).cuda()\nt[torch.nonzero(w == w.max())[:, 0]] = 1",
+    "has several dimensions": "b, i = w.max(dim=1)\nx[torch.where(w == w.amax(0))[0]] = 1",
     "has 2 dimensions": "t = x.view(3, 4)\nt[torch.where(t > 0)[0]] = 0",
     "no dimension": "t = x.sum()\nt[torch.where(t > 0)] = 0",
     "only a part": "i, j = torch.where(labels == 1)\nlabels[i] = -1",
@@ -198,6 +200,13 @@ SILENT = {
 @pytest.mark.parametrize("name", SILENT)
 def test_silent(name: str) -> None:
     assert BODIES.reasons(SILENT[name]) == []
+
+
+def test_what_was_compared_is_a_mask_already() -> None:
+    BODIES.assert_becomes(
+        "x[torch.where((x.sum(-1) == limit.size) & ~(w[:, 0] > 0))] = 0",
+        "x[(x.sum(-1) == limit.size) & ~(w[:, 0] > 0)] = 0",
+    )
 
 
 def test_prefix_of_torch_is_the_files_own() -> None:

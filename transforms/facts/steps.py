@@ -179,7 +179,7 @@ class Steps:
         cls = self._classes.of(self._tree.scope(function))
         if cls is not None and (cls.is_dataset or function.name.value in ("__getitem__", "__init__")):
             return True
-        return "collate" in function.name.value
+        return "collate" in function.name.value or (cls is not None and "collat" in cls.name.lower())
 
 
 def _is_backward(call: cst.Call) -> bool:

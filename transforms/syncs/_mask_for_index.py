@@ -12,7 +12,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.values import Device, DType, Kind
 from perfmod.transforms.rule import Edit, Numerics
-from perfmod.transforms.syncs._mask_shapes import shape_objection
+from perfmod.transforms.syncs._mask_shapes import least_rank, shape_objection
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, atom, masked_write
 from perfmod.transforms.syncs._nonzero import Bound, Form, NonzeroIndex, Write, is_whole
 from perfmod.transforms.writing import comments, replace
@@ -96,8 +96,11 @@ class MaskForIndex:
         if not self._stands_alone(write.target):
             raise CannotWrite("another index stands beside it")
         held = f"the index holds {form.value}, and the condition"
+        if rank is None and least_rank(self.file, condition) > 1:
+            raise CannotWrite(f"{held} has several dimensions")
         if rank is None:
-            if form is Form.ROWS or (form is Form.FIRST and _reads(self.file, condition, write.target.value)):
+            reads_target = form is Form.FIRST and _reads(self.file, condition, write.target.value)
+            if form in (Form.ROWS, Form.COLUMN) or reads_target:
                 raise CannotWrite(f"{held} is not shown to have one dimension")
             self.doubts.append(f"{held} is not shown to have one dimension")
         elif rank > 1:
@@ -190,11 +193,22 @@ def mask_of(file: FileFacts, condition: cst.BaseExpression) -> str:
     code = file.source.code(condition)
     if not isinstance(condition, _CONDITIONS):
         raise CannotWrite("the condition is no plain expression")
-    if file.value(condition).dtype is not DType.BOOL:
+    if not _is_truth(file, condition):
         return f"{atom(condition, code)} != 0"
     if _may_change(file, condition, frozenset()):
         raise CannotWrite(f"`{code}` is written to, while the index keeps what it was at this moment")
     return code
+
+
+def _is_truth(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a tensor is boolean: by its type, or because it was compared with something."""
+    if isinstance(node, cst.Comparison):
+        return len(node.comparisons) == 1
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.BitInvert):
+        return _is_truth(file, node.expression)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitAnd, cst.BitOr)):
+        return _is_truth(file, node.left) and _is_truth(file, node.right)
+    return file.value(node).dtype is DType.BOOL
 
 
 def _may_change(file: FileFacts, node: cst.CSTNode, seen: frozenset[Definition]) -> bool:

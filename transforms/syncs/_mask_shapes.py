@@ -33,6 +33,42 @@ def covers(file: FileFacts, mask: cst.BaseExpression, target: cst.BaseExpression
     return file.shapes.same(mask, target) or any(file.shapes.same(part, target) for part in parts)
 
 
+def least_rank(file: FileFacts, node: cst.BaseExpression) -> int:
+    """How many dimensions an element-wise expression has at least, by how its variables are used elsewhere."""
+    names = [part for part in _shaping_parts(file, node, set()) if isinstance(part, cst.Name)]
+    uses = [use for name in names for d in file.flow.definitions(name) for use in file.flow.uses(d)]
+    return max((_needed_rank(file, use) for use in uses), default=0)
+
+
+def _needed_rank(file: FileFacts, use: cst.Name) -> int:
+    """The number of dimensions that `x[:, 0]`, `x.max(dim=1)`, `x.shape[1]` or `x.size(1)` needs."""
+    around = file.tree.parent(use)
+    if isinstance(around, cst.Subscript) and around.value is use:
+        return sum(isinstance(e.slice, cst.Slice) or _number(e.slice) is not None for e in around.slice)
+    if isinstance(around, cst.Attribute):
+        outer = file.tree.parent(around)
+        if isinstance(outer, cst.Subscript) and outer.value is around and around.attr.value == "shape":
+            return 1 + (_number(outer.slice[0].slice) or 0)
+        if isinstance(outer, cst.Call) and outer.func is around:
+            given = positional(outer.args[:1]) if around.attr.value in torch_api.REDUCTIONS | {"size"} else []
+            return _dimensions_of(keyword(outer.args, "dim", "axis") or next(iter(given), None))
+    call = file.tree.parent(around) if isinstance(around, cst.Arg) else None
+    if isinstance(call, cst.Call) and call.args[0] is around:
+        return _dimensions_of(keyword(call.args, "dim", "axis"))
+    return 0
+
+
+def _number(part: cst.CSTNode) -> int | None:
+    node = part.value if isinstance(part, cst.Index) else part
+    return node.evaluated_value if isinstance(node, cst.Integer) else None
+
+
+def _dimensions_of(dim: cst.CSTNode | None) -> int:
+    """The least number of dimensions of what has a dimension `dim`."""
+    number = _number(dim) if dim is not None else None
+    return 1 + number if number is not None else 0
+
+
 def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.BaseExpression) -> str | None:
     """Why a condition visibly has not the shape of `target`'s leading dimensions; `None` where it may have.
 

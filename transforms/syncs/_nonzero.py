@@ -21,6 +21,7 @@ class Form(enum.Enum):
 
     COORDINATES = "a tuple with one tensor per dimension"
     FIRST = "their first coordinates"
+    COLUMN = "the first column of their coordinates"
     FLAT = "their coordinates, squeezed into one dimension"
     ROWS = "one row of coordinates per place"
 
@@ -53,7 +54,7 @@ def nonzero_index(file: FileFacts, call: cst.Call) -> NonzeroIndex | None:
             return NonzeroIndex(parent, condition, Form.FIRST)
         return NonzeroIndex(node, condition, Form.COORDINATES)
     if isinstance(parent, cst.Subscript) and parent.value is node and _is_first_column(parent):
-        return NonzeroIndex(parent, condition, Form.FIRST)
+        return NonzeroIndex(parent, condition, Form.COLUMN)
     if isinstance(parent, cst.Attribute) and parent.value is node:
         outer = file.tree.parent(parent)
         if isinstance(outer, cst.Call) and outer.func is parent and _squeezes(outer, parent.attr.value):
