@@ -34,7 +34,7 @@ def covers(file: FileFacts, mask: cst.BaseExpression, target: cst.BaseExpression
 
 
 def least_rank(file: FileFacts, node: cst.BaseExpression) -> int:
-    """How many dimensions an element-wise expression has at least, by how its variables are used elsewhere."""
+    """How many dimensions an element-wise expression has at least, by the uses of its variables."""
     names = [part for part in _shaping_parts(file, node, set()) if isinstance(part, cst.Name)]
     uses = [use for name in names for d in file.flow.definitions(name) for use in file.flow.uses(d)]
     return max((_needed_rank(file, use) for use in uses), default=0)
