@@ -98,9 +98,7 @@ class Recorder:
         """Keep the step's gradients, and watch one step for synchronisations once `steps` are done."""
         self.done += 1
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        if self.done <= self.steps and (
-            self.done == 1 or sum(p.numel() for p in parameters) < FEW_PARAMETERS
-        ):
+        if self.done <= self.steps and (self.done == 1 or sum(p.numel() for p in parameters) < FEW_PARAMETERS):
             self.gradients.append(torch.cat([p.grad.flatten() for p in parameters]))
         if self.done == self.steps:
             self.parameters = torch.cat([p.detach().flatten() for p in parameters])
@@ -136,9 +134,7 @@ def loader_with_batch_size(batch_size: int) -> Callable[..., None]:
     return init
 
 
-def iteration_over_made_batches(
-    count: int, device: str
-) -> Callable[[DataLoader[Any]], Iterator[list[torch.Tensor]]]:
+def iteration_over_made_batches(count: int, device: str) -> Callable[[DataLoader[Any]], Iterator[list[torch.Tensor]]]:
     """`DataLoader.__iter__` over `count` batches that were made beforehand and lie on the device, again and
     again.
 
@@ -194,9 +190,7 @@ def patched(job: dict[str, Any], run: dict[str, Any], watch: StepClock | Recorde
     """Everything that makes a script measurable, for as long as the context lasts."""
     with ExitStack() as stack:
         if run["batch_size"]:
-            stack.enter_context(
-                mock.patch.object(DataLoader, "__init__", loader_with_batch_size(run["batch_size"]))
-            )
+            stack.enter_context(mock.patch.object(DataLoader, "__init__", loader_with_batch_size(run["batch_size"])))
         if run["made_batches"]:
             made = iteration_over_made_batches(run["made_batches"], job["device"])
             stack.enter_context(mock.patch.object(DataLoader, "__iter__", made))
@@ -241,9 +235,7 @@ def run_script(job: dict[str, Any], run: dict[str, Any], watch: StepClock | Reco
             except Enough:
                 pass
             else:
-                raise RuntimeError(
-                    f"{script} ended after {watch.done} optimizer steps, too early to be measured"
-                )
+                raise RuntimeError(f"{script} ended after {watch.done} optimizer steps, too early to be measured")
     lines = script.read_text().splitlines()
     return [
         f"{warning.lineno}: {lines[warning.lineno - 1].strip()}"

@@ -138,9 +138,7 @@ class Measured:
 def tiny(workload: Workload) -> Workload:
     """The same workload, small enough to try the plumbing on a CPU; its figures mean nothing."""
     runs = tuple(Run(2, 1, 2, min(run.made_batches, 2)) for run in workload.runs[:1])
-    return evolve(
-        workload, repeats=1, runs=runs, recorded=Run(2, 0, 3, min(workload.recorded.made_batches, 3))
-    )
+    return evolve(workload, repeats=1, runs=runs, recorded=Run(2, 0, 3, min(workload.recorded.made_batches, 3)))
 
 
 def place_variants(workload: Workload, scratch: Path) -> dict[str, Path]:
@@ -159,9 +157,7 @@ def place_variants(workload: Workload, scratch: Path) -> dict[str, Path]:
     return scripts
 
 
-def measure(
-    script: Path, device: str, runs: tuple[Run, ...], record: Path | None = None
-) -> list[dict[str, Any]]:
+def measure(script: Path, device: str, runs: tuple[Run, ...], record: Path | None = None) -> list[dict[str, Any]]:
     """Start one process that runs `script` once per run, and hand back what it measured."""
     job = {
         "script": str(script),
@@ -191,9 +187,7 @@ def measure(
     return results
 
 
-def time_workload(
-    workload: Workload, scripts: dict[str, Path], device: str, talk: Console
-) -> list[dict[str, Any]]:
+def time_workload(workload: Workload, scripts: dict[str, Path], device: str, talk: Console) -> list[dict[str, Any]]:
     """One row per run: the figures of every variant, and rewritten / expert against the limit."""
     collected: dict[str, list[list[dict[str, Any]]]] = {variant: [] for variant in VARIANTS}
     for repeat in range(workload.repeats):
@@ -244,9 +238,7 @@ def largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(distances.max())
 
 
-def compare(
-    workload: Workload, scripts: dict[str, Path], device: str, scratch: Path, talk: Console
-) -> dict[str, Any]:
+def compare(workload: Workload, scripts: dict[str, Path], device: str, scratch: Path, talk: Console) -> dict[str, Any]:
     """Losses, gradients, synchronisations: the original against the rewritten script, and against itself."""
     recorded: dict[str, dict[str, torch.Tensor]] = {}
     syncs: dict[str, dict[str, Any]] = {}
@@ -369,14 +361,10 @@ def print_comparisons(comparisons: list[dict[str, Any]], device: str, console: C
 
 def main() -> int:
     """Measure, print, and write the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="cpu tries the plumbing only")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing")
-    parser.add_argument(
-        "--only", choices=[workload.name for workload in WORKLOADS], help="measure one script"
-    )
+    parser.add_argument("--only", choices=[workload.name for workload in WORKLOADS], help="measure one script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
     args = parser.parse_args()
     if args.device.startswith("cuda") and not torch.cuda.is_available():
@@ -406,7 +394,7 @@ def main() -> int:
     if args.json:
         result = {
             "schema": 1,
-            "perfmod": version("perfmod") if find_spec("perfmod.cli") else None,
+            "perfmod": __version__,
             "machine": machine(args.device),
             "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
             "wall_s": round(time.perf_counter() - started, 1),

@@ -75,16 +75,12 @@ def seconds(arguments: Sequence[str], folder: Path) -> float:
 
 def main() -> int:
     """Measure every case, print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="runs of each command; the first is not counted")
     args = parser.parse_args()
     cases = (
         Case("perfmod --help", ("--help",), 0.3),
-        Case(
-            f"perfmod apply --dry-run, {LINES} lines", ("apply", "train.py", "--dry-run", "--no-cache"), 1.5
-        ),
+        Case(f"perfmod apply --dry-run, {LINES} lines", ("apply", "train.py", "--dry-run", "--no-cache"), 1.5),
     )
     table = Table("command", "median", "fastest", "slowest", "limit", "")
     kept = True
@@ -95,9 +91,7 @@ def main() -> int:
             median = statistics.median(times)
             kept &= median <= case.limit_s
             verdict = "pass" if median <= case.limit_s else "FAIL"
-            table.add_row(
-                case.title, *(f"{t:.3f} s" for t in (median, min(times), max(times), case.limit_s)), verdict
-            )
+            table.add_row(case.title, *(f"{t:.3f} s" for t in (median, min(times), max(times), case.limit_s)), verdict)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     return 0 if kept else 1
 

@@ -288,9 +288,7 @@ def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _refusal(finding: Finding, reason: str) -> Finding:
-    return evolve(
-        finding, reason=reason, refused=True, safety=Safety.ADVICE, edits=(), imports=(), definitions=()
-    )
+    return evolve(finding, reason=reason, refused=True, safety=Safety.ADVICE, edits=(), imports=(), definitions=())
 
 
 def _codes(findings: Iterable[Finding]) -> str:

@@ -121,9 +121,7 @@ class Suppressions:
         if directive.kind is not Kind.OFF:
             return directive.last
         switches = (
-            on.line
-            for on in self.directives
-            if on.kind is Kind.ON and on.offset > directive.offset and on.names(rule)
+            on.line for on in self.directives if on.kind is Kind.ON and on.offset > directive.offset and on.names(rule)
         )
         return next(switches, directive.last)
 

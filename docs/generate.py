@@ -215,9 +215,7 @@ def generated() -> dict[Path, str]:
 
 def main() -> int:
     """Write the files, or check them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would change")
     check = parser.parse_args().check
     files = generated()
@@ -236,9 +234,7 @@ def main() -> int:
         name = str(path.relative_to(ROOT))
         if check:
             sys.stdout.writelines(
-                difflib.unified_diff(
-                    old.splitlines(keepends=True), text.splitlines(keepends=True), name, name
-                )
+                difflib.unified_diff(old.splitlines(keepends=True), text.splitlines(keepends=True), name, name)
             )
         else:
             path.parent.mkdir(exist_ok=True)

@@ -40,9 +40,7 @@ def patch(examined: Sequence[Examined], cwd: Path) -> dict[Path, bytes]:
     """The unified diff of every changed file, by real path; the paths in it are from `patch_folder`."""
     root = patch_folder(examined, cwd)
     return {
-        each.file.real: unified_diff(
-            each.file.real.relative_to(root).as_posix(), each.result.before, each.result.after
-        )
+        each.file.real: unified_diff(each.file.real.relative_to(root).as_posix(), each.result.before, each.result.after)
         for each in _changed(examined)
     }
 

@@ -40,9 +40,7 @@ class Config:
     path: Path | None = None
 
 
-KEYS: Mapping[str, str] = {
-    key.name: key.metadata["type"] for key in attrs.fields(Config) if "type" in key.metadata
-}
+KEYS: Mapping[str, str] = {key.name: key.metadata["type"] for key in attrs.fields(Config) if "type" in key.metadata}
 """The keys of `[tool.perfmod]` and what their values are."""
 
 
@@ -132,9 +130,7 @@ def _config(table: Mapping[str, Any], path: Path) -> Config:
             raise UsageMistake(f'{shown(path)}: [tool.perfmod] has no key "{key}"; {hint}')
         if not _fits(value, KEYS[key]):
             raise UsageMistake(f'{shown(path)}: [tool.perfmod] "{key}" must be {KEYS[key]}')
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
-    }
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     return Config(**values, path=path)
 
 

@@ -115,17 +115,13 @@ class Ignores:
     def by_git(self, path: Path, is_folder: bool) -> bool:
         """Whether git would ignore `path`."""
         for patterns in reversed(self.levels):
-            if (
-                path.is_relative_to(patterns.base)
-                and (verdict := patterns.verdict(path, is_folder)) is not None
-            ):
+            if path.is_relative_to(patterns.base) and (verdict := patterns.verdict(path, is_folder)) is not None:
                 return verdict
         return False
 
     def match(self, path: Path, is_folder: bool) -> bool:
         """Whether the walk leaves out `path`, an entry of the folder."""
         excluded = any(
-            path.is_relative_to(patterns.base) and patterns.verdict(path, is_folder)
-            for patterns in self.excludes
+            path.is_relative_to(patterns.base) and patterns.verdict(path, is_folder) for patterns in self.excludes
         )
         return excluded or self.by_git(path, is_folder)

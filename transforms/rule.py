@@ -195,8 +195,6 @@ class Rule(ABC):
             step_in_sight=file.steps.in_sight(node),
         )
 
-    def refused(
-        self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None
-    ) -> Finding:
+    def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
         """A finding at `node` that is left as it is, with the reason in one line."""
         return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)

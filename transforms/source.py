@@ -109,9 +109,7 @@ class Source:
         try:
             return self.bom + self.text.encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise SourceError(
-                f"cannot write the result in the file's encoding {self.encoding}: {error}"
-            ) from error
+            raise SourceError(f"cannot write the result in the file's encoding {self.encoding}: {error}") from error
 
     @property
     def newline(self) -> str:
@@ -172,9 +170,7 @@ class Source:
         return match.group() if match else ""
 
 
-def _moved(
-    spans: dict[cst.CSTNode, tuple[int, int]], printed: str, text: str
-) -> dict[cst.CSTNode, tuple[int, int]]:
+def _moved(spans: dict[cst.CSTNode, tuple[int, int]], printed: str, text: str) -> dict[cst.CSTNode, tuple[int, int]]:
     """Spans of what LibCST prints as spans of `text`, of which it leaves out some form feeds and white space."""
     places: list[int] = []
     for character in printed:

@@ -80,9 +80,7 @@ def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[
     whole: dict[cst.BaseStatement, None] = {}
     for statement in statements:
         line = _line_of(source, statement)
-        if isinstance(line, cst.BaseStatement) and (
-            line is statement or gone.issuperset(getattr(line, "body", ()))
-        ):
+        if isinstance(line, cst.BaseStatement) and (line is statement or gone.issuperset(getattr(line, "body", ()))):
             whole[line] = None
         else:
             edits += _cut_from_line(source, line, gone)
@@ -131,9 +129,7 @@ def indent_range(source: Source, start: int, end: int) -> tuple[Edit, ...]:
     )
 
 
-def nest_statements(
-    source: Source, first: cst.BaseStatement, last: cst.BaseStatement, header: str
-) -> tuple[Edit, ...]:
+def nest_statements(source: Source, first: cst.BaseStatement, last: cst.BaseStatement, header: str) -> tuple[Edit, ...]:
     """Puts the statements `first` to `last` of a block under `header`, such as `with torch.no_grad():`."""
     start = statement_start(source, first)
     opening, *others = indent_range(source, source.line_start(start), _tail(source, last))
@@ -233,9 +229,7 @@ def _free_lines(source: Source, start: int, end: int) -> list[int]:
     ]
     spans = [(first, last) for first, last in inside if first < end and start < last]
     return [
-        at
-        for at in source.line_starts
-        if start <= at < end and not any(first < at < last for first, last in spans)
+        at for at in source.line_starts if start <= at < end and not any(first < at < last for first, last in spans)
     ]
 
 

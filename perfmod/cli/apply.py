@@ -19,9 +19,7 @@ from perfmod.cli.options import (
     options,
 )
 
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")
-]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")]
 PatchFile = Annotated[
     Path | None,
     typer.Option("--patch", metavar="FILE", help="Change nothing; write the diff to FILE.", dir_okay=False),

@@ -24,9 +24,7 @@ Paths = Annotated[
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option(
-        "--select", metavar="RULE", help="Run only these rules: code, name or prefix, as PM101 or PM1."
-    ),
+    typer.Option("--select", metavar="RULE", help="Run only these rules: code, name or prefix, as PM101 or PM1."),
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -34,16 +32,12 @@ Ignore = Annotated[
 ]
 Unsafe = Annotated[
     bool | None,
-    typer.Option(
-        "--unsafe/--no-unsafe", help="Include rewrites that are usually right but could not be proven."
-    ),
+    typer.Option("--unsafe/--no-unsafe", help="Include rewrites that are usually right but could not be proven."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--output-format", help="How to print the result.")]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs", "-j", min=1, metavar="N", help="The most processes to use.", show_default="processors"
-    ),
+    typer.Option("--jobs", "-j", min=1, metavar="N", help="The most processes to use.", show_default="processors"),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read every file anew.")]
 

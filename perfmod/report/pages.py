@@ -67,9 +67,7 @@ def find(name: str, rules: Sequence[Rule]) -> Rule:
     if (rule := known.get(name.casefold())) is not None:
         return rule
     near = difflib.get_close_matches(name.casefold(), known, n=1)
-    hint = (
-        f"did you mean {known[near[0]].code} {known[near[0]].name}?" if near else "`perfmod rules` lists them"
-    )
+    hint = f"did you mean {known[near[0]].code} {known[near[0]].name}?" if near else "`perfmod rules` lists them"
     raise UsageMistake(f"there is no rule {shown(name)}; {hint}")
 
 

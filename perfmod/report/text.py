@@ -35,9 +35,7 @@ def render_findings(report: Report, console: Console) -> None:
                 (row.code, "bold cyan"),
                 f" {row.name} [{row.numerics}] {row.message}",
             )
-            _print(
-                console, "    ", (_became(row, report), _STYLES[row.state]), f": {row.reason}{_caveat(row)}"
-            )
+            _print(console, "    ", (_became(row, report), _STYLES[row.state]), f": {row.reason}{_caveat(row)}")
 
 
 def render_summary(report: Report, console: Console) -> None:
@@ -69,9 +67,7 @@ def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
         _print(console, (_from(cwd, path), "bold"), ": ", ("not restored", "red"), f": {reason}")
     numbers = f"{len(reverted.restored)} restored, {len(reverted.untouched)} already as before"
     total = len(reverted.restored) + len(reverted.untouched) + len(reverted.refused)
-    _print(
-        console, (f"{_counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored"
-    )
+    _print(console, (f"{_counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
 
 
 def _from(cwd: Path, path: Path) -> str:

@@ -27,9 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(root)
     monkeypatch.setenv("PERFMOD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PERFMOD_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH"))))
-    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(SUPPORT), os.environ.get("PYTHONPATH")))))
     monkeypatch.setenv("COLUMNS", "100")
     for variable in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(variable, raising=False)
@@ -50,9 +48,7 @@ def write(project: Path) -> Write:
 
 
 @pytest.fixture
-def perfmod(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
+def perfmod(project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
     """Runs `perfmod` in this process with the made-up rules."""
     monkeypatch.setattr(catalog, "rules", lambda: cli_fakes.RULES)
 

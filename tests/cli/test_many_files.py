@@ -54,9 +54,7 @@ def test_clean_files_are_remembered(write: Write, perfmod: Run, parsed: list[str
 
 
 @pytest.mark.parametrize("option", [["--no-cache"], ["--unsafe"], ["--select", "PM901"]])
-def test_other_settings_are_another_cache(
-    write: Write, perfmod: Run, parsed: list[str], option: list[str]
-) -> None:
+def test_other_settings_are_another_cache(write: Write, perfmod: Run, parsed: list[str], option: list[str]) -> None:
     write("clean.py", "x = 1\n")
     perfmod("check", ".")
     perfmod("check", ".", *option)
@@ -168,15 +166,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def is_running(process: int) -> bool:
     """Whether a process exists and is not waiting to be buried."""
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
-    )
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)
     return bool(state.stdout.strip()) and not state.stdout.startswith("Z")
 
 
-def test_a_pool_starts_only_where_it_pays(
-    write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pool_starts_only_where_it_pays(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a pool was started")
 

@@ -94,9 +94,7 @@ def test_help_is_quick(project: Path) -> None:
 
     def seconds() -> float:
         before = os.times()
-        done = subprocess.run(
-            [sys.executable, "-m", "perfmod", "--help"], cwd=project, check=True, capture_output=True
-        )
+        done = subprocess.run([sys.executable, "-m", "perfmod", "--help"], cwd=project, check=True, capture_output=True)
         assert b"Usage: perfmod" in done.stdout
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system

@@ -17,9 +17,7 @@ from perfmod.transforms.rule import Family
 
 @pytest.fixture
 def toy_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
-    lazy = toys.renaming(
-        "lazy", "eager", code="PM902", name="second", triggers=("lazy",), family=Family.FEEDING
-    )
+    lazy = toys.renaming("lazy", "eager", code="PM902", name="second", triggers=("lazy",), family=Family.FEEDING)
     monkeypatch.setattr(catalog, "rules", lambda: [toys.renaming(), lazy])
 
 

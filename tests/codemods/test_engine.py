@@ -240,9 +240,7 @@ def test_what_is_no_python_fails_in_one_line(data: bytes, reason: str) -> None:
     assert "\n" not in result.reason
 
 
-@pytest.mark.parametrize(
-    "nested", ["1+" * 3000 + "1", "f(" * 150 + "1" + ")" * 150, "(" * 30000 + ")" * 30000]
-)
+@pytest.mark.parametrize("nested", ["1+" * 3000 + "1", "f(" * 150 + "1" + ")" * 150, "(" * 30000 + ")" * 30000])
 def test_deep_nesting_ends_in_an_answer(nested: str) -> None:
     # In a process of its own: a parser that runs out of stack takes the process with it.
     code = (

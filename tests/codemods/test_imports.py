@@ -134,9 +134,7 @@ def test_the_same_module_imported_in_a_function_does_not_take_the_name() -> None
 
 def test_findings_share_a_definition() -> None:
     code = "import os\nimport torch\n\nx = slow\ny = slow\n"
-    assert run(code, "os", definitions=(COUNT,)) == (
-        f"import os\nimport torch\n\n{COUNT}\n\nx = fast\ny = fast\n"
-    )
+    assert run(code, "os", definitions=(COUNT,)) == (f"import os\nimport torch\n\n{COUNT}\n\nx = fast\ny = fast\n")
 
 
 @pytest.mark.parametrize(

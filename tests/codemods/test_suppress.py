@@ -30,9 +30,7 @@ def suppressed(result: FileResult) -> list[tuple[str, int]]:
     return [(finding.code, finding.line) for finding in result.suppressed]
 
 
-@pytest.mark.parametrize(
-    "names", ["[PM901]", "[toy]", "[PM9]", "[pm901 , PM902]", "", "[ALL]", "[syncs] for now"]
-)
+@pytest.mark.parametrize("names", ["[PM901]", "[toy]", "[PM9]", "[pm901 , PM902]", "", "[ALL]", "[syncs] for now"])
 def test_a_trailing_comment_silences_its_line(names: str) -> None:
     result = run(f"x = slow  # perfmod: ignore{names}\ny = slow\n")
     assert suppressed(result) == [("PM901", 2)]

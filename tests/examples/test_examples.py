@@ -47,9 +47,7 @@ def rewritten(example: str) -> FileResult:
 def printed(script: Path, options: tuple[str, ...], environment: dict[str, str] | None) -> str:
     """What a script prints on the CPU."""
     command = [sys.executable, "-W", "ignore", str(script), "--device=cpu", *options]
-    ran = subprocess.run(
-        command, cwd=script.parent, env=environment, capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 

@@ -17,9 +17,7 @@ def sources(floor: str) -> list[Path]:
     """The Python files of a top-level folder, without what the symbolic links show a second time."""
     folder = ROOT / floor
     links = [path for path in folder.iterdir() if path.is_symlink()]
-    return sorted(
-        path for path in folder.rglob("*.py") if not any(path.is_relative_to(link) for link in links)
-    )
+    return sorted(path for path in folder.rglob("*.py") if not any(path.is_relative_to(link) for link in links))
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:

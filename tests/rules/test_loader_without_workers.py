@@ -15,8 +15,7 @@ from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorke
 from perfmod.transforms.rule import Numerics
 
 COUNT = (
-    "NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) "
-    'if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
+    'NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
 )
 HEAD = """\
 import torch
@@ -92,10 +91,7 @@ def constructions(result: FileResult) -> str:
         ),
         (
             "DataLoader(\n        Squares(),\n        batch_size=2  # small\n    )",
-            (
-                "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n"
-                "        num_workers=NUM_WORKERS\n    )"
-            ),
+            ("DataLoader(\n        Squares(),\n        batch_size=2,  # small\n        num_workers=NUM_WORKERS\n    )"),
         ),
         (
             "DataLoader(\n        Squares(),\n        batch_size=2)",
@@ -103,10 +99,7 @@ def constructions(result: FileResult) -> str:
         ),
         (
             "DataLoader(Squares(), batch_size=2,\n                        shuffle=True)",
-            (
-                "DataLoader(Squares(), batch_size=2,\n"
-                "                        shuffle=True, num_workers=NUM_WORKERS)"
-            ),
+            ("DataLoader(Squares(), batch_size=2,\n                        shuffle=True, num_workers=NUM_WORKERS)"),
         ),
     ],
 )
@@ -171,21 +164,16 @@ def test_keywords_collected_in_a_dictionary() -> None:
         (HEAD.replace(".square()", ".cuda()") + MAIN, "uses the device"),
         (HEAD.replace(".square()", ".to('cuda')") + MAIN, "uses the device"),
         (
-            HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full")
-            + MAIN,
+            HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full") + MAIN,
             "self.last",
         ),
         (
-            HEAD.replace(
-                "    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__"
-            )
+            HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__")
             + MAIN,
             "open('x')",
         ),
         (
-            HEAD.replace(
-                "    def __len__", "    def __init__(self):\n        self.f = lambda x: x\n\n    def __len__"
-            )
+            HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = lambda x: x\n\n    def __len__")
             + MAIN,
             "a lambda",
         ),
@@ -242,9 +230,7 @@ def test_what_could_not_be_shown_is_held_back(code: str, numerics: Numerics, rea
 
 def test_random_transforms_of_torchvision_are_sampling() -> None:
     code = (
-        HEAD.replace(
-            "import torch\n", "import torch\nimport torchvision\nimport torchvision.transforms as T\n", 1
-        )
+        HEAD.replace("import torch\n", "import torch\nimport torchvision\nimport torchvision.transforms as T\n", 1)
         + MAIN
     )
     dataset = "torchvision.datasets.CIFAR10('data', transform=T.Compose([{}T.ToTensor()]))"
@@ -263,9 +249,7 @@ def test_names_that_workers_read_must_stand_outside_the_guard() -> None:
     guarded = MAIN.replace("    main()", "    SCALE = 2\n    main()")
     assert "SCALE" in refusal(reads + guarded)
     script = MAIN.replace('\n\nif __name__ == "__main__":\n    main()', "\n\nmain()")
-    assert "move the definitions up" in refusal(
-        "def f():\n    pass\n\n\nf()\n" + reads + "SCALE = 2\n" + script
-    )
+    assert "move the definitions up" in refusal("def f():\n    pass\n\n\nf()\n" + reads + "SCALE = 2\n" + script)
     result = run(reads + "SCALE = 2\n" + script)
     assert "SCALE = 2\ndef main():" in result.after.decode()
     assert result.after.decode().endswith('if __name__ == "__main__":\n    main()\n')
@@ -330,9 +314,7 @@ def test_the_guard_only_indents(newline: str) -> None:
     assert f'if __name__ == "__main__":{newline}    # the model{newline}    model = ' in after
     assert f'    note = """{newline}not indented{newline}"""' in after
     assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
-    undone = (
-        after.replace("import os" + newline, "").replace(", num_workers=NUM_WORKERS", "").replace(COUNT, "")
-    )
+    undone = after.replace("import os" + newline, "").replace(", num_workers=NUM_WORKERS", "").replace(COUNT, "")
     lines = [line.strip() for line in undone.splitlines() if not line.startswith("if __name__")]
     assert [line for line in lines if line] == [line.strip() for line in before.splitlines() if line.strip()]
 
@@ -374,9 +356,7 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
                 x = next(batches)
         """
     )
-    code = HEAD + MAIN.replace(
-        "    for x in loader:\n", "".join(f"    {line}\n" for line in loop.splitlines())
-    )
+    code = HEAD + MAIN.replace("    for x in loader:\n", "".join(f"    {line}\n" for line in loop.splitlines()))
     assert "iter()" in run(code).held_back[0].reason
     direct = code.replace("    model = nn.Linear(3, 1)\n    for _", "    for _")
     assert run(direct).applied

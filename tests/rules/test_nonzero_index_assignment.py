@@ -37,9 +37,7 @@ VECTOR_INDICES = [
 @pytest.mark.parametrize("index", INDICES)
 def test_every_spelling_of_the_tuple(index: str) -> None:
     mask = "(labels == 1)" if index.startswith("(torch") else "labels == 1"
-    BODIES.assert_becomes(
-        f"i = {index}\nlabels[i] = -1\nreturn labels", f"i = {mask}\nlabels[i] = -1\nreturn labels"
-    )
+    BODIES.assert_becomes(f"i = {index}\nlabels[i] = -1\nreturn labels", f"i = {mask}\nlabels[i] = -1\nreturn labels")
 
 
 @pytest.mark.parametrize("index", VECTOR_INDICES)

@@ -463,12 +463,8 @@ def test_operand_of_unknown_type_is_held_back() -> None:
     before = training("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total")
     held = result(before)
     assert held.outcome is Outcome.UNCHANGED
-    assert [finding.reason for finding in held.held_back] == [
-        "`model.weight_of(step)` is taken for a Python number"
-    ]
-    after = training(
-        "total = 0.0", "total += loss.detach().double() * model.weight_of(step)", "return float(total)"
-    )
+    assert [finding.reason for finding in held.held_back] == ["`model.weight_of(step)` is taken for a Python number"]
+    after = training("total = 0.0", "total += loss.detach().double() * model.weight_of(step)", "return float(total)")
     assert_becomes(before, after, unsafe=True)
 
 
@@ -593,8 +589,7 @@ def test_list_over_several_epochs_and_loops_becomes_numbers_behind_each() -> Non
         """)
     after = before.replace(
         "            losses.append(loss.item())\n",
-        "            losses.append(loss.detach().clone())\n"
-        "        losses[:] = [float(value) for value in losses]\n",
+        "            losses.append(loss.detach().clone())\n        losses[:] = [float(value) for value in losses]\n",
     )
     assert_becomes(before, after)
 
@@ -613,9 +608,7 @@ def test_list_that_an_exception_may_leave_stays() -> None:
             except KeyboardInterrupt:
                 print(losses)
         """)
-    assert reasons(code) == [
-        "an exception may end the loop and leave `losses` to the code behind the try of line 6"
-    ]
+    assert reasons(code) == ["an exception may end the loop and leave `losses` to the code behind the try of line 6"]
 
 
 def test_sum_that_an_exception_may_leave_is_a_number_in_the_handler() -> None:
@@ -719,9 +712,7 @@ SPECIAL = {
 }
 
 
-def printed(
-    code: bytes, losses: list[torch.Tensor], logits: list[torch.Tensor], labels: list[torch.Tensor]
-) -> str:
+def printed(code: bytes, losses: list[torch.Tensor], logits: list[torch.Tensor], labels: list[torch.Tensor]) -> str:
     space: dict[str, Any] = {}
     exec(compile(code, "train.py", "exec"), space)
     text = io.StringIO()
@@ -753,6 +744,4 @@ def test_every_printed_digit_is_the_same(dtype: torch.dtype, special: str, steps
 def test_losses_of_one_element_with_a_dimension() -> None:
     losses = [torch.randn(1) for _ in range(4)]
     logits, labels = [torch.zeros(1, 3)] * 4, [torch.zeros(1, dtype=torch.long)] * 4
-    assert printed(rewritten_adding().after, losses, logits, labels) == printed(
-        ADDING.encode(), losses, logits, labels
-    )
+    assert printed(rewritten_adding().after, losses, logits, labels) == printed(ADDING.encode(), losses, logits, labels)

@@ -22,10 +22,7 @@ _VIEWS = frozenset(
     }
 )  # fmt: skip
 _SAFE_BUILTINS = frozenset(
-    {
-        f"builtins.{name}"
-        for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type", "id")
-    }
+    {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type", "id")}
 )
 _NO_STORAGE = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"})
 
@@ -53,17 +50,8 @@ class Aliasing:
             short = name.rpartition(".")[2]
             if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args):
                 return False
-            return (
-                name.startswith("torch.")
-                and value.is_tensor
-                and short not in _VIEWS
-                and not short.endswith("_")
-            )
-        if (
-            isinstance(node.func, cst.Attribute)
-            and value.is_tensor
-            and self._values.of(node.func.value).is_tensor
-        ):
+            return name.startswith("torch.") and value.is_tensor and short not in _VIEWS and not short.endswith("_")
+        if isinstance(node.func, cst.Attribute) and value.is_tensor and self._values.of(node.func.value).is_tensor:
             method = node.func.attr.value
             return method not in _VIEWS and not method.endswith("_")
         return False
@@ -127,9 +115,7 @@ class Aliasing:
         `True` also where it cannot be told (other expressions). Calls of functions elsewhere are trusted not to write.
         """
         if isinstance(node, cst.Name):
-            return any(
-                True for definition in self._flow.definitions(node) for _ in self.mutations(definition)
-            )
+            return any(True for definition in self._flow.definitions(node) for _ in self.mutations(definition))
         if isinstance(node, cst.Attribute):
             code = _code(node)
             around = self._tree.function(node) or self._tree.module
@@ -175,9 +161,7 @@ class Aliasing:
             later = block[block.index(line) + 1 :] if line in block else []
             if any(self._tree.is_within(use, statement) for statement in later):
                 return True
-            around = next(
-                (a for a in self._tree.ancestors(line) if isinstance(a, cst.BaseCompoundStatement)), None
-            )
+            around = next((a for a in self._tree.ancestors(line) if isinstance(a, cst.BaseCompoundStatement)), None)
             if not isinstance(around, (cst.If, cst.With)):
                 return False
             line = around
@@ -197,9 +181,7 @@ class Aliasing:
             ),
         ):
             return False
-        if isinstance(
-            parent, (cst.FormattedStringExpression, cst.If, cst.While, cst.Assert, cst.AssignTarget)
-        ):
+        if isinstance(parent, (cst.FormattedStringExpression, cst.If, cst.While, cst.Assert, cst.AssignTarget)):
             return False
         if isinstance(parent, cst.Subscript) and parent.value is node:
             if any(self._copies(element) for element in parent.slice):

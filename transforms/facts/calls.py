@@ -105,11 +105,7 @@ class Calls:
         if isinstance(func, cst.Attribute):
             if self._is_super(func.value):
                 around = self._classes.around(call)
-                above = (
-                    [parent.method(func.attr.value) for parent in around.parents]
-                    if around is not None
-                    else []
-                )
+                above = [parent.method(func.attr.value) for parent in around.parents] if around is not None else []
                 return above[0] if above else None
             own = self._classes.self_attribute(func)
             if own is not None:
@@ -158,9 +154,7 @@ def has_star(call: cst.Call) -> bool:
     return any(arg.star for arg in call.args)
 
 
-def passed(
-    call: cst.Call, function: cst.FunctionDef, param: cst.Param, *, bound: bool
-) -> cst.BaseExpression | None:
+def passed(call: cst.Call, function: cst.FunctionDef, param: cst.Param, *, bound: bool) -> cst.BaseExpression | None:
     """What `call` passes for a parameter of `function`; `bound` says that `self` is not among the arguments."""
     params = [p for p in parameters(function) if p.star not in ("*", "**")]
     params = params[1:] if bound else params

@@ -157,9 +157,7 @@ class Classes:
                 elif isinstance(node, cst.AugAssign):
                     self._assign(facts, node.target, None, (), method)
                 elif (
-                    isinstance(node, cst.Call)
-                    and dotted(node.func).endswith(".register_buffer")
-                    and len(node.args) > 1
+                    isinstance(node, cst.Call) and dotted(node.func).endswith(".register_buffer") and len(node.args) > 1
                 ):
                     name = node.args[0].value
                     if isinstance(name, cst.SimpleString) and isinstance(name.evaluated_value, str):

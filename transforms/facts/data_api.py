@@ -80,9 +80,7 @@ _TORCH_RANDOM = frozenset(
         "normal", "bernoulli", "poisson", "nn.functional.dropout", "manual_seed", "seed",
     )
 )  # fmt: skip
-_UNLIKE_RANDOM = frozenset(
-    {"torch.Generator", "torch.get_rng_state", "random.getstate", "numpy.random.get_state"}
-)
+_UNLIKE_RANDOM = frozenset({"torch.Generator", "torch.get_rng_state", "random.getstate", "numpy.random.get_state"})
 _ALWAYS_RANDOM = (
     "random.",
     "numpy.random.",

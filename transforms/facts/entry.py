@@ -57,10 +57,7 @@ class Entry:
     def statement(self, node: cst.CSTNode) -> Top:
         """The top-level statement that holds `node`."""
         for current in (node, *self._tree.ancestors(node)):
-            if (
-                isinstance(current, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-                and current in self._places
-            ):
+            if isinstance(current, (cst.SimpleStatementLine, cst.BaseCompoundStatement)) and current in self._places:
                 return current
         raise ValueError(f"{type(node).__name__} stands in no top-level statement")
 

@@ -97,7 +97,5 @@ class FileFacts:
 
     def scope_name(self, node: cst.CSTNode) -> str:
         """Dotted name of the functions and classes around `node`; empty at module level."""
-        around = [
-            n.name.value for n in self.tree.ancestors(node) if isinstance(n, (cst.FunctionDef, cst.ClassDef))
-        ]
+        around = [n.name.value for n in self.tree.ancestors(node) if isinstance(n, (cst.FunctionDef, cst.ClassDef))]
         return ".".join(reversed(around))

@@ -129,9 +129,7 @@ class Flow:
             return parent.value is name
         if isinstance(parent, cst.Arg):
             return parent.value is name
-        if isinstance(
-            parent, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem)
-        ):
+        if isinstance(parent, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem)):
             return isinstance(parent, cst.Param) and parent.default is name
         if isinstance(parent, cst.MatchPattern):
             return isinstance(parent, (cst.MatchValue, cst.MatchClass))
@@ -342,11 +340,7 @@ class _ScopeWalk:
         if isinstance(node, cst.ImportFrom):
             module = "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")
         for alias in node.names:
-            bound = (
-                dotted(alias.asname.name)
-                if alias.asname is not None
-                else dotted(alias.name).partition(".")[0]
-            )
+            bound = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name).partition(".")[0]
             self.bind(bound, alias, Binding.IMPORTED, None, module=module)
 
     # Expressions

@@ -75,9 +75,7 @@ class Handing:
 
     def _stored(self, target: cst.BaseExpression) -> list[cst.BaseExpression] | None:
         if isinstance(target, cst.Name):
-            definitions = [
-                d for d in self._flow.bound(self._tree.scope(target), target.value) if d.node is target
-            ]
+            definitions = [d for d in self._flow.bound(self._tree.scope(target), target.value) if d.node is target]
             return [use for definition in definitions for use in self._flow.uses(definition)]
         own = self._classes.self_attribute(target)
         return self.attribute_reads(*own) if own is not None else None
@@ -108,9 +106,7 @@ class Handing:
         param = self._parameter(call, arg, function)
         if param is None:
             return None
-        definitions: list[Definition] = [
-            d for d in self._flow.bound(function, param.name.value) if d.node is param
-        ]
+        definitions: list[Definition] = [d for d in self._flow.bound(function, param.name.value) if d.node is param]
         return [use for definition in definitions for use in self._flow.uses(definition)]
 
     def _parameter(self, call: cst.Call, arg: cst.Arg, function: cst.FunctionDef) -> cst.Param | None:
@@ -126,6 +122,4 @@ class Handing:
         if not isinstance(node, cst.Name):
             return isinstance(node, (cst.Dict, cst.List, cst.Tuple))
         definitions = self._flow.definitions(node)
-        return bool(definitions) and all(
-            isinstance(d.value, (cst.Dict, cst.List, cst.Tuple)) for d in definitions
-        )
+        return bool(definitions) and all(isinstance(d.value, (cst.Dict, cst.List, cst.Tuple)) for d in definitions)

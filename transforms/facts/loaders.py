@@ -94,9 +94,7 @@ class Loader:
 class Loaders:
     """All loaders of one file."""
 
-    def __init__(
-        self, tree: Tree, flow: Flow, names: Names, values: Values, steps: Steps, tracing: Tracing
-    ) -> None:
+    def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values, steps: Steps, tracing: Tracing) -> None:
         self._tree = tree
         self._flow = flow
         self._names = names
@@ -144,16 +142,10 @@ class Loaders:
                 around = self._tree.parent(node)
                 trains = around is not None and self._steps.trains(around)
                 self._iterate(node, node.iter, trains, self._steps.in_sight(node))
-            elif (
-                isinstance(node, cst.Call)
-                and self._names.qualified(node.func) == "builtins.next"
-                and node.args
-            ):
+            elif isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.next" and node.args:
                 inside = self._steps.in_sight(node)
                 source = node.args[0].value
-                restarts = (
-                    isinstance(source, cst.Call) and self._names.qualified(source.func) == "builtins.iter"
-                )
+                restarts = isinstance(source, cst.Call) and self._names.qualified(source.func) == "builtins.iter"
                 self._iterate(node, source, inside, inside and restarts)
 
     def _iterate(

@@ -28,9 +28,7 @@ _SAME = frozenset(
 
 def keyword(arguments: Sequence[cst.Arg], *names: str) -> cst.BaseExpression | None:
     """The argument passed by one of these keywords."""
-    return next(
-        (arg.value for arg in arguments if arg.keyword is not None and arg.keyword.value in names), None
-    )
+    return next((arg.value for arg in arguments if arg.keyword is not None and arg.keyword.value in names), None)
 
 
 def positional(arguments: Sequence[cst.Arg]) -> list[cst.BaseExpression]:

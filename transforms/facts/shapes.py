@@ -86,11 +86,7 @@ class Shapes:
             return definition
         self._open.add(definition)
         try:
-            if (
-                definition.binding is Binding.ASSIGNED
-                and definition.value is not None
-                and not definition.path
-            ):
+            if definition.binding is Binding.ASSIGNED and definition.value is not None and not definition.path:
                 return self.key(definition.value) or definition
             if definition.binding is Binding.AUGMENTED:
                 statement = self._tree.statement(definition.node)
@@ -139,9 +135,7 @@ class Shapes:
             return None
         return self._of_operation(short, subject, rest, call)
 
-    def _of_operation(
-        self, short: str, subject: cst.CSTNode, rest: list[cst.Arg], call: cst.Call
-    ) -> Key | None:
+    def _of_operation(self, short: str, subject: cst.CSTNode, rest: list[cst.Arg], call: cst.Call) -> Key | None:
         base = self.key(subject)
         if base is None:
             return None
@@ -161,22 +155,15 @@ class Shapes:
             return self._broadcast_all([subject, *tensors]) if tensors else base
         if (
             short
-            in torch_api.REDUCTIONS
-            | {"squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "flatten"}
+            in torch_api.REDUCTIONS | {"squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "flatten"}
             and rest
         ):
             code = tuple(self._literal(arg) for arg in rest)
-            return (
-                (short if short not in torch_api.REDUCTIONS else "reduce", code, base)
-                if None not in code
-                else None
-            )
+            return (short if short not in torch_api.REDUCTIONS else "reduce", code, base) if None not in code else None
         return None
 
     def _broadcast_all(self, nodes: list[cst.CSTNode]) -> Key | None:
-        tensors = [
-            n for n in nodes if self._values.of(n).kind is not Kind.NUMBER and self._values.of(n).rank != 0
-        ]
+        tensors = [n for n in nodes if self._values.of(n).kind is not Kind.NUMBER and self._values.of(n).rank != 0]
         keys = {self.key(node) for node in tensors}
         return keys.pop() if len(keys) == 1 else None
 

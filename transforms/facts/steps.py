@@ -32,11 +32,7 @@ class Steps:
         self.regions: tuple[Region, ...] = tuple(self._find_regions())
         self._reached = self._reach(self.regions)
         self._forwards = {
-            method
-            for cls in classes
-            if cls.is_module
-            for name, method in cls.methods.items()
-            if name == "forward"
+            method for cls in classes if cls.is_module for name, method in cls.methods.items() if name == "forward"
         }
         self._library = self._reach(self._forwards) | self._forwards
 
@@ -114,9 +110,7 @@ class Steps:
         name = call.func.attr.value
         found = tuple(cls.methods[name] for cls in self._classes if cls.is_module and name in cls.methods)
         owner = self._values.of(call.func.value) if found else None
-        return (
-            found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
-        )
+        return found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
 
     def _find_regions(self) -> Iterator[Region]:
         loops = [node for node in walk(self._tree.module) if isinstance(node, (cst.For, cst.While))]
@@ -133,11 +127,7 @@ class Steps:
         reached = self._reach(tuple(looped))
         for function in find_all(self._tree.module, cst.FunctionDef):
             owns = self._has_backward(function.body)
-            if (
-                owns
-                and function not in reached
-                and not any(self._tree.is_within(loop, function) for loop in looped)
-            ):
+            if owns and function not in reached and not any(self._tree.is_within(loop, function) for loop in looped):
                 yield function
 
     def _calls_any(self, node: cst.CSTNode, functions: set[cst.FunctionDef | None]) -> bool:

@@ -113,9 +113,7 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 
 # Operations of two operands whose result has the wider type of both.
-ARITHMETIC = frozenset(
-    {"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"}
-)
+ARITHMETIC = frozenset({"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"})
 
 CASTS = frozenset(
     {
@@ -222,14 +220,10 @@ PASSES_ITEMS = frozenset(
 )  # fmt: skip
 NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
 
-NUMPY_NUMBERS = frozenset(
-    {"prod", "mean", "sum", "float32", "float64", "int64", "int32", "load", "random", "seed"}
-)
+NUMPY_NUMBERS = frozenset({"prod", "mean", "sum", "float32", "float64", "int64", "int32", "load", "random", "seed"})
 
 # Attributes of PyTorch Geometric's batches that are Python integers.
-GRAPH_COUNTS = frozenset(
-    {"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"}
-)
+GRAPH_COUNTS = frozenset({"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"})
 
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
 TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn", "mT", "is_leaf"})

@@ -170,25 +170,15 @@ class Tracing:
         else:
             yield End(node, path)
 
-    def _stored(
-        self, definition: Definition, path: tuple[Step, ...]
-    ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
+    def _stored(self, definition: Definition, path: tuple[Step, ...]) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
         """What is put into a container later: `loaders["train"] = ...`, `parts.append(...)`."""
         for use in self._flow.uses(definition):
             parent = self._tree.parent(use)
             around = self._tree.parent(parent) if parent is not None else None
-            if (
-                isinstance(parent, cst.Subscript)
-                and parent.value is use
-                and isinstance(around, cst.AssignTarget)
-            ):
+            if isinstance(parent, cst.Subscript) and parent.value is use and isinstance(around, cst.AssignTarget):
                 statement = self._tree.parent(around)
                 key = _step(parent)
-                if (
-                    isinstance(statement, cst.Assign)
-                    and key
-                    and (key[0] == path[0] or None in (key[0], path[0]))
-                ):
+                if isinstance(statement, cst.Assign) and key and (key[0] == path[0] or None in (key[0], path[0])):
                     yield statement.value, path[1:]
             elif (
                 isinstance(parent, cst.Attribute)
@@ -206,8 +196,7 @@ class Tracing:
             return
         cls = self._classes.of(self._tree.scope(function))
         bound = cls is not None and not any(
-            isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod"
-            for d in function.decorators
+            isinstance(d.decorator, cst.Name) and d.decorator.value == "staticmethod" for d in function.decorators
         )
         if bound and param is next(parameters(function), None):
             yield End(param, path)

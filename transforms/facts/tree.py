@@ -49,9 +49,7 @@ def _code_fields(kind: type) -> tuple[str, ...]:
         names.sort(key=lambda name: 1 if name in ("targets", "target") and "value" in names else 0)
         if "elt" in names or ("for_in" in names and "key" in names):
             names.sort(key=lambda name: 0 if name == "for_in" else 1)
-        fields = tuple(
-            n for n in names if n not in _NO_CODE and not n.startswith("whitespace") and "trailing" not in n
-        )
+        fields = tuple(n for n in names if n not in _NO_CODE and not n.startswith("whitespace") and "trailing" not in n)
         _fields_by_type[kind] = fields
     return fields
 
@@ -172,9 +170,7 @@ class Tree:
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
                 # Decorators and defaults are evaluated outside.
-                if child is ancestor.body or (
-                    isinstance(child, cst.Parameters) and self._is_parameter_name(node)
-                ):
+                if child is ancestor.body or (isinstance(child, cst.Parameters) and self._is_parameter_name(node)):
                     return ancestor
             elif isinstance(ancestor, cst.ClassDef):
                 if child is ancestor.body:

@@ -167,11 +167,7 @@ class Values:
         if value.kind is Kind.LOADER:
             return value.call if value.call is not None else iterable
         if isinstance(iterable, cst.Name):
-            inner = [
-                d.value
-                for d in self._flow.definitions(iterable)
-                if d.binding is Binding.ASSIGNED and not d.path
-            ]
+            inner = [d.value for d in self._flow.definitions(iterable) if d.binding is Binding.ASSIGNED and not d.path]
             found = {self.loader_of(v) for v in inner if isinstance(v, cst.Call)}
             return found.pop() if len(found) == 1 else None
         if isinstance(iterable, cst.Call) and iterable.args:
@@ -279,8 +275,7 @@ class Values:
     def uses_half(self) -> bool:
         """Whether the file trains in float16 without autocast as far as it shows: casts by hand, Apex, DeepSpeed."""
         return any(
-            isinstance(node, cst.Name)
-            and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
+            isinstance(node, cst.Name) and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
             for node in walk(self._tree.module)
         )
 
@@ -305,25 +300,24 @@ class Values:
             value = evolve(value, device=Device.ACCELERATOR)
         return value
 
-    def _forward_parameter(
-        self, function: cst.FunctionDef, param: cst.Param, definition: Definition
-    ) -> Value:
+    def _forward_parameter(self, function: cst.FunctionDef, param: cst.Param, definition: Definition) -> Value:
         """A parameter of `forward` that is reshaped, compared or computed with as a tensor is taken for one."""
         cls = self._classes.of(self._tree.scope(function))
         optional = param.default is None or _is_name(param.default, "None")
         if cls is None or not cls.is_module or function.name.value != "forward" or not optional:
             return UNKNOWN
+        if param.annotation is not None and not _mentions_tensor(param.annotation):
+            return UNKNOWN
         for use in self._flow.uses(definition):
             parent = self._tree.parent(use)
             if isinstance(parent, cst.BinaryOperation):
                 return TENSOR
-            if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)) and not self._is_identity_test(
-                parent
-            ):
+            if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)) and not self._is_identity_test(parent):
                 return TENSOR
             if isinstance(parent, cst.Attribute) and parent.attr.value in torch_api.TENSOR_OR_ARRAY:
                 return TENSOR
-            if isinstance(parent, cst.Arg):
+            # What modules are given by keyword are often flags.
+            if isinstance(parent, cst.Arg) and parent.keyword is None:
                 call = self._tree.parent(parent)
                 if isinstance(call, cst.Call) and self.of(call.func).kind is Kind.MODULE:
                     return TENSOR
@@ -332,8 +326,7 @@ class Values:
     def _is_identity_test(self, node: cst.CSTNode) -> bool:
         comparison = node if isinstance(node, cst.Comparison) else self._tree.parent(node)
         return isinstance(comparison, cst.Comparison) and any(
-            isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn))
-            for target in comparison.comparisons
+            isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for target in comparison.comparisons
         )
 
     def _is_used_as_tensor(self, definition: Definition) -> bool:
@@ -345,13 +338,10 @@ class Values:
         parent = self._tree.parent(node)
         # `t == k` is a tensor only where `t` is one (or k, which a number is not).
         while isinstance(parent, (cst.Comparison, cst.UnaryOperation)) or (
-            isinstance(parent, cst.BinaryOperation)
-            and isinstance(parent.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
+            isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
         ):
             others = (
-                [parent.left, *(t.comparator for t in parent.comparisons)]
-                if isinstance(parent, cst.Comparison)
-                else []
+                [parent.left, *(t.comparator for t in parent.comparisons)] if isinstance(parent, cst.Comparison) else []
             )
             if isinstance(parent, cst.BinaryOperation):
                 others = [parent.left, parent.right]
@@ -361,9 +351,7 @@ class Values:
         if isinstance(parent, cst.Attribute) and parent.value is node:
             call = self._tree.parent(parent)
             called = isinstance(call, cst.Call) and call.func is parent
-            return parent.attr.value in (
-                torch_api.TENSOR_ONLY_METHODS if called else torch_api.TENSOR_ONLY_ATTRIBUTES
-            )
+            return parent.attr.value in (torch_api.TENSOR_ONLY_METHODS if called else torch_api.TENSOR_ONLY_ATTRIBUTES)
         if isinstance(parent, cst.Subscript) and parent.value is node and len(parent.slice) == 1:
             # An array cannot be indexed with a tensor of the device.
             index = parent.slice[0].slice
@@ -435,11 +423,7 @@ class Values:
                 return INTEGER
             if name in torch_api.PASSES_ITEMS and first is not None:
                 return self.iterated(first)
-            if (
-                isinstance(node.func, cst.Attribute)
-                and node.func.attr.value == "log_every"
-                and first is not None
-            ):
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_every" and first is not None:
                 return self.iterated(first)
         if isinstance(node, cst.Name):
             definitions = self._flow.definitions(node)
@@ -448,11 +432,7 @@ class Values:
         value = self.of(node)
         if value.kind is Kind.LOADER:
             return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(value.call or node, ()))
-        if (
-            value.kind is Kind.UNKNOWN
-            and isinstance(node, (cst.Name, cst.Attribute))
-            and is_loader_name(dotted(node))
-        ):
+        if value.kind is Kind.UNKNOWN and isinstance(node, (cst.Name, cst.Attribute)) and is_loader_name(dotted(node)):
             return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(node, ()))
         if value.items:
             return join(value.items)
@@ -667,9 +647,7 @@ class Values:
             return evolve(join(values), origin=None)
         if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
             return (
-                Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value))
-                if node.args
-                else Value(Kind.SEQUENCE)
+                Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value)) if node.args else Value(Kind.SEQUENCE)
             )
         if name == "builtins.next" and node.args:
             return self.iterated(node.args[0].value)
@@ -725,17 +703,13 @@ class Values:
             device = self.device_of(where) if where is not None else None
             if device is None:
                 device = (
-                    (first.device if short.endswith("_like") else Device.CPU)
-                    if where is None
-                    else Device.ACCELERATOR
+                    (first.device if short.endswith("_like") else Device.CPU) if where is None else Device.ACCELERATOR
                 )
             dtype = self._dtype_argument(node) or _dtype(torch_api.CREATES[short])
             if short.endswith("_like") and argument(node, "dtype") is None:
                 dtype = first.dtype
             return Value(Kind.TENSOR, device=device, dtype=dtype, rank=self._created_rank(node, short, first))
-        if short in torch_api.PAIRS and (
-            short not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args[1:])
-        ):
+        if short in torch_api.PAIRS and (short not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args[1:])):
             device = first.device
             tensor = Value(Kind.TENSOR, device=device, dtype=first.dtype)
             index = Value(Kind.TENSOR, device=device, dtype=DType.INTEGER)
@@ -755,11 +729,7 @@ class Values:
             sources.append(first.element or join(first.items or ()))
         devices = {value.device for value in sources if value.is_tensor}
         device = (
-            Device.ACCELERATOR
-            if Device.ACCELERATOR in devices
-            else Device.CPU
-            if devices == {Device.CPU}
-            else None
+            Device.ACCELERATOR if Device.ACCELERATOR in devices else Device.CPU if devices == {Device.CPU} else None
         )
         dtype = first.dtype
         if short in torch_api.RESULT_DTYPES:
@@ -794,9 +764,7 @@ class Values:
             if method == "forward":
                 return Value(Kind.TENSOR, device=Device.ACCELERATOR)
             if method in ("parameters", "buffers"):
-                return Value(
-                    Kind.SEQUENCE, element=Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING)
-                )
+                return Value(Kind.SEQUENCE, element=Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING))
             return UNKNOWN
         if base.kind is Kind.ARRAY:
             if method == "item":
@@ -825,13 +793,9 @@ class Values:
             return ARRAY
         if method in torch_api.PAIRS and (method not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args)):
             tensor = Value(Kind.TENSOR, device=base.device, dtype=base.dtype)
-            return Value(
-                Kind.SEQUENCE, items=(tensor, Value(Kind.TENSOR, device=base.device, dtype=DType.INTEGER))
-            )
+            return Value(Kind.SEQUENCE, items=(tensor, Value(Kind.TENSOR, device=base.device, dtype=DType.INTEGER)))
         if method == "type" and node.args:
-            return Value(
-                Kind.TENSOR, device=base.device, dtype=self._dtype_of(node.args[0].value), origin=base.origin
-            )
+            return Value(Kind.TENSOR, device=base.device, dtype=self._dtype_of(node.args[0].value), origin=base.origin)
         if method.startswith("new_"):
             where = argument(node, "device")
             dtype = self._dtype_argument(node) or base.dtype
@@ -906,9 +870,7 @@ class Values:
             found = {self.device_of(node.body), self.device_of(node.orelse)}
             return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
         if isinstance(node, cst.Name):
-            found = {
-                self.device_of(d.value) for d in self._flow.definitions(node) if d.binding is Binding.ASSIGNED
-            }
+            found = {self.device_of(d.value) for d in self._flow.definitions(node) if d.binding is Binding.ASSIGNED}
             return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
         if isinstance(node, cst.Attribute) and node.attr.value == "device":
             owner = self.of(node.value)
@@ -985,3 +947,12 @@ def _is_name(node: cst.CSTNode, name: str) -> bool:
 def is_loader_name(name: str) -> bool:
     """Whether a variable that comes from elsewhere is called what loaders are called."""
     return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))
+
+
+def _mentions_tensor(annotation: cst.Annotation) -> bool:
+    """Whether an annotation such as `torch.Tensor | None` or `Optional["Tensor"]` names a tensor."""
+    return any(
+        (isinstance(node, cst.Name) and node.value.endswith("Tensor"))
+        or (isinstance(node, cst.SimpleString) and "Tensor" in node.value)
+        for node in walk(annotation.annotation)
+    )

@@ -119,17 +119,13 @@ class _Survey:
         """Look at one possible dataset. Whether its samples lie in memory ready-made."""
         node = end.node
         if isinstance(node, cst.BinaryOperation) and not end.path:
-            return self._datasets(
-                [e for side in (node.left, node.right) for e in self.file.tracing.ends(side)]
-            )
+            return self._datasets([e for side in (node.left, node.right) for e in self.file.tracing.ends(side)])
         if not isinstance(node, cst.Call):
             return self._other_dataset(node)
         name = self.file.qualified(node)
         if name in data_api.DATASETS_OF_DATASETS and node.args:
             inner = node.args[0].value
-            return self._datasets(
-                self.file.tracing.ends(inner, (None,) if name in data_api.LISTS_OF_DATASETS else ())
-            )
+            return self._datasets(self.file.tracing.ends(inner, (None,) if name in data_api.LISTS_OF_DATASETS else ()))
         self.found.datasets.append(node)
         made = self.file.values.calls.constructed(node)
         if made is not None and not end.path:
@@ -191,9 +187,7 @@ class _Survey:
                 for c in cls.lineage()
                 for n in walk(c.node)
             )
-            self._remark(
-                Trait.SHARDED if shards else Trait.ITERABLE, cls.node, f"{cls.name} is an IterableDataset"
-            )
+            self._remark(Trait.SHARDED if shards else Trait.ITERABLE, cls.node, f"{cls.name} is an IterableDataset")
         roots = [cls.method(name) for name in ("__getitem__", "__getitems__", "__iter__", "__next__")]
         if cls.method("__getitem__") is None:
             for base in cls.lineage():
@@ -223,9 +217,7 @@ class _Survey:
                 known = name.startswith(data_api.KNOWN_BASES) if name else self._is_own_class(arg.value)
                 if not known:
                     self._remark(Trait.UNSEEN, arg.value, f"its base class {self._code(arg.value)}")
-            pickles_itself = any(
-                base.method(name) for name in ("__getstate__", "__reduce__", "__reduce_ex__")
-            )
+            pickles_itself = any(base.method(name) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
             for assignments in base.assigned.values():
                 for assignment in assignments:
                     if assignment.value is not None and assignment.method is not None and not pickles_itself:
@@ -346,9 +338,7 @@ class _Survey:
             if name not in data_api.GENERATORS and not self._is_seeding(end.node):
                 return Trait.OWN_GENERATOR
             function = self.file.tree.function(end.node)
-            if function not in self.found.functions or (
-                function is not None and function.name.value == "__init__"
-            ):
+            if function not in self.found.functions or (function is not None and function.name.value == "__init__"):
                 return Trait.OWN_GENERATOR
             if name in data_api.GENERATORS and isinstance(end.node, cst.Call) and not end.node.args:
                 return Trait.RANDOM
@@ -372,9 +362,7 @@ class _Survey:
             self._callee(func, held=True)
             return
         ends = self.file.tracing.ends(func.value)
-        if any(
-            isinstance(e.node, cst.Call) and self.file.qualified(e.node) in data_api.GENERATORS for e in ends
-        ):
+        if any(isinstance(e.node, cst.Call) and self.file.qualified(e.node) in data_api.GENERATORS for e in ends):
             trait = self._generator(func.value)
             if trait is not None and method not in ("seed", "manual_seed"):
                 self._remark(trait, call, self._code(call))
@@ -392,9 +380,7 @@ class _Survey:
         """Whether a parameter belongs to a function that runs in the worker: what it gets are indices and
         samples.
         """
-        function = next(
-            n for n in self.file.tree.ancestors(param) if isinstance(n, (cst.FunctionDef, cst.Lambda))
-        )
+        function = next(n for n in self.file.tree.ancestors(param) if isinstance(n, (cst.FunctionDef, cst.Lambda)))
         is_init = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
         return function in self.found.functions and not is_init
 
@@ -487,9 +473,7 @@ class _Survey:
         for node in walk(function.body):
             if isinstance(node, (cst.Global, cst.Nonlocal)):
                 names = ", ".join(item.name.value for item in node.names)
-                self._remark(
-                    Trait.STATE, node, f"{names} ({'global' if isinstance(node, cst.Global) else 'nonlocal'})"
-                )
+                self._remark(Trait.STATE, node, f"{names} ({'global' if isinstance(node, cst.Global) else 'nonlocal'})")
             elif isinstance(node, cst.AssignTarget):
                 self._store(node.target, node)
             elif isinstance(node, cst.AugAssign):
@@ -567,11 +551,7 @@ class _Survey:
                 self._remark(Trait.DEVICE, node, self._code(node))
             elif name.startswith("torch."):
                 for arg in node.args:
-                    if (
-                        arg.keyword is not None
-                        and arg.keyword.value == "device"
-                        and self._is_accelerator(arg.value)
-                    ):
+                    if arg.keyword is not None and arg.keyword.value == "device" and self._is_accelerator(arg.value):
                         self._remark(Trait.DEVICE, node, self._code(node))
 
     def _copies_to_device(self, call: cst.Call) -> bool:

@@ -166,11 +166,7 @@ def _is_none(node: cst.CSTNode) -> bool:
 
 
 def _calls(node: cst.CSTNode, *methods: str) -> bool:
-    return (
-        isinstance(node, cst.Call)
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value in methods
-    )
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
 
 
 def _non_blocking(call: cst.Call) -> cst.BaseExpression | None:
@@ -206,13 +202,7 @@ def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
     name = file.qualified(node) if isinstance(node, cst.BaseExpression) else None
     if name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES:
         return True
-    written = (
-        node.attr.value
-        if isinstance(node, cst.Attribute)
-        else node.value
-        if isinstance(node, cst.Name)
-        else ""
-    )
+    written = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
     return "dtype" in written
 
 

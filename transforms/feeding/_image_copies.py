@@ -91,17 +91,11 @@ def _use(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
         if isinstance(call, cst.Call):
             if file.qualified(call) == "builtins.len":
                 return None
-            if (
-                file.values.calls.resolve(call) is not None
-                and not parent.star
-                and file.qualified(call) is None
-            ):
+            if file.values.calls.resolve(call) is not None and not parent.star and file.qualified(call) is None:
                 return None
     if _is_bound(file, node):
         return None
-    raise Unmovable(
-        f"the normalised images are used on line {_line(file, node)} before they are copied to the device"
-    )
+    raise Unmovable(f"the normalised images are used on line {_line(file, node)} before they are copied to the device")
 
 
 def _takes_apart(file: FileFacts, node: cst.BaseExpression) -> bool:

@@ -39,17 +39,13 @@ class Guard:
 def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     """The guard that the file needs before the workers of `loader` can be started by spawn."""
     nothing = len(file.source.text)
-    needed = file.entry.needed(
-        [*work.functions, *(base.node for cls in work.classes for base in cls.lineage())]
-    )
+    needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
     for definition, use in needed.items():
         what = f"{definition.name}, which the workers read on line {file.source.line(use)},"
         if file.tree.function(definition.node) is not None:
             return Guard((), nothing, f"{what} is set by a function, so workers would not see it")
         if file.entry.is_guarded(definition.node):
-            return Guard(
-                (), nothing, f"{what} is only set under the __main__ guard, which spawned workers do not run"
-            )
+            return Guard((), nothing, f"{what} is only set under the __main__ guard, which spawned workers do not run")
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
         if change is not None:
             return Guard((), nothing, f"{what} is changed on line {file.source.line(change)}")

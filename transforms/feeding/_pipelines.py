@@ -30,10 +30,7 @@ _TRANSFORM_POSITION = {
     "torchvision.datasets.ImageFolder": 1,
     "torchvision.datasets.FakeData": 3,
     **dict.fromkeys(
-        (
-            f"torchvision.datasets.{name}"
-            for name in ("MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100")
-        ),
+        (f"torchvision.datasets.{name}" for name in ("MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100")),
         2,
     ),
 }
@@ -96,9 +93,7 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | tuple[cst.BaseElement, str
         elif (file.qualified(compose) or "").startswith(f"{_TORCHVISION}v2."):
             yield element, "pipelines of torchvision.transforms.v2 are not moved yet"
         elif (
-            any(
-                not (file.qualified(call) or "").startswith(_TORCHVISION) for call in made if call is not None
-            )
+            any(not (file.qualified(call) or "").startswith(_TORCHVISION) for call in made if call is not None)
             or None in made
         ):
             yield (
@@ -174,16 +169,10 @@ def _pipeline_uses(file: FileFacts, compose: cst.Call) -> Iterator[cst.BaseExpre
         call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         cls = file.classes.around(use)
         is_super = (
-            isinstance(call, cst.Call)
-            and dotted(call.func) == ""
-            and file.source.code(call.func) == "super().__init__"
+            isinstance(call, cst.Call) and dotted(call.func) == "" and file.source.code(call.func) == "super().__init__"
         )
         if is_super and cls is not None and cls.derives("torchvision.datasets."):
-            if (
-                isinstance(parent, cst.Arg)
-                and parent.keyword is not None
-                and parent.keyword.value == "transform"
-            ):
+            if isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "transform":
                 for read in file.handing.attribute_reads(cls, "transform"):
                     if file.classes.around(read) is cls:
                         yield read
@@ -197,9 +186,7 @@ def _application(file: FileFacts, call: cst.Call) -> tuple[ClassFacts, Path]:
     if cls is None or function is None or function.name.value != "__getitem__" or not cls.is_dataset:
         raise Unmovable(f"it also prepares images outside of datasets, on line {_line(file, call)}")
     if len(call.args) != 1 or not _is_eight_bit(file, call.args[0].value):
-        raise Unmovable(
-            f"the image on line {_line(file, call)} is not known to be a picture of eight bits a channel"
-        )
+        raise Unmovable(f"the image on line {_line(file, call)} is not known to be a picture of eight bits a channel")
     places: set[Path] = set()
     for node in walk_scope(function.body):
         if isinstance(node, cst.Return) and node.value is not None:
@@ -264,12 +251,7 @@ def _is_bytes_end(file: FileFacts, node: cst.CSTNode) -> bool:
     if not isinstance(node, cst.Call):
         return False
     given = argument(node, "dtype")
-    if (
-        given is None
-        and isinstance(node.func, cst.Attribute)
-        and node.func.attr.value == "astype"
-        and node.args
-    ):
+    if given is None and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype" and node.args:
         given = node.args[0].value
     if given is None:
         return False
@@ -314,9 +296,7 @@ def _loaders(file: FileFacts, dataset: cst.Call) -> Iterator[Loader]:
 def _parts_of(file: FileFacts, call: cst.Call) -> list[cst.BaseExpression]:
     """Reads of the names that `a, b = random_split(...)` binds, or the call itself where it is not unpacked."""
     statement = file.tree.parent(call)
-    if not isinstance(statement, cst.Assign) or not isinstance(
-        statement.targets[0].target, (cst.Tuple, cst.List)
-    ):
+    if not isinstance(statement, cst.Assign) or not isinstance(statement.targets[0].target, (cst.Tuple, cst.List)):
         return [call]
     reads: list[cst.BaseExpression] = []
     for name in find_all(statement.targets[0].target, cst.Name):
@@ -364,10 +344,7 @@ def _is_drawn(file: FileFacts, call: cst.Call, drawn: set[cst.BaseExpression]) -
     """Whether a wrapper such as `pbar = tqdm(loader)` is what a loop in sight iterates."""
     return any(
         isinstance(iterable, cst.Name)
-        and any(
-            d.value is not None and file.tree.is_within(call, d.value)
-            for d in file.flow.definitions(iterable)
-        )
+        and any(d.value is not None and file.tree.is_within(call, d.value) for d in file.flow.definitions(iterable))
         for iterable in drawn
     )
 

@@ -94,9 +94,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
     if setting is None and loader.unseen:
         return loader.unseen
     if setting is not None and setting.arg is None:
-        return (
-            f"num_workers=0 stands in a dictionary of keywords on line {file.source.line(setting.values[0])}"
-        )
+        return f"num_workers=0 stands in a dictionary of keywords on line {file.source.line(setting.values[0])}"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
     if not loader.trains:
@@ -175,18 +173,12 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
             for node in walk(method.body)
             if isinstance(node, cst.Call)
         )
-        return (
-            f"{cls.name} draws while it runs, and runs ahead of the training with workers"
-            if any(draws)
-            else ""
-        )
+        return f"{cls.name} draws while it runs, and runs ahead of the training with workers" if any(draws) else ""
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
         return f"the sampler {name or file.source.code(made)} is not in sight"
     inner = made.args[0].value if made.args and name == "torch.utils.data.BatchSampler" else None
-    return (
-        next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
-    )
+    return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 
 
 def _draws_before_next(file: FileFacts, iteration: Iteration) -> bool:

@@ -73,10 +73,7 @@ class CpuNormalisation(Rule):
 
     def _moved(self, file: FileFacts, movable: list[Pipeline], moves: list[Copy]) -> Finding:
         mean, std = _constants(file, movable)
-        if any(
-            file.qualified(call) == "torch.set_default_dtype"
-            for call in find_all(file.source.module, cst.Call)
-        ):
+        if any(file.qualified(call) == "torch.set_default_dtype" for call in find_all(file.source.module, cst.Call)):
             raise Unmovable("the file changes torch's default type")
         torch, imports = file.names.spelled("torch", moves[0].call)
         names = list(free_names(file))
@@ -102,9 +99,7 @@ class CpuNormalisation(Rule):
             edits.append(insert(file.source, anchor, lines))
         lines_of = sorted({file.source.line(move.call) for move in moves})
         where = ", ".join(map(str, lines_of))
-        reason = (
-            f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
-        )
+        reason = f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
         return self.found(file, movable[0].normalize.value, reason, edits, imports=imports)
 
 
@@ -123,19 +118,13 @@ def _constants(file: FileFacts, movable: list[Pipeline]) -> tuple[str, str]:
     Raises:
         Unmovable: pipelines differ, or the constants are no literals and no module-level names of such.
     """
-    codes = {
-        tuple("".join(file.source.whole_code(value).split()) for value in (p.mean, p.std)) for p in movable
-    }
-    plain = {
-        tuple(code.replace("[", "(").replace("]", ")").replace(",)", ")") for code in pair) for pair in codes
-    }
+    codes = {tuple("".join(file.source.whole_code(value).split()) for value in (p.mean, p.std)) for p in movable}
+    plain = {tuple(code.replace("[", "(").replace("]", ")").replace(",)", ")") for code in pair) for pair in codes}
     if len(plain) > 1:
         raise Unmovable("pipelines of this file normalise with different constants")
     for value in (movable[0].mean, movable[0].std):
         if not _is_constant(file, value):
-            raise Unmovable(
-                f"`{file.source.code(value)}` is no constant that can be read where the images arrive"
-            )
+            raise Unmovable(f"`{file.source.code(value)}` is no constant that can be read where the images arrive")
     return file.source.whole_code(movable[0].mean), file.source.whole_code(movable[0].std)
 
 
@@ -146,20 +135,14 @@ def _is_constant(file: FileFacts, node: cst.CSTNode) -> bool:
         definitions = file.flow.definitions(name)
         if not all(isinstance(d.scope, cst.Module) and d.binding is Binding.ASSIGNED for d in definitions):
             return False
-        if (
-            len(definitions) != 1
-            or definitions[0].value is None
-            or not _is_constant(file, definitions[0].value)
-        ):
+        if len(definitions) != 1 or definitions[0].value is None or not _is_constant(file, definitions[0].value):
             return False
     return not any(True for kind in (cst.Call, cst.Attribute, cst.Subscript) for _ in find_all(node, kind))
 
 
 def _conversions(file: FileFacts, calls: list[cst.Call], names: list[str]) -> Iterator[Edit]:
     """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call."""
-    operations = ".float()" + "".join(
-        f".{op}({n})" for op, n in zip(("div_", "sub_", "div_"), names, strict=True)
-    )
+    operations = ".float()" + "".join(f".{op}({n})" for op, n in zip(("div_", "sub_", "div_"), names, strict=True))
     lines: dict[cst.CSTNode, list[str]] = {}
     for call in calls:
         target = _target(file, call)
@@ -180,11 +163,7 @@ def _target(file: FileFacts, copy: cst.Call) -> str | None:
         return None
     target: cst.BaseExpression = statement.targets[0].target
     value = statement.value
-    if (
-        isinstance(target, cst.Tuple)
-        and isinstance(value, cst.Tuple)
-        and len(target.elements) == len(value.elements)
-    ):
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
         pairs = zip(target.elements, value.elements, strict=True)
         target, value = next(((t.value, v.value) for t, v in pairs if v.value is copy), (target, value))
     return target.value if value is copy and isinstance(target, cst.Name) else None
@@ -228,9 +207,7 @@ def _as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
     elif isinstance(name, cst.Name):
         yield replace(source, name, "PILToTensor")
     else:
-        raise Unmovable(
-            f"ToTensor is made on another line than the pipeline on line {source.line(pipeline.compose)}"
-        )
+        raise Unmovable(f"ToTensor is made on another line than the pipeline on line {source.line(pipeline.compose)}")
     start, end = source.span(to_tensor)[1], source.span(normalize)[1]
     if "#" not in source.text[start:end]:
         yield Edit(start, end, "")
@@ -257,9 +234,7 @@ def _imported(file: FileFacts, movable: list[Pipeline]) -> Iterator[Edit]:
                 continue
             still_read = any(use not in gone for use in file.flow.uses(definition))
             if name.value == "ToTensor" and alias.asname is None:
-                yield replace(
-                    file.source, alias.name, "PILToTensor" if not still_read else "PILToTensor, ToTensor"
-                )
+                yield replace(file.source, alias.name, "PILToTensor" if not still_read else "PILToTensor, ToTensor")
             elif name.value == "ToTensor":
                 raise Unmovable("ToTensor is imported under another name")
             elif not still_read and alias not in dropped.setdefault(statement, []):

@@ -37,9 +37,7 @@ from perfmod.transforms.feeding._main_guard import Guard, guard
 from perfmod.transforms.feeding._worker_safety import Judgement, judge
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
-_EXPRESSION = (
-    'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
-)
+_EXPRESSION = 'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
 
 
 class LoaderWithoutWorkers(Rule):
@@ -138,6 +136,4 @@ def _holds_count(file: FileFacts, name: str) -> bool:
     bound = list(file.flow.bound(file.source.module, name))
     for function in find_all(file.source.module, cst.FunctionDef):
         bound += file.flow.bound(function, name)
-    return bool(bound) and all(
-        d.value is not None and file.source.code(d.value) == _EXPRESSION for d in bound
-    )
+    return bool(bound) and all(d.value is not None and file.source.code(d.value) == _EXPRESSION for d in bound)

@@ -50,9 +50,7 @@ from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safet
 
 _GRAPH_LOADERS = frozenset({"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"})
 _TORCH_LOADERS = frozenset({TORCH_LOADER, "torchdata.stateful_dataloader.StatefulDataLoader"})
-_DEFAULT_COLLATE = frozenset(
-    {"torch.utils.data.default_collate", "torch.utils.data._utils.collate.default_collate"}
-)
+_DEFAULT_COLLATE = frozenset({"torch.utils.data.default_collate", "torch.utils.data._utils.collate.default_collate"})
 
 
 _AVAILABLE = "torch.cuda.is_available"
@@ -97,9 +95,7 @@ class PageableTransfer(Rule):
                 yield from self._examine(file, loader, [c for c in found if loader in c.origins], written)
         yield from self._built_elsewhere(file, found)
 
-    def _examine(
-        self, file: FileFacts, loader: Loader, found: list[Copy], written: list[Write]
-    ) -> Iterator[Finding]:
+    def _examine(self, file: FileFacts, loader: Loader, found: list[Copy], written: list[Write]) -> Iterator[Finding]:
         pinned = self._is_pinned(loader)
         if pinned and not any(copy.blocks for copy in found):
             return
@@ -131,9 +127,7 @@ class PageableTransfer(Rule):
         doubt = self._doubt(file, loader, good, pinned)
         lines = ", ".join(str(n) for n in sorted({file.source.line(copy.call) for copy in good}))
         where = f"line {lines}" if "," not in lines else f"lines {lines}"
-        reason = (
-            f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
-        )
+        reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
         return self.found(
             file,
             blocking[0].call if pinned else loader.call,
@@ -225,9 +219,7 @@ class PageableTransfer(Rule):
     def _copy_refusal(self, file: FileFacts, copy: Copy) -> str:
         """Why one copy stays as it is; empty where it need not."""
         if copy.pinned_here:
-            return (
-                "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
-            )
+            return "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
         if copy.cast is not None:
             cast = file.source.code(copy.cast.func).rpartition(".")[2]
             return f"{cast}() makes another, unpinned tensor on the host: cast on the device, behind the copy"
@@ -238,9 +230,7 @@ class PageableTransfer(Rule):
 
     def _doubt(self, file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> _Doubt | None:
         if not pinned and self._given(loader) is not None:
-            return _Doubt(
-                "pin_memory=False is written out: somebody may have had a reason, such as little memory"
-            )
+            return _Doubt("pin_memory=False is written out: somebody may have had a reason, such as little memory")
         if any(copy.non_blocking is not None for copy in good if copy.blocks):
             return _Doubt("non_blocking=False is written out: somebody may have had a reason")
         if any(copy.may_be_mps for copy in good):
@@ -250,9 +240,7 @@ class PageableTransfer(Rule):
                 for path in paths:
                     if copy.blocks and not self._is_tensor(file, other, path):
                         line = file.source.line(copy.call)
-                        return _Doubt(
-                            f"what line {line} copies may be no tensor, with a `to` of another kind"
-                        )
+                        return _Doubt(f"what line {line} copies may be no tensor, with a `to` of another kind")
         return None if pinned else self._tuple_doubt(file, loader)
 
     def _is_tensor(self, file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
@@ -270,10 +258,7 @@ class PageableTransfer(Rule):
         for end in made:
             if isinstance(end.node, cst.Name) and end.node.value == "None":
                 continue
-            if (
-                isinstance(end.node, (cst.Name, cst.Attribute))
-                and file.qualified(end.node) in _DEFAULT_COLLATE
-            ):
+            if isinstance(end.node, (cst.Name, cst.Attribute)) and file.qualified(end.node) in _DEFAULT_COLLATE:
                 continue
             if not isinstance(end.node, (cst.FunctionDef, cst.Lambda)):
                 return False
@@ -310,9 +295,7 @@ class PageableTransfer(Rule):
             names = walk(node.target) if not isinstance(node, cst.Call) else ()
             for name in (n for n in names if isinstance(n, cst.Name)):
                 for use in _uses(file, name):
-                    if any(end.path == (None,) for end in file.tracing.ends(use)) and not self._takes_part(
-                        file, use
-                    ):
+                    if any(end.path == (None,) for end in file.tracing.ends(use)) and not self._takes_part(file, use):
                         line = file.source.line(use)
                         return _Doubt(
                             f"pinning makes a list of the collate function's tuple; line {line} uses it whole"

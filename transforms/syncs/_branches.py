@@ -14,7 +14,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
-from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, tests_device, tight
+from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import comments, dedent_block, replace
 
@@ -70,18 +70,14 @@ def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     text = f"{torch}.where({test}, {', '.join(map(file.source.code, arms))})"
     edits = (replace(file.source, node, text),)
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
-    if not shared or isinstance(
-        file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
-    ):
+    if not shared or isinstance(file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
         return Rewrite(edits, _CHOOSES, imports=imports)
     holder = file.tree.statement(node)
     target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
     bound = _definition(file, target) if isinstance(target, cst.Name) else None
     written = list(file.aliasing.mutations(bound)) if bound is not None else []
     if written or any(file.aliasing.is_mutated(arm) for arm in shared):
-        raise CannotSelect(
-            f"`{file.source.code(shared[0])}` is written in place, which a copy of it would not show"
-        )
+        raise CannotSelect(f"{shown(file, shared[0])} is written in place, which a copy of it would not show")
     return _with_copies(edits, _callers_own(file, shared) if bound is not None else shared, file, imports)
 
 
@@ -91,8 +87,7 @@ def _with_copies(
     """A rewrite that is held back where somebody else may hold the very tensor that `where` copies."""
     if not copies:
         return Rewrite(edits, _CHOOSES, imports=imports)
-    code = file.source.code(copies[0])
-    reason = f"right unless somebody relies on the result being `{code}` itself and not a copy"
+    reason = f"right unless somebody relies on the result being {shown(file, copies[0])} itself and not a copy"
     return Rewrite(edits, reason, Safety.UNSAFE, imports)
 
 
@@ -135,9 +130,7 @@ def _cases(file: FileFacts, node: cst.If) -> Iterator[_Case]:
     if isinstance(node.orelse, cst.If):
         test = node.orelse.test
         if not is_total(file, test):
-            raise CannotSelect(
-                f"`{file.source.code(test)}` is evaluated only where the conditions in front of it are false"
-            )
+            raise CannotSelect(f"{shown(file, test)} is evaluated only where the conditions in front of it are false")
         yield from _cases(file, node.orelse)
     elif node.orelse is not None:
         case = _case(file, None, node.orelse.body, node)
@@ -154,16 +147,12 @@ def _case(file: FileFacts, test: cst.BaseExpression | None, body: cst.BaseSuite,
             continue
         if not isinstance(statement, (cst.Assign, cst.AugAssign)):
             raise CannotSelect(_why_not(file, statement))
-        targets = (
-            [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
-        )
+        targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
         target = targets[0]
         if len(targets) > 1 or isinstance(target, (cst.Tuple, cst.List)):
             raise CannotSelect(f"the branch binds several names at once on line {line}")
         if not isinstance(target, cst.Name):
-            raise CannotSelect(
-                f"the branch writes to `{file.source.code(target)}` on line {line}, which others may see"
-            )
+            raise CannotSelect(f"the branch writes to {shown(file, target)} on line {line}, which others may see")
         if isinstance(statement, cst.Assign) and _is_inner_number(file, target, statement, around):
             numbers.append(statement)
             continue
@@ -197,14 +186,14 @@ def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
             return f"the branch ends a loop with `break` on line {file.source.line(part)}"
         if isinstance(part, cst.Continue):
             return f"the branch ends a turn of the loop with `continue` on line {file.source.line(part)}"
+    if isinstance(statement, cst.BaseCompoundStatement):
+        return f"the branch holds another compound statement on line {line}"
     for part in walk_scope(statement):
         if isinstance(part, cst.Call):
             if file.qualified(part) == "builtins.print":
                 return f"the branch prints on line {line}"
-            return f"the branch calls `{file.source.code(part.func)}` on line {line}, which may have "
-            "effects of its own"
-    if isinstance(statement, cst.BaseCompoundStatement):
-        return f"the branch holds another compound statement on line {line}"
+            callee = shown(file, part.func)
+            return f"the branch calls {callee} on line {line}, which may have effects of its own"
     return f"the branch does more than to bind names on line {line}"
 
 
@@ -258,13 +247,13 @@ def _check_arms(
     statement = augmented[0]
     target = statement.target
     assert isinstance(target, cst.Name)
-    code = file.source.code(statement)
+    code = shown(file, statement)
     if len(rebinds) > 1 or type(statement.operator) not in _OPERATORS:
-        raise CannotSelect(f"the branch writes `{code}` in place")
+        raise CannotSelect(f"the branch writes {code} in place")
     if not file.value(target).is_tensor:
         raise CannotSelect(f"`{target.value}` is not shown to be a tensor")
     if not file.aliasing.rebinding_is_unobservable(target):
-        raise CannotSelect(f"`{code}` writes in place, and others may hold the tensor")
+        raise CannotSelect(f"{code} writes in place, and others may hold the tensor")
     old = choices.arm(target)
     new = choices.operation(statement.operator, target, statement.value, statement)
     if file.value(target).rank != 0 and not (
@@ -272,9 +261,9 @@ def _check_arms(
         or file.value(statement.value).rank == 0
         or file.shapes.same(target, statement.value)
     ):
-        raise CannotSelect(f"`{code}` is not shown to keep the shape")
+        raise CannotSelect(f"{code} is not shown to keep the shape")
     if old != new:
-        raise CannotSelect(f"`{code}` is not shown to keep the type, and the tensors that get a gradient")
+        raise CannotSelect(f"{code} is not shown to keep the type, and the tensors that get a gradient")
 
 
 def _check_aliases(
@@ -288,15 +277,10 @@ def _check_aliases(
     name = rebinds[0].name
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
     written = [use for rebind in rebinds for use in _writes(file, rebind)]
-    held = [
-        arm
-        for arm in shared
-        if not (isinstance(arm, cst.Name) and file.aliasing.rebinding_is_unobservable(arm))
-    ]
+    held = [arm for arm in shared if not (isinstance(arm, cst.Name) and file.aliasing.rebinding_is_unobservable(arm))]
     if held and written:
         raise CannotSelect(
-            f"`{name}` is written in place on line {file.source.line(written[0])}, which other holders of "
-            "it would see"
+            f"`{name}` is written in place on line {file.source.line(written[0])}, which other holders of it would see"
         )
     for arm in shared:
         for definition in file.flow.definitions(arm) if isinstance(arm, cst.Name) else ():
@@ -309,17 +293,12 @@ def _callers_own(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> list[cs
     return [
         arm
         for arm in arms
-        if isinstance(arm, cst.Name)
-        and any(d.binding is Binding.PARAMETER for d in file.flow.definitions(arm))
+        if isinstance(arm, cst.Name) and any(d.binding is Binding.PARAMETER for d in file.flow.definitions(arm))
     ]
 
 
 def _writes(file: FileFacts, rebind: _Rebind) -> Iterator[cst.Name]:
-    target = (
-        rebind.statement.targets[0].target
-        if isinstance(rebind.statement, cst.Assign)
-        else rebind.statement.target
-    )
+    target = rebind.statement.targets[0].target if isinstance(rebind.statement, cst.Assign) else rebind.statement.target
     definition = _definition(file, target) if isinstance(target, cst.Name) else None
     if definition is not None:
         yield from file.aliasing.mutations(definition)
@@ -397,11 +376,7 @@ class _Writer:
         all.
         """
         test = self._node.test
-        if (
-            len(self._cases) > 1
-            or self._node.orelse is not None
-            or not isinstance(test, cst.BooleanOperation)
-        ):
+        if len(self._cases) > 1 or self._node.orelse is not None or not isinstance(test, cst.BooleanOperation):
             return None
         stays = isinstance(test.operator, cst.And) and not tests_device(self._file, test.left)
         return test.left if stays else None
@@ -423,7 +398,7 @@ class _Writer:
                 if skip is not None:
                     raise CannotSelect("the condition is read again after the branch has bound a name")
                 name = self._unused.take("condition")
-                lines.append(f"{name} = {code}")
+                lines.append(f"{name} = ({code})" if "\n" in code else f"{name} = {code}")
                 code = name
             self._tests[test] = code
         return lines
@@ -434,9 +409,7 @@ class _Writer:
         text = self._arm(last) if last is not None else self._names[index]
         for case in reversed(self._cases):
             if case.test is not None:
-                text = (
-                    f"{self._torch}.where({self._tests[case.test]}, {self._arm(case.rebinds[index])}, {text})"
-                )
+                text = f"{self._torch}.where({self._tests[case.test]}, {self._arm(case.rebinds[index])}, {text})"
         return text
 
     def _arm(self, rebind: _Rebind) -> str:
@@ -459,9 +432,7 @@ class _Writer:
         kept = [text for offset, text in comments(self._source, self._node) if offset < end]
         numbers = [self._source.code(number) for case in self._cases for number in case.numbers]
         bound = [f"{name} = {self._chosen(index)}" for index, name in enumerate(self._names)]
-        return Edit(
-            start, end, f"{self._source.newline}{indentation}".join([*kept, *before, *numbers, *bound])
-        )
+        return Edit(start, end, f"{self._source.newline}{indentation}".join([*kept, *before, *numbers, *bound]))
 
 
 def without_header(file: FileFacts, node: cst.If, lines: Sequence[str]) -> tuple[Edit, ...]:

@@ -20,7 +20,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.values import Device, DType, Kind
-from perfmod.transforms.syncs._conditions import CannotSelect
+from perfmod.transforms.syncs._conditions import CannotSelect, shown
 from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
 
 _RANDOM = frozenset(
@@ -85,19 +85,20 @@ class Choices:
             CannotSelect: that is not so, or could not be shown.
         """
         first, *others = arms
+        for arm in arms:
+            if self.is_number(arm):
+                raise CannotSelect(f"{self._shown(arm)} is a Python number, which a tensor cannot replace")
         known = [self.arm(arm) for arm in arms]
         for arm in arms:
             if not self._file.value(arm).is_tensor:
-                raise CannotSelect(f"`{self._code(arm)}` is not shown to be a tensor")
+                raise CannotSelect(f"{self._shown(arm)} is not shown to be a tensor")
             if self._file.value(arm).device is Device.CPU:
-                raise CannotSelect(f"`{self._code(arm)}` lives on the CPU, and the condition does not")
+                raise CannotSelect(f"{self._shown(arm)} lives on the CPU, and the condition does not")
         for other, seen in zip(others, known[1:], strict=True):
-            both = f"`{self._code(first)}` and `{self._code(other)}`"
+            both = f"{self._shown(first)} and {self._shown(other)}"
             alone = sorted(seen.sources ^ known[0].sources)
             if alone:
-                raise CannotSelect(
-                    f"the gradient of `{alone[0]}` would be zero instead of none where it is not chosen"
-                )
+                raise CannotSelect(f"the gradient of `{alone[0]}` would be zero instead of none where it is not chosen")
             ranks = {self._file.value(arm).rank for arm in (first, other)}
             if ranks != {0} and not self._file.shapes.same(first, other):
                 raise CannotSelect(f"{both} are not shown to have the same shape")
@@ -140,7 +141,7 @@ class Choices:
             return Arm(_BOOLEAN_TYPE)
         if isinstance(node, cst.Call):
             return self._call(node)
-        raise CannotSelect(f"`{self._code(node)}` is not shown to be computable without need")
+        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
 
     def operation(
         self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
@@ -148,7 +149,7 @@ class Choices:
         """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
         name = type(operator).__name__.removesuffix("Assign")
         if name not in ("Add", "Subtract", "Multiply", "Divide"):
-            raise CannotSelect(f"`{self._code(node)}` is not shown to have a finite gradient")
+            raise CannotSelect(f"{self._shown(node)} is not shown to have a finite gradient")
         if self.is_number(right) or self.is_number(left):
             tensor, number = (left, right) if self.is_number(right) else (right, left)
             arm = self.arm(tensor)
@@ -157,16 +158,15 @@ class Choices:
             return evolve(arm, dtype=self._promoted(tensor, arm.dtype, number, division=name == "Divide"))
         first, second = self.arm(left), self.arm(right)
         if (first.sources or second.sources) and name in ("Multiply", "Divide"):
-            raise CannotSelect(f"`{self._code(node)}`: where it is not chosen, its gradient may be NaN")
+            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
         if not self._scalar_beside(left, right) and not self._file.shapes.same(left, right):
             raise CannotSelect(
-                f"`{self._code(node)}` may raise where it is not chosen: its sides are not shown to have "
-                "one shape"
+                f"{self._shown(node)} may raise where it is not chosen: its sides are not shown to have one shape"
             )
         if first.dtype != second.dtype:
-            raise CannotSelect(f"the type of `{self._code(node)}` is not known")
+            raise CannotSelect(f"the type of {self._shown(node)} is not known")
         if name == "Divide" and not self._is_floating(left):
-            raise CannotSelect(f"the type of `{self._code(node)}` is not known")
+            raise CannotSelect(f"the type of {self._shown(node)} is not known")
         return Arm(first.dtype, first.sources | second.sources)
 
     # Leaves
@@ -179,13 +179,13 @@ class Choices:
             if inside is not None:
                 return self.arm(inside)
         value = self._file.value(node)
-        code = self._code(node)
+        code = self._file.source.code(node)
         if value.kind is Kind.NUMBER:
-            raise CannotSelect(f"`{code}` is a Python number, which a tensor cannot replace")
+            raise CannotSelect(f"{self._shown(node)} is a Python number, which a tensor cannot replace")
         if not value.is_tensor:
-            raise CannotSelect(f"`{code}` is not shown to be a tensor")
+            raise CannotSelect(f"{self._shown(node)} is not shown to be a tensor")
         if not self._is_bound(node):
-            raise CannotSelect(f"`{code}` may be unbound where the branch is not taken")
+            raise CannotSelect(f"{self._shown(node)} may be unbound where the branch is not taken")
         carries = not runs_without_graph(self._file, self._around) and may_carry_gradient(self._file, node)
         sources = frozenset({code}) if carries else frozenset()
         if isinstance(node, cst.Name):
@@ -194,43 +194,30 @@ class Choices:
         while isinstance(base, cst.Attribute):
             base = base.value
         if not isinstance(base, cst.Name):
-            raise CannotSelect(f"`{code}` is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
         return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
 
     def _call(self, node: cst.Call) -> Arm:
         name = self._file.qualified(node)
-        code = self._code(node)
         arguments = list(node.args)
         if name is not None and name.startswith("torch."):
             short = name.removeprefix("torch.nn.functional.").removeprefix("torch.")
             subject = arguments.pop(0).value if arguments and arguments[0].keyword is None else None
-        elif (
-            name is None
-            and isinstance(node.func, cst.Attribute)
-            and self._file.value(node.func.value).is_tensor
-        ):
+        elif name is None and isinstance(node.func, cst.Attribute) and self._file.value(node.func.value).is_tensor:
             short, subject = node.func.attr.value, node.func.value
         else:
-            raise CannotSelect(
-                f"the branch calls `{self._code(node.func)}`, which may do more than to compute a tensor"
-            )
+            raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than to compute a tensor")
         if short in _RANDOM:
-            raise CannotSelect(
-                f"`{code}` draws random numbers, and drawing them always would move the random stream"
-            )
+            raise CannotSelect(f"{self._shown(node)} draws random numbers; drawing them always moves the random stream")
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
-            raise CannotSelect(f"`{code}` writes in place")
+            raise CannotSelect(f"{self._shown(node)} writes in place")
         if short == "where" and name is not None and subject is not None and len(arguments) == 2:
             return self._where(subject, arguments[0].value, arguments[1].value)
         if subject is None:
-            raise CannotSelect(f"`{code}` is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
         arm = self.arm(subject)
         given = [argument.value for argument in arguments]
-        if (
-            short in _LIKE
-            and keyword(arguments, "dtype", "device") is None
-            and all(map(self.is_number, given))
-        ):
+        if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
             return evolve(arm, sources=frozenset())
         if short in _LINEAR_REDUCTIONS and not arguments and self._is_floating(subject):
             return arm
@@ -249,14 +236,14 @@ class Choices:
             return arm
         if short in _ELEMENTWISE:
             if arm.sources and short not in _BOOLEAN:
-                raise CannotSelect(f"`{code}`: where it is not chosen, its gradient may be NaN")
+                raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
             if short in _BOOLEAN:
                 return Arm(_BOOLEAN_TYPE)
             if self._is_floating(subject) and all(map(self.is_number, given)):
                 return arm
         if short in torch_api.CASTS:
-            raise CannotSelect(f"`{code}` may change the type, and both sides must have the same type")
-        raise CannotSelect(f"`{code}` is not shown to be computable without need, with a finite gradient")
+            raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
+        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need, with a finite gradient")
 
     def _where(self, test: cst.BaseExpression, chosen: cst.BaseExpression, other: cst.BaseExpression) -> Arm:
         self.arm(test)
@@ -265,12 +252,10 @@ class Choices:
 
     # Numbers, types, shapes
 
-    def _need_finite(
-        self, number: cst.BaseExpression, *, divides: bool, inverse: bool, node: cst.CSTNode
-    ) -> None:
+    def _need_finite(self, number: cst.BaseExpression, *, divides: bool, inverse: bool, node: cst.CSTNode) -> None:
         value = _literal(number)
         if (divides and inverse) or value is None or value - value != 0.0 or (divides and value == 0.0):
-            raise CannotSelect(f"`{self._code(node)}`: where it is not chosen, its gradient may be NaN")
+            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
 
     def _promoted(
         self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
@@ -283,7 +268,7 @@ class Choices:
             return dtype
         if division or kind is not DType.INTEGER:
             return dtype if isinstance(dtype, tuple) and dtype[0] == "float of" else ("float of", dtype)
-        raise CannotSelect(f"the type of `{self._code(tensor)}` is not known")
+        raise CannotSelect(f"the type of {self._shown(tensor)} is not known")
 
     def _is_floating(self, node: cst.BaseExpression) -> bool:
         """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are
@@ -295,11 +280,7 @@ class Choices:
         if not isinstance(node, cst.Name):
             return False
         definitions = self._file.flow.definitions(node)
-        return any(
-            self._shows_floating(use)
-            for definition in definitions
-            for use in self._file.flow.uses(definition)
-        )
+        return any(self._shows_floating(use) for definition in definitions for use in self._file.flow.uses(definition))
 
     def _shows_floating(self, use: cst.Name) -> bool:
         parent = self._file.tree.parent(use)
@@ -318,20 +299,12 @@ class Choices:
     def _is_limit(self, node: cst.Attribute) -> bool:
         """Whether an expression is `torch.finfo(x.dtype).max` or the like, of floating point numbers."""
         call = node.value
-        if (
-            not isinstance(call, cst.Call)
-            or self._file.qualified(call) != "torch.finfo"
-            or len(call.args) != 1
-        ):
+        if not isinstance(call, cst.Call) or self._file.qualified(call) != "torch.finfo" or len(call.args) != 1:
             return False
         dtype = call.args[0].value
         if self._file.qualified(dtype) in torch_api.DTYPES:
             return torch_api.DTYPES[self._file.qualified(dtype) or ""] == "floating"
-        return (
-            isinstance(dtype, cst.Attribute)
-            and dtype.attr.value == "dtype"
-            and self._is_floating(dtype.value)
-        )
+        return isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and self._is_floating(dtype.value)
 
     # Where names come from
 
@@ -340,17 +313,11 @@ class Choices:
         definitions = self._file.flow.definitions(name)
         if len(definitions) != 1 or not self._file.tree.is_within(definitions[0].node, self._around):
             return None
-        return (
-            definitions[0].value
-            if definitions[0].binding is Binding.ASSIGNED and not definitions[0].path
-            else None
-        )
+        return definitions[0].value if definitions[0].binding is Binding.ASSIGNED and not definitions[0].path else None
 
     def _is_bound(self, node: cst.BaseExpression) -> bool:
         """Whether every variable in `node` is bound whenever the branch is reached."""
-        return all(
-            self._is_surely_bound(name) for name in find_all(node, cst.Name) if self._file.flow.is_read(name)
-        )
+        return all(self._is_surely_bound(name) for name in find_all(node, cst.Name) if self._file.flow.is_read(name))
 
     def _is_surely_bound(self, name: cst.Name) -> bool:
         definitions = self._file.flow.definitions(name)
@@ -372,9 +339,7 @@ class Choices:
             if ancestor in enclosing:
                 is_target = isinstance(ancestor, cst.For) and child is ancestor.target
                 is_block = isinstance(ancestor, (cst.Module, cst.BaseSuite))
-                return is_target or (
-                    is_block and self._file.source.span(child) < self._file.source.span(self._around)
-                )
+                return is_target or (is_block and self._file.source.span(child) < self._file.source.span(self._around))
             if isinstance(
                 ancestor,
                 (
@@ -392,8 +357,8 @@ class Choices:
             child = ancestor
         return False
 
-    def _code(self, node: cst.CSTNode) -> str:
-        return self._file.source.code(node)
+    def _shown(self, node: cst.CSTNode) -> str:
+        return shown(self._file, node)
 
 
 def names_read(node: cst.CSTNode) -> set[str]:

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._branches import Rewrite, without_header
-from perfmod.transforms.syncs._conditions import CannotSelect, condition
+from perfmod.transforms.syncs._conditions import CannotSelect, condition, shown
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import dedent_block, replace
 
@@ -46,9 +46,7 @@ def clip_without_branch(file: FileFacts, node: cst.If, unused: UnusedNames) -> R
             return None
         value = assigned[1]
         if any(
-            not file.tree.is_within(use, node)
-            for d in file.flow.definitions(_name(first))
-            for use in file.flow.uses(d)
+            not file.tree.is_within(use, node) for d in file.flow.definitions(_name(first)) for use in file.flow.uses(d)
         ):
             raise CannotSelect(f"`{assigned[0].value}` is read behind the branch too")
         _check_factor(file, value, node)
@@ -58,9 +56,7 @@ def clip_without_branch(file: FileFacts, node: cst.If, unused: UnusedNames) -> R
         ]
     else:
         _check_factor(file, first, node)
-        edits = _with_new_factor(
-            file, node, found, f"{torch}.where({test}, {file.source.code(first)}, 1.0)", unused
-        )
+        edits = _with_new_factor(file, node, found, f"{torch}.where({test}, {file.source.code(first)}, 1.0)", unused)
     return Rewrite(tuple(edits), "multiplying by one leaves every gradient as it is", imports=imports)
 
 
@@ -85,11 +81,7 @@ def _with_new_factor(
 def _assigned_factor(statement: cst.CSTNode) -> tuple[cst.Name, cst.BaseExpression] | None:
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         small = statement.body[0]
-        if (
-            isinstance(small, cst.Assign)
-            and len(small.targets) == 1
-            and isinstance(small.targets[0].target, cst.Name)
-        ):
+        if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
             return small.targets[0].target, small.value
     return None
 
@@ -98,11 +90,7 @@ def _factors(file: FileFacts, statement: cst.CSTNode) -> Iterator[cst.BaseExpres
     """What gradients are multiplied by in a loop over parameters; `None` for everything else that is done
     there.
     """
-    if (
-        isinstance(statement, cst.For)
-        and statement.orelse is None
-        and isinstance(statement.body, cst.IndentedBlock)
-    ):
+    if isinstance(statement, cst.For) and statement.orelse is None and isinstance(statement.body, cst.IndentedBlock):
         if not isinstance(statement.target, cst.Name) or not _is_repeatable(file, statement.iter):
             yield None
         for item in statement.body.body:
@@ -121,25 +109,12 @@ def _factor(statement: cst.BaseSmallStatement) -> cst.BaseExpression | None:
     if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.MultiplyAssign):
         return statement.value if _is_gradient(statement.target) else None
     call = statement.value if isinstance(statement, cst.Expr) else None
-    if (
-        not isinstance(call, cst.Call)
-        or len(call.args) != 1
-        or call.args[0].keyword is not None
-        or call.args[0].star
-    ):
+    if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
         return None
-    if (
-        not isinstance(call.func, cst.Attribute)
-        or call.func.attr.value != "mul_"
-        or not _is_gradient(call.func.value)
-    ):
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "mul_" or not _is_gradient(call.func.value):
         return None
     factor = call.args[0].value
-    if (
-        isinstance(factor, cst.Call)
-        and isinstance(factor.func, cst.Attribute)
-        and factor.func.attr.value == "to"
-    ):
+    if isinstance(factor, cst.Call) and isinstance(factor.func, cst.Attribute) and factor.func.attr.value == "to":
         return factor.func.value
     return factor
 
@@ -184,18 +159,18 @@ def _check_factor(file: FileFacts, factor: cst.BaseExpression, node: cst.If) -> 
     """The factor is a floating point tensor of one element, computed from names and numbers that are bound
     outside the loop.
     """
-    code = file.source.code(factor)
+    code = shown(file, factor)
     value = file.value(factor)
     if not value.is_tensor or value.dtype is not DType.FLOATING or value.rank != 0:
-        raise CannotSelect(f"`{code}` is not shown to be a floating point tensor without dimensions")
+        raise CannotSelect(f"{code} is not shown to be a floating point tensor without dimensions")
     for part in walk(factor):
         if isinstance(part, (cst.Call, cst.Subscript, cst.NamedExpr, cst.Await, cst.IfExp)):
-            raise CannotSelect(f"`{code}` is not shown to be computable without need")
+            raise CannotSelect(f"{code} is not shown to be computable without need")
     for name in find_all(factor, cst.Name):
         if file.value(name).kind not in (Kind.NUMBER, Kind.TENSOR, Kind.OBJECT) and file.flow.is_read(name):
             raise CannotSelect(f"`{name.value}` is not shown to be a number or a tensor")
         if any(file.tree.is_within(definition.node, node) for definition in file.flow.definitions(name)):
-            raise CannotSelect(f"`{code}` is computed anew for every gradient")
+            raise CannotSelect(f"{code} is computed anew for every gradient")
 
 
 def _name(node: cst.BaseExpression) -> cst.Name:

@@ -10,6 +10,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.values import Device, DType, Kind
 
+_LONGEST_QUOTE = 60
 _TIGHT = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer, cst.Float)
 # Functions that give a value for every tensor, empty ones and those of any type included.
 _TOTAL = frozenset(
@@ -52,14 +53,13 @@ def condition(file: FileFacts, test: cst.BaseExpression) -> str:
     Raises:
         CannotSelect: it is not shown to be boolean, or without dimensions, or the host decides a part of it.
     """
-    code = file.source.code(test)
+    code, quoted = file.source.code(test), shown(file, test)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return "~" + _operand(file, test.expression)
     if isinstance(test, cst.BooleanOperation):
         if not is_total(file, test.right):
             raise CannotSelect(
-                f"`{file.source.code(test.right)}` is evaluated only where the condition in front of it "
-                "allows it"
+                f"{shown(file, test.right)} is evaluated only where the condition in front of it allows it"
             )
         operator = "&" if isinstance(test.operator, cst.And) else "|"
         return f"{_operand(file, test.left)} {operator} {_operand(file, test.right)}"
@@ -68,15 +68,13 @@ def condition(file: FileFacts, test: cst.BaseExpression) -> str:
         return condition(file, read)
     value = file.value(test)
     if not value.is_tensor or value.device is Device.CPU:
-        raise CannotSelect(f"`{code}` is decided on the host")
+        raise CannotSelect(f"{quoted} is decided on the host")
     if value.dtype is not DType.BOOL:
-        raise CannotSelect(f"`{code}` is not shown to be a boolean tensor")
+        raise CannotSelect(f"{quoted} is not shown to be a boolean tensor")
     if value.rank != 0:
-        raise CannotSelect(
-            f"`{code}` is not shown to have no dimensions, and `torch.where` would broadcast it"
-        )
+        raise CannotSelect(f"{quoted} is not shown to have no dimensions, and `torch.where` would broadcast it")
     if any(isinstance(node, (cst.NamedExpr, cst.Await, cst.Yield)) for node in walk(test)):
-        raise CannotSelect(f"`{code}` does more than to compute a condition")
+        raise CannotSelect(f"{quoted} does more than to compute a condition")
     return code
 
 
@@ -87,24 +85,22 @@ def is_total(file: FileFacts, node: cst.BaseExpression) -> bool:
             return False
         if isinstance(part, cst.Call):
             name = file.qualified(part)
-            if (
-                name is None
-                and isinstance(part.func, cst.Attribute)
-                and file.value(part.func.value).is_tensor
-            ):
+            if name is None and isinstance(part.func, cst.Attribute) and file.value(part.func.value).is_tensor:
                 name = f"torch.{part.func.attr.value}"
             if name is None or not name.startswith("torch.") or name.rpartition(".")[2] not in _TOTAL:
                 return False
         if isinstance(part, cst.Comparison):
             sides = (part.left, *(target.comparator for target in part.comparisons))
-            shaped = [
-                side
-                for side in sides
-                if file.value(side).kind is not Kind.NUMBER and file.value(side).rank != 0
-            ]
+            shaped = [side for side in sides if file.value(side).kind is not Kind.NUMBER and file.value(side).rank != 0]
             if len(shaped) > 1:
                 return False
     return True
+
+
+def shown(file: FileFacts, node: cst.CSTNode) -> str:
+    """The code of a node as a reason quotes it: on one line, and not too long for it."""
+    code = " ".join(file.source.code(node).split())
+    return f"`{code}`" if len(code) <= _LONGEST_QUOTE else f"`{code[: _LONGEST_QUOTE - 3]}...`"
 
 
 def tight(node: cst.BaseExpression, code: str) -> str:

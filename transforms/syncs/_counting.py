@@ -13,6 +13,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.syncs._conditions import shown
 
 _EXTRAS = ("return_inverse", "return_counts", "dim")
 _OPERATORS: dict[type[cst.BaseCompOp], tuple[str, str]] = {
@@ -66,9 +67,7 @@ def distinct_values(file: FileFacts, call: cst.Call) -> Distinct | None:
     if tensor is None:
         return None
     while (
-        isinstance(tensor, cst.Call)
-        and (_is_method(tensor, "cpu") or _is_method(tensor, "detach"))
-        and not tensor.args
+        isinstance(tensor, cst.Call) and (_is_method(tensor, "cpu") or _is_method(tensor, "detach")) and not tensor.args
     ):
         assert isinstance(tensor.func, cst.Attribute)
         tensor = tensor.func.value
@@ -133,9 +132,7 @@ class Counting:
                 self._check_extras()
             return None, [count] if count is not None else []
         first = parent.targets[0].target
-        target = (
-            first.elements[0].value if isinstance(first, (cst.Tuple, cst.List)) and first.elements else first
-        )
+        target = first.elements[0].value if isinstance(first, (cst.Tuple, cst.List)) and first.elements else first
         definition = next(
             (
                 d
@@ -161,9 +158,7 @@ class Counting:
         call = self._distinct.call
         if has_star(call) or any(argument(call, name) is not None for name in _EXTRAS):
             given = next((name for name in _EXTRAS if argument(call, name) is not None), "*")
-            raise NeedsNumber(
-                f"`{given}`: more than the distinct elements of the tensor is asked for and used"
-            )
+            raise NeedsNumber(f"`{given}`: more than the distinct elements of the tensor is asked for and used")
         if len([arg for arg in call.args if arg.keyword is None]) > 2:
             raise NeedsNumber("more than the distinct elements of the tensor is asked for and used")
 
@@ -175,15 +170,10 @@ class Counting:
             raise NeedsNumber(f"`{definition.name}` is bound together with another name")
         for use in self._file.flow.uses(definition):
             line = self._file.source.line(use)
-            if (
-                self._file.tree.scope(use) is not definition.scope
-                or definition.binding is not Binding.ASSIGNED
-            ):
+            if self._file.tree.scope(use) is not definition.scope or definition.binding is not Binding.ASSIGNED:
                 raise NeedsNumber(f"`{definition.name}` is used by another function on line {line}")
             if len(self._file.flow.definitions(use)) > 1:
-                raise NeedsNumber(
-                    f"`{definition.name}` may hold something else where it is used on line {line}"
-                )
+                raise NeedsNumber(f"`{definition.name}` may hold something else where it is used on line {line}")
 
     def _count_around(self, values: cst.BaseExpression) -> cst.BaseExpression | None:
         """`len(v)`, `torch.numel(v)`, `v.numel()`, `v.nelement()`, `v.shape[0]`, `v.size(0)` around `v`."""
@@ -200,11 +190,7 @@ class Counting:
         if isinstance(around, cst.Call) and around.func is parent:
             if parent.attr.value in ("numel", "nelement") and not around.args:
                 return around
-            if (
-                parent.attr.value == "size"
-                and len(around.args) == 1
-                and _is_only_dimension(around.args[0].value)
-            ):
+            if parent.attr.value == "size" and len(around.args) == 1 and _is_only_dimension(around.args[0].value):
                 return around
         if isinstance(around, cst.Subscript) and parent.attr.value == "shape" and len(around.slice) == 1:
             index = around.slice[0].slice
@@ -250,8 +236,7 @@ class Counting:
         elif not (
             isinstance(parent, cst.Assign)
             and all(
-                isinstance(t.target, cst.Subscript) and self._is_element_of_tensor(t.target)
-                for t in parent.targets
+                isinstance(t.target, cst.Subscript) and self._is_element_of_tensor(t.target) for t in parent.targets
             )
         ):
             raise self._needs_number(use, "number")
@@ -268,8 +253,7 @@ class Counting:
         value = self._file.value(other)
         if operators is None or value.kind is not Kind.NUMBER or value.dtype is not DType.INTEGER:
             raise NeedsNumber(
-                f"it is compared on line {line} with `{self._file.source.code(other)}`, which is no known "
-                "integer"
+                f"it is compared on line {line} with {shown(self._file, other)}, which is no known integer"
             )
         if not isinstance(other, cst.Integer):
             return None
@@ -330,14 +314,10 @@ class Counting:
         parent = tree.parent(node)
         if isinstance(parent, cst.Arg):
             call = tree.parent(parent)
-            callee = f"`{source.code(call.func)}`" if isinstance(call, cst.Call) else "a class"
-            return NeedsNumber(
-                f"the {noun} is passed to {callee} on line {line}, which may need a Python integer"
-            )
+            callee = shown(self._file, call.func) if isinstance(call, cst.Call) else "a class"
+            return NeedsNumber(f"the {noun} is passed to {callee} on line {line}, which may need a Python integer")
         if isinstance(parent, cst.Return):
-            return NeedsNumber(
-                f"the {noun} is returned on line {line}, and callers may need a Python integer"
-            )
+            return NeedsNumber(f"the {noun} is returned on line {line}, and callers may need a Python integer")
         if isinstance(parent, cst.FormattedStringExpression):
             return NeedsNumber(f"the {noun} is printed on line {line}, and a tensor prints differently")
         if isinstance(parent, (cst.BinaryOperation, cst.AugAssign)):
@@ -347,9 +327,7 @@ class Counting:
         if isinstance(parent, cst.Assert):
             return NeedsNumber(f"the {noun} is asserted on line {line}: the wait is a check")
         if isinstance(parent, cst.While):
-            return NeedsNumber(
-                f"the {noun} is tested by the `while` on line {line}, once more for every turn"
-            )
+            return NeedsNumber(f"the {noun} is tested by the `while` on line {line}, once more for every turn")
         return NeedsNumber(f"the {noun} is used on line {line} where a Python integer may be needed")
 
     def _check_tests(self) -> None:
@@ -364,8 +342,7 @@ class Counting:
         for test in waits:
             if tree.loops(test) != tree.loops(self._distinct.call):
                 raise NeedsNumber(
-                    f"it is tested in another loop on line {source.line(test)}, and every test would wait "
-                    "anew"
+                    f"it is tested in another loop on line {source.line(test)}, and every test would wait anew"
                 )
 
     def _waits(self, test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -398,9 +375,7 @@ def _operations(whole: cst.BaseExpression) -> Iterator[cst.BooleanOperation]:
 
 
 def _is_method(node: cst.BaseExpression, name: str) -> bool:
-    return (
-        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
-    )
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
 
 
 def _is_only_dimension(node: cst.BaseExpression) -> bool:

@@ -63,10 +63,7 @@ def _shows_no_type(file: FileFacts, node: cst.BaseExpression) -> bool:
         if isinstance(parent.operator, cst.Modulo):
             return parent.right is current and _percent_formats(parent.left, 0, 1)
         other = file.value(parent.right if parent.left is current else parent.left)
-        if (
-            not isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply))
-            or other.kind is not Kind.NUMBER
-        ):
+        if not isinstance(parent.operator, (cst.Add, cst.Subtract, cst.Multiply)) or other.kind is not Kind.NUMBER:
             return False
         if other.dtype is DType.FLOATING:
             return True
@@ -104,9 +101,7 @@ def _percent_formats(text: cst.BaseExpression, index: int, count: int) -> bool:
     if not isinstance(value, str):
         return False
     shown = [match for match in _PERCENT.findall(value) if match != "%"]
-    return (
-        "*" not in value and len(shown) == count and shown[index] in (_FORMATS_AS_FLOAT | {"d", "i"}) - {"%"}
-    )
+    return "*" not in value and len(shown) == count and shown[index] in (_FORMATS_AS_FLOAT | {"d", "i"}) - {"%"}
 
 
 def _str_format_shows_float(call: cst.Call) -> bool:
@@ -118,7 +113,5 @@ def _str_format_shows_float(call: cst.Call) -> bool:
     text = func.value.evaluated_value
     if not isinstance(text, str):
         return False
-    fields = [
-        (name, spec, shown) for _, name, spec, shown in string.Formatter().parse(text) if name is not None
-    ]
+    fields = [(name, spec, shown) for _, name, spec, shown in string.Formatter().parse(text) if name is not None]
     return all(spec is not None and spec[-1:] in _FORMATS_AS_FLOAT and not shown for _, spec, shown in fields)

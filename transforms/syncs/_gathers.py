@@ -89,9 +89,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
     inner = _expanded(mask)
     if inner is not None and not is_reshaped:
         return None
-    return Gather(
-        base, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements))
-    )
+    return Gather(base, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements)))
 
 
 def _gathers_below(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -117,9 +115,7 @@ def resolved(file: FileFacts, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _selection(
-    file: FileFacts, node: cst.BaseExpression
-) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+def _selection(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """`(x, m)` of `x[m]`, `x.masked_select(m)` and `torch.masked_select(x, m)` where `m` may be a boolean mask."""
     if isinstance(node, cst.Subscript):
         index, base = sole_index(node), file.value(node.value)
@@ -202,11 +198,7 @@ def _expanded(mask: cst.BaseExpression) -> cst.BaseExpression | None:
             return None
     elif method != "expand_as":
         return None
-    if (
-        isinstance(inner, cst.Call)
-        and isinstance(inner.func, cst.Attribute)
-        and inner.func.attr.value == "unsqueeze"
-    ):
+    if isinstance(inner, cst.Call) and isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "unsqueeze":
         dim = argument(inner, "dim", 0)
         return inner.func.value if dim is not None and is_minus_one(dim) else None
     return None
@@ -232,9 +224,7 @@ def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpressi
         if file.flow.definitions(here) != file.flow.definitions(there):
             return False
         for definition in file.flow.definitions(here):
-            if any(
-                first[1] < file.source.span(use)[0] < last[0] for use in file.aliasing.mutations(definition)
-            ):
+            if any(first[1] < file.source.span(use)[0] < last[0] for use in file.aliasing.mutations(definition)):
                 return False
     return True
 

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs._branches import Rewrite
-from perfmod.transforms.syncs._conditions import is_total
+from perfmod.transforms.syncs._conditions import is_total, shown
 from perfmod.transforms.writing import dedent_block
 
 _ASKS = frozenset({"any", "sum", "count_nonzero"})
@@ -49,13 +49,13 @@ def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
                 return None
             subjects.append(subject)
     edits = dedent_block(file.source, node)
-    reason = f"under an empty `{file.source.code(mask)}` the writes change nothing"
+    reason = f"under an empty {shown(file, mask)} the writes change nothing"
     saved = [subject for subject in subjects if _may_be_saved(file, subject, node)]
     if saved:
-        code = file.source.code(saved[0])
+        code = shown(file, saved[0])
         return Rewrite(
             edits,
-            f"right unless autograd saved `{code}` before: it counts a write under an empty mask as one",
+            f"right unless autograd saved {code} before: it counts a write under an empty mask as one",
             Safety.UNSAFE,
         )
     return Rewrite(edits, reason)
@@ -82,12 +82,7 @@ def _asked_mask(file: FileFacts, test: cst.BaseExpression) -> cst.BaseExpression
         return _asked_mask(file, test.args[0].value)
     if name is not None and name.removeprefix("torch.") in _ASKS and len(test.args) == 1:
         mask = test.args[0].value
-    elif (
-        name is None
-        and isinstance(test.func, cst.Attribute)
-        and test.func.attr.value in _ASKS
-        and not test.args
-    ):
+    elif name is None and isinstance(test.func, cst.Attribute) and test.func.attr.value in _ASKS and not test.args:
         mask = test.func.value
     return mask if mask is not None and is_total(file, mask) else None
 
@@ -126,16 +121,12 @@ def _is_same(file: FileFacts, node: cst.BaseExpression, mask: cst.BaseExpression
         return False
     pairs = zip(find_all(node, cst.Name), find_all(mask, cst.Name), strict=True)
     return all(
-        not file.flow.is_read(one) or file.flow.definitions(one) == file.flow.definitions(other)
-        for one, other in pairs
+        not file.flow.is_read(one) or file.flow.definitions(one) == file.flow.definitions(other) for one, other in pairs
     )
 
 
 def _is_plain_number(file: FileFacts, node: cst.BaseExpression) -> bool:
-    if any(
-        isinstance(part, (cst.Subscript, cst.NamedExpr, cst.Await, cst.BinaryOperation))
-        for part in walk(node)
-    ):
+    if any(isinstance(part, (cst.Subscript, cst.NamedExpr, cst.Await, cst.BinaryOperation)) for part in walk(node)):
         return False
     if isinstance(node, cst.Call):
         return file.qualified(node) == "builtins.float" and all(
@@ -173,13 +164,9 @@ def _is_saved_result(file: FileFacts, definition: Definition) -> bool:
     if definition.path:
         return True
     if isinstance(value, cst.BinaryOperation):
-        return not isinstance(
-            value.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply)
-        )
+        return not isinstance(value.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply))
     if isinstance(value, cst.Call):
-        name = file.qualified(value) or (
-            value.func.attr.value if isinstance(value.func, cst.Attribute) else ""
-        )
+        name = file.qualified(value) or (value.func.attr.value if isinstance(value.func, cst.Attribute) else "")
         return name.rpartition(".")[2] not in _KEEPS_NO_RESULT or keyword(value.args, "out") is not None
     return not isinstance(value, cst.UnaryOperation)
 

@@ -88,8 +88,7 @@ def _own_copy(file: FileFacts, read: HostRead) -> str:
     tensor = read.tensor
     if isinstance(tensor, cst.Name):
         values = [
-            d.value if d.binding is Binding.ASSIGNED and not d.path else None
-            for d in file.flow.definitions(tensor)
+            d.value if d.binding is Binding.ASSIGNED and not d.path else None for d in file.flow.definitions(tensor)
         ]
         fresh = all(value is not None and file.aliasing.is_fresh(value) for value in values)
         owned = fresh and not file.aliasing.is_mutated(tensor)
@@ -162,12 +161,8 @@ def _require_harmless(
     if around is not None and file.qualified(around) == "builtins.len":
         return
     if isinstance(parent, cst.Attribute) and parent.attr.value not in _ADD_NOTHING:
-        raise CannotRewrite(
-            f"`{use.value}.{parent.attr.value}` on line {line} may put other values into the list"
-        )
-    if isinstance(parent, cst.Subscript) and isinstance(
-        file.tree.parent(parent), (cst.AssignTarget, cst.AugAssign)
-    ):
+        raise CannotRewrite(f"`{use.value}.{parent.attr.value}` on line {line} may put other values into the list")
+    if isinstance(parent, cst.Subscript) and isinstance(file.tree.parent(parent), (cst.AssignTarget, cst.AugAssign)):
         raise CannotRewrite(f"an element of `{use.value}` is set on line {line}")
     if file.tree.scope(use) is not definitions[0].scope:
         raise CannotRewrite(f"another function reads `{use.value}` on line {line}")
@@ -181,9 +176,7 @@ def _require_harmless(
         for loop in loops:
             behind = file.source.span(use)[0] > file.source.span(loop)[1]
             if not (behind and _is_renewed(file, loop, definitions)):
-                raise CannotRewrite(
-                    f"`{use.value}` is kept elsewhere on line {line}, and tensors would be seen there"
-                )
+                raise CannotRewrite(f"`{use.value}` is kept elsewhere on line {line}, and tensors would be seen there")
 
 
 def _is_stored(file: FileFacts, use: cst.Name) -> bool:

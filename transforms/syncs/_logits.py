@@ -58,9 +58,7 @@ def class_second(file: FileFacts, logits: Gather) -> ClassSecond:
             moved = _classes_moved_last(file, definition.value)
             if moved is not None and _still_holds(file, moved, base):
                 unread = len(file.flow.uses(definition)) == 1
-                return ClassSecond(
-                    postfix(file, moved), removals=_without(file, definition.node) if unread else ()
-                )
+                return ClassSecond(postfix(file, moved), removals=_without(file, definition.node) if unread else ())
             moved = None
     if moved is not None:
         return ClassSecond(postfix(file, moved))
@@ -89,9 +87,7 @@ def _classes_moved_last(file: FileFacts, node: cst.BaseExpression) -> cst.BaseEx
         return subject if dims == [0, *range(2, len(dims)), 1] else None
     if short == "movedim" and len(arguments) == 2:
         first, last = arguments
-        return (
-            subject if isinstance(first, cst.Integer) and first.value == "1" and is_minus_one(last) else None
-        )
+        return subject if isinstance(first, cst.Integer) and first.value == "1" and is_minus_one(last) else None
     return None
 
 
@@ -174,9 +170,7 @@ def _all_raw(file: FileFacts, name: cst.Name, depth: int) -> bool:
                 return False
         elif definition.binding is Binding.PARAMETER and isinstance(definition.scope, cst.FunctionDef):
             given = file.values.given(definition)
-            if not given or not all(
-                value is not None and is_raw_output(file, value, depth - 1) for value in given
-            ):
+            if not given or not all(value is not None and is_raw_output(file, value, depth - 1) for value in given):
                 return False
         else:
             return False

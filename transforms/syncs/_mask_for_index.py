@@ -165,9 +165,7 @@ class MaskForIndex:
     def _selects(self, node: cst.Subscript) -> bool:
         if self.names is None or not self._is_whole(node):
             return False
-        reads = [
-            self.file.flow.definitions(name) for element in node.slice for name in find_all(element, cst.Name)
-        ]
+        reads = [self.file.flow.definitions(name) for element in node.slice for name in find_all(element, cst.Name)]
         return reads == [(definition,) for definition in self.names.definitions]
 
     def _has_shape(self, node: cst.BaseExpression) -> bool:
@@ -216,9 +214,7 @@ def _may_change(file: FileFacts, node: cst.CSTNode, seen: frozenset[Definition])
     if file.aliasing.is_fresh(node):
         return False
     if isinstance(node, cst.Name):
-        definitions = [
-            d for d in file.flow.definitions(node) if d not in seen and d.binding is Binding.ASSIGNED
-        ]
+        definitions = [d for d in file.flow.definitions(node) if d not in seen and d.binding is Binding.ASSIGNED]
         return file.aliasing.is_mutated(node) or any(
             _may_change(file, d.value, seen | {d}) for d in definitions if d.value is not None
         )

@@ -14,9 +14,7 @@ _CASTS = torch_api.CASTS | {"type_as"}
 _RESHAPES = frozenset(
     {"view", "reshape", "flatten", "ravel", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand"}
 )
-_SELECTS = frozenset(
-    {"masked_select", "index_select", "gather", "take", "take_along_dim", "unique", "topk", "narrow"}
-)
+_SELECTS = frozenset({"masked_select", "index_select", "gather", "take", "take_along_dim", "unique", "topk", "narrow"})
 
 
 def covers(file: FileFacts, mask: cst.BaseExpression, target: cst.BaseExpression) -> bool:
@@ -82,15 +80,11 @@ def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.
     for part in _shaping_parts(file, condition, set()):
         if not file.shapes.same(part, target) and _is_reshaped(file, part, target):
             code = " ".join(file.source.code(part).split())
-            return (
-                f"the condition has the shape of `{code}`, which is not shown to be that of what it indexes"
-            )
+            return f"the condition has the shape of `{code}`, which is not shown to be that of what it indexes"
     return None
 
 
-def _shaping_parts(
-    file: FileFacts, node: cst.BaseExpression, seen: set[cst.CSTNode]
-) -> list[cst.BaseExpression]:
+def _shaping_parts(file: FileFacts, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> list[cst.BaseExpression]:
     """The expressions that an element-wise expression takes its shape from."""
     if node in seen:
         return []
@@ -145,11 +139,7 @@ def _operation(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression
     name = file.qualified(call)
     if name is not None:
         short = name.removeprefix("torch.nn.functional.").removeprefix("torch.")
-        return (
-            (short, call.args[0].value, list(call.args[1:]))
-            if name.startswith("torch.") and call.args
-            else None
-        )
+        return (short, call.args[0].value, list(call.args[1:])) if name.startswith("torch.") and call.args else None
     if isinstance(call.func, cst.Attribute):
         return call.func.attr.value, call.func.value, list(call.args)
     return None
@@ -169,8 +159,7 @@ def _drops_last(node: cst.Subscript) -> bool:
     numbers = parts[len(kept) :]
     whole = bool(kept) and all(is_everything(part) for part in parts[: len(kept)])
     return whole and all(
-        isinstance(part, cst.Index) and isinstance(part.value, (cst.Integer, cst.UnaryOperation))
-        for part in numbers
+        isinstance(part, cst.Index) and isinstance(part.value, (cst.Integer, cst.UnaryOperation)) for part in numbers
     )
 
 

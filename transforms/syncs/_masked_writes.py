@@ -114,9 +114,7 @@ def masked_write(
     else:
         chosen = _in_type_of(file, subject, statement.value, chosen, computed=bool(lifted.gathers))
     if not selection.covers(subject):
-        raise CannotWrite(
-            f"the mask is not shown to have the shape of `{name}`, and `torch.where` would broadcast it"
-        )
+        raise CannotWrite(f"the mask is not shown to have the shape of `{name}`, and `torch.where` would broadcast it")
     torch, imports = file.names.spelled("torch", statement)
     where = f"{torch}.where({selection.mask}, {chosen}, {name})"
     # An in-place operation computes in the wider type of both sides and writes in that of the target.
@@ -192,9 +190,7 @@ class _Lifted:
             return
         divisor = _literal(self.file, right)
         if operator in (cst.FloorDivide, cst.Modulo) and not divisor:
-            raise CannotWrite(
-                "dividing integers by zero raises, and elements that are not chosen may be zero"
-            )
+            raise CannotWrite("dividing integers by zero raises, and elements that are not chosen may be zero")
         if operator is cst.Multiply and (_is_finite(self.file, left) or _is_finite(self.file, right)):
             return
         if operator is cst.Divide and divisor:
@@ -281,9 +277,7 @@ def _is_repeatable(node: cst.BaseExpression) -> bool:
     """Whether evaluating an expression twice gives the same object and does nothing else."""
     if isinstance(node, cst.Subscript):
         constant = (cst.Integer, cst.SimpleString, cst.Ellipsis)
-        plain = all(
-            isinstance(e.slice, cst.Index) and isinstance(e.slice.value, constant) for e in node.slice
-        )
+        plain = all(isinstance(e.slice, cst.Index) and isinstance(e.slice.value, constant) for e in node.slice)
         return plain and _is_repeatable(node.value)
     return bool(dotted(node)) or (isinstance(node, cst.Attribute) and _is_repeatable(node.value))
 
@@ -318,8 +312,6 @@ def _literal(file: FileFacts, node: cst.BaseExpression) -> float | None:
 def atom(node: cst.BaseExpression, text: str) -> str:
     """`text`, the code of `node`, in parentheses unless it binds tighter than any operator."""
     tight = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer, cst.Float)
-    if isinstance(node, tight) or (
-        isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.Integer)
-    ):
+    if isinstance(node, tight) or (isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.Integer)):
         return text
     return f"({text})"

@@ -105,9 +105,7 @@ def _divisions(file: FileFacts, site: Site) -> Iterator[tuple[Edit, tuple[str, .
         if not like or not isinstance(like[0], (cst.Name, cst.Attribute)):
             raise CannotRewrite(f"the device divides by `{code}` with other last digits than Python")
         if not _is_never_zero(file, divisor):
-            raise CannotRewrite(
-                f"that `{code}` is never zero could not be shown, and only Python raises then"
-            )
+            raise CannotRewrite(f"that `{code}` is never zero could not be shown, and only Python raises then")
         torch, imports = file.names.spelled("torch", divisor)
         text = f"{torch}.full_like({file.source.code(like[0])}, {code}, dtype={torch}.float64)"
         yield replace(file.source, divisor, text), imports
@@ -121,8 +119,7 @@ def _is_never_zero(file: FileFacts, node: cst.BaseExpression) -> bool:
     # What a loop around goes through is not empty.
     iterated = file.source.code(node.args[0].value)
     return any(
-        isinstance(loop, cst.For)
-        and any(file.source.code(part) == iterated for part in _iterables(loop.iter))
+        isinstance(loop, cst.For) and any(file.source.code(part) == iterated for part in _iterables(loop.iter))
         for loop in file.tree.loops(node)
     )
 

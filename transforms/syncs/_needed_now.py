@@ -19,9 +19,7 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
             if isinstance(parent, (cst.If, cst.While, cst.Assert)) and child is parent.test:
                 return f"the figure decides on line {line} how the training goes on"
             if isinstance(parent, cst.Return):
-                return (
-                    f"the figure is returned in every step on line {line}, and the callers may need a number"
-                )
+                return f"the figure is returned in every step on line {line}, and the callers may need a number"
             if isinstance(parent, cst.Call) and child is not parent.func:
                 reason = _why_metered(file, parent.func)
                 if reason is not None:

@@ -72,16 +72,10 @@ def _condition(file: FileFacts, call: cst.Call) -> tuple[cst.BaseExpression, boo
         short, given = name.removeprefix("torch."), list(call.args)
         condition = argument(call, "condition" if short == "where" else "input", 0)
         given = [arg for arg in given if arg.value is not condition]
-    elif (
-        name is None
-        and isinstance(call.func, cst.Attribute)
-        and call.func.attr.value in ("nonzero", "argwhere")
-    ):
+    elif name is None and isinstance(call.func, cst.Attribute) and call.func.attr.value in ("nonzero", "argwhere"):
         short, given, condition = call.func.attr.value, list(call.args), call.func.value
         value = file.value(condition)
-        if not value.is_tensor and not (
-            value.kind is Kind.UNKNOWN and argument(call, "as_tuple") is not None
-        ):
+        if not value.is_tensor and not (value.kind is Kind.UNKNOWN and argument(call, "as_tuple") is not None):
             return None
     else:
         return None
@@ -90,12 +84,7 @@ def _condition(file: FileFacts, call: cst.Call) -> tuple[cst.BaseExpression, boo
     if not given:
         return condition, short == "where"
     flag = argument(call, "as_tuple")
-    if (
-        short == "nonzero"
-        and len(given) == 1
-        and isinstance(flag, cst.Name)
-        and flag.value in ("True", "False")
-    ):
+    if short == "nonzero" and len(given) == 1 and isinstance(flag, cst.Name) and flag.value in ("True", "False"):
         return condition, flag.value == "True"
     return None
 
@@ -112,9 +101,7 @@ def _is_first_column(node: cst.Subscript) -> bool:
     if len(node.slice) != 2:
         return False
     rows, column = (element.slice for element in node.slice)
-    first = (
-        isinstance(column, cst.Index) and isinstance(column.value, cst.Integer) and column.value.value == "0"
-    )
+    first = isinstance(column, cst.Index) and isinstance(column.value, cst.Integer) and column.value.value == "0"
     return first and is_everything(rows)
 
 

@@ -94,9 +94,7 @@ class RunningSum:
 
 def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
     """`total` of `total += x`, `total -= x` and `total = total + x`, if `statement` is one of these."""
-    if isinstance(statement, cst.AugAssign) and isinstance(
-        statement.operator, (cst.AddAssign, cst.SubtractAssign)
-    ):
+    if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign)):
         return statement.target
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target = statement.targets[0].target
@@ -208,9 +206,7 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
             raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
     bound = file.flow.bound(scope, name)
     statements = {
-        id(file.tree.statement(d.node)): d
-        for d in bound
-        if d.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
+        id(file.tree.statement(d.node)): d for d in bound if d.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
     }
     device = {statements[id(site.statement)] for site in sites}
     site_statements = [site.statement for site in sites]
@@ -253,14 +249,10 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
             uses[use] = Use(use, [starts[d] for d in before if d in starts])
     if any(d not in starts or d.binding not in (Binding.ASSIGNED, Binding.AUGMENTED) for d in seen):
         raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
-    return RunningSum(
-        name, sites, kept, list(changed.values()), [starts[d] for d in seen], list(uses.values())
-    )
+    return RunningSum(name, sites, kept, list(changed.values()), [starts[d] for d in seen], list(uses.values()))
 
 
-def _start_dtype(
-    file: FileFacts, definition: Definition, changed: dict[Definition, cst.AugAssign]
-) -> DType | None:
+def _start_dtype(file: FileFacts, definition: Definition, changed: dict[Definition, cst.AugAssign]) -> DType | None:
     if definition in changed:
         return DType.FLOATING if isinstance(changed[definition].operator, cst.DivideAssign) else None
     value = file.values.of_definition(definition)
@@ -296,19 +288,13 @@ def _collect_places(
         elif isinstance(parent, cst.AnnAssign) and parent.target is place:
             starts += [_value_start(file, parent.value)] if parent.value is not None else []
         elif _is_unpacked_into(file, place):
-            raise CannotRewrite(
-                f"`{file.source.code(place)}` is unpacked into on line {file.source.line(place)}"
-            )
+            raise CannotRewrite(f"`{file.source.code(place)}` is unpacked into on line {file.source.line(place)}")
         elif file.tree.statement(place) not in (*statements, parent if isinstance(parent, cst.Del) else None):
             uses.append(place)
     starts += [
-        Start(statement, DType.FLOATING)
-        for statement in changed
-        if isinstance(statement.operator, cst.DivideAssign)
+        Start(statement, DType.FLOATING) for statement in changed if isinstance(statement.operator, cst.DivideAssign)
     ]
-    return RunningSum(
-        file.source.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses]
-    )
+    return RunningSum(file.source.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses])
 
 
 def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
@@ -327,9 +313,7 @@ def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
     return Start(value, found.dtype if found.kind is Kind.NUMBER else None)
 
 
-def _attributes(
-    file: FileFacts, target: cst.Attribute
-) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
     """Every mention of a private attribute of a class of the file, and its values in class bodies."""
     own, code, name = file.classes.self_attribute(target), file.source.code(target), target.attr.value
     if own is None:
@@ -353,9 +337,7 @@ def _attributes(
     return places, [found.value for found in in_bodies if found.value is not None]
 
 
-def _entries(
-    file: FileFacts, target: cst.Subscript
-) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+def _entries(file: FileFacts, target: cst.Subscript) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
     """Every mention of `stats["loss"]`, and its first values, where `stats` is only used by such keys."""
     key, code = _key(target), file.source.code(target)
     if key is None or not isinstance(target.value, cst.Name):
@@ -367,11 +349,7 @@ def _entries(
     if not bound:
         raise CannotRewrite(f"what `{name}` is could not be shown")
     for definition in bound:
-        if (
-            definition.binding is not Binding.ASSIGNED
-            or definition.path
-            or not isinstance(definition.value, cst.Dict)
-        ):
+        if definition.binding is not Binding.ASSIGNED or definition.path or not isinstance(definition.value, cst.Dict):
             raise CannotRewrite(f"what `{name}` is could not be shown")
         for element in definition.value.elements:
             if not isinstance(element, cst.DictElement) or not isinstance(element.key, cst.SimpleString):

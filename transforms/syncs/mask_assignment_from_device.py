@@ -26,9 +26,7 @@ class MaskAssignmentFromDevice(Rule):
     code: ClassVar[str] = "PM102"
     name: ClassVar[str] = "mask-assignment-from-device"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = (
-        "device values assigned under a boolean mask make the host wait for the mask's count"
-    )
+    summary: ClassVar[str] = "device values assigned under a boolean mask make the host wait for the mask's count"
     fix_title: ClassVar[str] = "Pick with torch.where"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
@@ -105,9 +103,7 @@ class MaskAssignmentFromDevice(Rule):
         )
         found = masked_write(file, statement, target, selection)
         start, end = file.source.span(statement)
-        lost = any(
-            start <= at < end and text not in found.text for at, text in comments(file.source, statement)
-        )
+        lost = any(start <= at < end and text not in found.text for at, text in comments(file.source, statement))
         return self.found(
             file,
             statement,
@@ -135,9 +131,7 @@ def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.B
     return any(_indexes_with(file, node, mask) for node in find_all(statement.value, cst.Subscript))
 
 
-def _looks_like_mask(
-    file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression
-) -> bool:
+def _looks_like_mask(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
     """Whether an index of unknown type is called a mask, or reads and writes and is not called an index."""
     if file.value(mask).dtype is not None:
         return False

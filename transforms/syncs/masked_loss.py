@@ -84,11 +84,11 @@ class MaskedLoss(Rule):
             if _waits(file, subscript) and not _is_part_of(file, subscript, findings):
                 index = sole_index(subscript)
                 assert index is not None
-                reason = "the selection is used for more than a loss: what becomes of it depends on which elements it holds"
+                reason = (
+                    "the selection is used for more than a loss: what becomes of it depends on which elements it holds"
+                )
                 if not is_mask(file, index):
-                    reason = (
-                        f"could not tell whether `{file.source.code(index)}` is a boolean mask or an index"
-                    )
+                    reason = f"could not tell whether `{file.source.code(index)}` is a boolean mask or an index"
                 yield self.refused(file, subscript, reason)
 
     def _consumers(self, file: FileFacts) -> Iterator[Finding]:
@@ -119,9 +119,7 @@ class MaskedLoss(Rule):
             return
         side, short = found
         if isinstance(side, Shared):
-            yield self.refused(
-                file, call, f"`{side.name}`, the selected elements, is used again on line {side.line}"
-            )
+            yield self.refused(file, call, f"`{side.name}`, the selected elements, is used again on line {side.line}")
             return
         constant = constant_mask(file, side.mask)
         if constant is not None:
@@ -138,14 +136,10 @@ class MaskedLoss(Rule):
             whole = f"{file.source.code(subject(call))}.sum()" if side.statements else f"{text}.sum()"
             if short == "mean":
                 whole += f" / {postfix(file, side.mask)}.sum()"
-                if isinstance(
-                    file.tree.parent(call), (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
-                ):
+                if isinstance(file.tree.parent(call), (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)):
                     whole = f"({whole})"
             edits.append(Edit(*file.source.span(call), whole))
-            yield self._judged(
-                file, call, side, edits, "what the mask leaves out is zero in the sum", imports
-            )
+            yield self._judged(file, call, side, edits, "what the mask leaves out is zero in the sum", imports)
 
     def _rewritten(
         self,
@@ -170,13 +164,9 @@ class MaskedLoss(Rule):
                 raise _Refused(f"`{side.name}`, the selected elements, is used again on line {side.line}")
         if not isinstance(logits, Gather) or not isinstance(target, Gather):
             missing = "input" if not isinstance(logits, Gather) else "target"
-            raise _Refused(
-                f"the {missing} is not selected with the same mask here, so its selection cannot be undone"
-            )
+            raise _Refused(f"the {missing} is not selected with the same mask here, so its selection cannot be undone")
         if not same_mask(file, logits.mask, target.mask):
-            raise _Refused(
-                "input and target are selected with different masks, or the mask is written to in between"
-            )
+            raise _Refused("input and target are selected with different masks, or the mask is written to in between")
         if loss.short not in CLASS_INDEX | ELEMENTWISE:
             raise _Refused(f"{loss.short} has no masked form that is known to be equal")
         if loss.reduction is None:
@@ -199,9 +189,7 @@ class MaskedLoss(Rule):
             )
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
-    def _ignoring(
-        self, file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather
-    ) -> Finding:
+    def _ignoring(self, file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather) -> Finding:
         """Class-index losses: masked targets become `ignore_index`, which the loss leaves out of sum and count."""
         if file.value(target.base).dtype is DType.FLOATING and not target.casts:
             raise _Refused("the targets are class probabilities, which have no index to ignore")
@@ -210,9 +198,7 @@ class MaskedLoss(Rule):
         if loss.is_module:
             ignored = f"{file.source.code(call.func)}.ignore_index"
         else:
-            ignored = (
-                file.source.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
-            )
+            ignored = file.source.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
         new_target = f"{torch}.where({mask}, {postfix(file, target.base)}{target.casts}, {ignored})"
         second = class_second(file, logits)
         if second.flatten_target:
@@ -226,9 +212,7 @@ class MaskedLoss(Rule):
         if logits.statements or target.statements:
             edits += [*self._replaced(file, logits, new_logits), *self._replaced(file, target, new_target)]
         else:
-            others = [
-                file.source.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)
-            ]
+            others = [file.source.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)]
             text = laid_out(file, call, file.source.code(call.func), [new_logits, new_target, *others])
             edits.append(replace(file.source, call, text))
         reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
@@ -339,12 +323,7 @@ def laid_out(file: FileFacts, call: cst.Call, function: str, arguments: list[str
 def _waits(file: FileFacts, subscript: cst.Subscript) -> bool:
     """Whether `x[i]` selects from a tensor of the device with what may be a mask, in a step."""
     index, base = sole_index(subscript), file.value(subscript.value)
-    if (
-        index is None
-        or not base.is_tensor
-        or not may_be_mask(file, index)
-        or not file.steps.reaches(subscript)
-    ):
+    if index is None or not base.is_tensor or not may_be_mask(file, index) or not file.steps.reaches(subscript):
         return False
     return Device.CPU not in (base.device, file.value(index).device) and _is_read(file, subscript)
 

@@ -70,9 +70,7 @@ class NonzeroIndexAssignment(Rule):
             except CannotWrite as reason:
                 yield self.refused(file, index.node, str(reason))
 
-    def _rewritten(
-        self, file: FileFacts, index: NonzeroIndex, names: Bound | None, found: Sequence[Write]
-    ) -> Finding:
+    def _rewritten(self, file: FileFacts, index: NonzeroIndex, names: Bound | None, found: Sequence[Write]) -> Finding:
         rewriting = MaskForIndex(file, index, names, mask_of(file, index.condition))
         for write in found:
             rewriting.check(write)

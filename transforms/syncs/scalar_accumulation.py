@@ -92,9 +92,7 @@ class ScalarAccumulation(Rule):
             return self.refused(file, statements[0], str(refusal))
         nodes = (*(use.node for use in found.uses), *found.changed)
         lines = ", ".join(str(line) for line in sorted({file.source.line(node) for node in nodes}))
-        reason = f"`{found.label}` is only read outside the step, " + (
-            f"on line {lines}" if lines else "nowhere"
-        )
+        reason = f"`{found.label}` is only read outside the step, " + (f"on line {lines}" if lines else "nowhere")
         return self.found(
             file,
             statements[0],

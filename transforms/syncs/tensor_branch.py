@@ -70,17 +70,11 @@ class TensorBranch(Rule):
             found = rewrite()
         except CannotSelect as reason:
             return self.refused(file, node.test, str(reason))
-        return self.found(
-            file, node.test, found.reason, found.edits, safety=found.safety, imports=found.imports
-        )
+        return self.found(file, node.test, found.reason, found.edits, safety=found.safety, imports=found.imports)
 
 
 def _without_branch(file: FileFacts, node: cst.If, names: UnusedNames) -> Rewrite:
-    return (
-        without_guard(file, node)
-        or clip_without_branch(file, node, names)
-        or rebinds_as_where(file, node, names)
-    )
+    return without_guard(file, node) or clip_without_branch(file, node, names) or rebinds_as_where(file, node, names)
 
 
 def _is_elif(file: FileFacts, node: cst.If) -> bool:

@@ -18,6 +18,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._conditions import shown
 from perfmod.transforms.syncs._counting import Counting, Distinct, NeedsNumber, distinct_values
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement, replace
@@ -150,13 +151,9 @@ class _Writer:
         if isinstance(statement, cst.If):
             above = tree.parent(statement)
             if isinstance(above, cst.If) and above.orelse is statement:
-                raise NeedsNumber(
-                    f"the `elif` on line {line} has no place in front of it for another statement"
-                )
+                raise NeedsNumber(f"the `elif` on line {line} has no place in front of it for another statement")
         elif not isinstance(statement, (cst.Assign, cst.AugAssign, cst.Return, cst.Expr)):
-            raise NeedsNumber(
-                f"it is evaluated by a statement on line {line} that has no place in front of it"
-            )
+            raise NeedsNumber(f"it is evaluated by a statement on line {line} that has no place in front of it")
         start, _ = source.span(call)
         for other in walk(statement):
             if other in around or tree.is_within(other, call) or isinstance(other, cst.BaseSuite):
@@ -167,13 +164,11 @@ class _Writer:
                 and not self._is_harmless(other)
             ):
                 raise NeedsNumber(
-                    f"`{source.code(other)}` on line {line} is evaluated first and may write into the tensor"
+                    f"{shown(self._file, other)} on line {line} comes first and may write into the tensor"
                 )
         sometimes = any(isinstance(ancestor, (cst.BooleanOperation, cst.IfExp)) for ancestor in around)
-        if sometimes and not all(
-            self._is_harmless(part) for part in find_all(self._distinct.tensor, cst.Call)
-        ):
-            raise NeedsNumber(f"`{source.code(call)}` is evaluated only sometimes on line {line}")
+        if sometimes and not all(self._is_harmless(part) for part in find_all(self._distinct.tensor, cst.Call)):
+            raise NeedsNumber(f"{shown(self._file, call)} is evaluated only sometimes on line {line}")
         return statement
 
     def _may_be_written_before(self, count: cst.BaseExpression) -> bool:

@@ -64,9 +64,7 @@ def compare_probes(
     return found
 
 
-def _outcomes(
-    code: bytes, side: str, folder: Path, trial: int, device: str, *, nudge: bool = False
-) -> list[Outcome]:
+def _outcomes(code: bytes, side: str, folder: Path, trial: int, device: str, *, nudge: bool = False) -> list[Outcome]:
     module, printed = load(code, f"golden_{side}", folder, seed=trial)
     outcomes = []
     for index, args in enumerate(arguments(module, Make(trial, device))):
