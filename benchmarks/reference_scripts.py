@@ -41,6 +41,7 @@ from attrs import asdict, evolve, field, frozen
 from rich.console import Console
 from rich.table import Table
 
+from perfmod import __version__
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import Outcome, rewrite
 

@@ -1,7 +1,8 @@
-"""The vocabulary: a `Rule` reads the facts of a file and reports `Finding`s; a finding carries its `Edit`s or its `Refusal`.
+"""The vocabulary: a `Rule` reads the facts of a file and reports `Finding`s; a finding carries its `Edit`s or
+its `Refusal`.
 
-A rule never touches a file. It says what it saw, what it would write instead, and how far the rewrite could be proven; the
-engine (`perfmod.codemods.engine`) alone decides what is applied and puts it into the text.
+A rule never touches a file. It says what it saw, what it would write instead, and how far the rewrite could be
+proven; the engine (`perfmod.codemods.engine`) alone decides what is applied and puts it into the text.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Edit:
     replacement: str
 
     def overlaps(self, other: Edit) -> bool:
-        """Whether both begin at the same place or share a character (so that the order of applying them would matter)."""
+        """Whether both begin at the same place or share a character, so that the order would matter."""
         return self.start == other.start or (self.start < other.end and other.start < self.end)
 
 

@@ -14,10 +14,14 @@ from perfmod.transforms.facts.values import Kind, Values
 # Methods and functions whose result may share storage with (or be) their subject.
 _VIEWS = frozenset(
     {
-        "view", "view_as", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "transpose", "permute", "t", "expand", "expand_as",
-        "narrow", "select", "diagonal", "unfold", "chunk", "split", "unbind", "contiguous", "detach", "to", "cuda", "cpu", "type",
-        "type_as", "float", "double", "half", "long", "int", "bool", "byte", "short", "bfloat16", "data", "requires_grad_", "swapaxes",
-        "movedim", "as_tensor", "from_numpy", "numpy", "pin_memory", "real", "imag", "T", "mT", "H", "atleast_1d", "broadcast_to",
+        "view", "view_as", "reshape", "flatten", "ravel", "squeeze", "unsqueeze", "transpose", "permute", "t",
+        "expand", "expand_as",
+        "narrow", "select", "diagonal", "unfold", "chunk", "split", "unbind", "contiguous", "detach", "to", "cuda",
+        "cpu", "type",
+        "type_as", "float", "double", "half", "long", "int", "bool", "byte", "short", "bfloat16", "data",
+        "requires_grad_", "swapaxes",
+        "movedim", "as_tensor", "from_numpy", "numpy", "pin_memory", "real", "imag", "T", "mT", "H", "atleast_1d",
+        "broadcast_to",
         "view_as_real", "unflatten", "index", "adjoint", "as_strided", "broadcast_tensors",
     }
 )  # fmt: skip
@@ -213,9 +217,7 @@ class Aliasing:
             if name.startswith("torch."):
                 return self._hands_on(call) if name.rpartition(".")[2] in _VIEWS else False
             return True
-        if isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor:
-            return False
-        return True
+        return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
         """Whether an index makes a copy: a tensor or a list, where slices, numbers, `None` and `...` make views."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from perfmod.transforms.facts.classes import ClassFacts, Classes
+from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, find_all
@@ -36,7 +36,7 @@ class Calls:
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
-        """The function of this file that `call` runs; for an instance of a class of this file its `forward` or `__call__`."""
+        """The function of this file that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
         if call in self._resolved:
             return self._resolved[call]
         if call in self._resolving:

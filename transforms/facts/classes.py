@@ -32,6 +32,7 @@ class ClassFacts:
 
     @property
     def name(self) -> str:
+        """The class's own name."""
         return self.node.name.value
 
     def lineage(self) -> Iterator[ClassFacts]:

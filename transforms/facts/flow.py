@@ -1,8 +1,8 @@
 """Which assignments a name may read: reaching definitions of every scope, and their uses.
 
-Each scope (module, class, function, lambda) is walked once in the order of execution with an environment
-`name -> definitions`; branches are merged, loops are walked until the environment is stable. A name that is not bound in
-its own scope sees every definition of the enclosing scope, because a function may be called at any time.
+Each scope (module, class, function, lambda) is walked once in the order of execution with an environment `name
+-> definitions`; branches are merged, loops are walked until the environment is stable. A name that is not bound
+in its own scope sees every definition of the enclosing scope, because a function may be called at any time.
 """
 
 from __future__ import annotations
@@ -349,9 +349,7 @@ class _ScopeWalk:
         """Record every read of a name in the order of evaluation."""
         if isinstance(node, cst.Name):
             self.read(node)
-        elif isinstance(node, cst.Attribute):
-            self.expression(node.value)
-        elif isinstance(node, cst.Arg):
+        elif isinstance(node, (cst.Attribute, cst.Arg)):
             self.expression(node.value)
         elif isinstance(node, cst.NamedExpr):
             self.expression(node.value)

@@ -1,4 +1,4 @@
-"""Where a value goes: names, attributes, containers, parameters and returns followed forward to what finally uses it."""
+"""Where a value goes: names, attributes, containers, parameters and returns followed to what finally uses it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.calls import Calls
-from perfmod.transforms.facts.classes import ClassFacts, Classes
+from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, find_all
@@ -81,7 +81,7 @@ class Handing:
         return self.attribute_reads(*own) if own is not None else None
 
     def attribute_reads(self, cls: ClassFacts, name: str) -> list[cst.BaseExpression]:
-        """Every read of an attribute of this name in the file, except through names that are something else for sure."""
+        """Every read of an attribute of this name, except through names that are something else for sure."""
         return [
             node
             for node in find_all(self._tree.module, cst.Attribute)

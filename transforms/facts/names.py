@@ -1,4 +1,4 @@
-"""What a dotted name means: imports and their aliases resolved to qualified names such as `torch.nn.functional.mse_loss`."""
+"""What a dotted name means: imports and aliases resolved to qualified names such as `torch.nn.functional.mse_loss`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many dimensions the result of a tensor operation has, from the number that its subject has and the arguments as written."""
+"""How many dimensions the result of a tensor operation has, from those of its subject and the arguments as written."""
 
 from __future__ import annotations
 

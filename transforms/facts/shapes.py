@@ -1,7 +1,8 @@
 """Which expressions provably have the same shape.
 
-A shape is a key: two expressions with equal keys have equal shapes whenever both are evaluated. A key names where the shape
-comes from (a definition, an attribute) and what was done to it (`flat`, `argmax over dim 1`). Different keys prove nothing.
+A shape is a key: two expressions with equal keys have equal shapes whenever both are evaluated. A key names
+where the shape comes from (a definition, an attribute) and what was done to it (`flat`, `argmax over dim 1`).
+Different keys prove nothing.
 """
 
 from __future__ import annotations

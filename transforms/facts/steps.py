@@ -1,7 +1,8 @@
 """Training steps: which loops train, and which code every step runs.
 
-A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or, where no loop of
-the file runs it, the body of the function that does. Everything that a step calls in the file runs in every step too.
+A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or,
+where no loop of the file runs it, the body of the function that does. Everything that a step calls in the file
+runs in every step too.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ class Steps:
         return False
 
     def _is_data_code(self, function: cst.FunctionDef) -> bool:
-        """Whether a function belongs to a dataset, a collate function or the like: it runs on the CPU, outside of steps."""
+        """Whether a function belongs to a dataset or is a collate function: it runs on the CPU, outside of steps."""
         cls = self._classes.of(self._tree.scope(function))
         if cls is not None and (cls.is_dataset or function.name.value in ("__getitem__", "__init__")):
             return True

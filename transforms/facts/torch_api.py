@@ -81,6 +81,8 @@ BUILTIN_NUMBERS = {
 NOT_TENSORS: dict[str, str | None] = {
     "numel": "integer", "dim": "integer", "ndimension": "integer", "nelement": "integer", "element_size": "integer",
     "get_device": "integer", "equal": "bool", "allclose": "bool", "is_nonzero": "bool", "is_tensor": "bool",
+    "are_deterministic_algorithms_enabled": "bool", "is_grad_enabled": "bool", "is_inference_mode_enabled": "bool",
+    "is_autocast_enabled": "bool", "is_complex": "bool",
     "is_contiguous": "bool", "is_floating_point": "bool", "item": None, "tolist": None, "backward": None,
     "manual_seed": None, "seed": None, "initial_seed": "integer", "get_rng_state": None, "set_rng_state": None,
     "save": None, "load": None, "no_grad": None, "enable_grad": None, "inference_mode": None, "set_grad_enabled": None,
@@ -88,12 +90,14 @@ NOT_TENSORS: dict[str, str | None] = {
     "set_default_dtype": None, "set_float32_matmul_precision": None, "set_num_threads": None, "autocast": None,
     "split": None, "chunk": None, "unbind": None, "data_ptr": "integer", "meshgrid": None, "broadcast_tensors": None,
     "Size": None, "storage": None, "retain_grad": None, "unsafe_split": None, "tensor_split": None,
-    "use_deterministic_algorithms": None, "set_printoptions": None, "get_default_dtype": None, "vmap": None, "func": None,
+    "use_deterministic_algorithms": None, "set_printoptions": None, "get_default_dtype": None, "vmap": None, "func":
+    None,
 }  # fmt: skip
 
 # Functions that make tensors on the CPU unless they are told a device, and the type of the result.
 CREATES: dict[str, str | None] = {
-    "zeros": "floating", "ones": "floating", "empty": "floating", "rand": "floating", "randn": "floating", "eye": "floating",
+    "zeros": "floating", "ones": "floating", "empty": "floating", "rand": "floating", "randn": "floating", "eye":
+    "floating",
     "linspace": "floating", "full": None, "arange": None, "tensor": None, "as_tensor": None, "randint": "integer",
     "randperm": "integer", "from_numpy": None, "Tensor": "floating", "FloatTensor": "floating", "LongTensor": "integer",
     "BoolTensor": "bool", "ByteTensor": "integer", "zeros_like": None, "ones_like": None, "empty_like": None,
@@ -102,12 +106,14 @@ CREATES: dict[str, str | None] = {
 
 ELEMENTWISE = frozenset(
     {
-        "abs", "add", "sub", "mul", "div", "neg", "exp", "log", "log1p", "sqrt", "rsqrt", "pow", "square", "sigmoid", "tanh",
+        "abs", "add", "sub", "mul", "div", "neg", "exp", "log", "log1p", "sqrt", "rsqrt", "pow", "square", "sigmoid",
+        "tanh",
         "relu", "clamp", "clamp_min", "clamp_max", "clip", "sign", "round", "floor", "ceil", "float", "double", "half",
         "bfloat16", "long", "int", "short", "byte", "bool", "to", "cuda", "cpu", "type", "type_as", "detach", "clone",
         "contiguous", "requires_grad_", "masked_fill", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
         "logical_not", "logical_xor", "isnan", "isinf", "isfinite", "bitwise_not", "softmax", "log_softmax", "gelu",
-        "leaky_relu", "elu", "silu", "softplus", "hardtanh", "dropout", "sin", "cos", "erf", "reciprocal", "fill", "zero",
+        "leaky_relu", "elu", "silu", "softplus", "hardtanh", "dropout", "sin", "cos", "erf", "reciprocal", "fill",
+        "zero",
         "cumsum", "nan_to_num", "normalize", "logsigmoid", "threshold",
     }
 )  # fmt: skip
@@ -134,7 +140,8 @@ CASTS = frozenset(
 )
 
 REDUCTIONS = frozenset(
-    {"sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "any", "all", "argmax", "argmin", "median", "logsumexp",
+    {"sum", "mean", "max", "min", "amax", "amin", "prod", "std", "var", "norm", "any", "all", "argmax",
+     "argmin", "median", "logsumexp",
      "count_nonzero", "nansum", "nanmean"}
 )  # fmt: skip
 
@@ -144,12 +151,14 @@ PAIRS = PAIRS_WITH_DIM | {"topk", "sort", "aminmax", "std_mean", "var_mean"}
 
 RESULT_DTYPES = {
     **dict.fromkeys(
-        ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor", "isnan", "isinf",
+        ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor",
+         "isnan", "isinf",
          "isfinite", "bool", "any", "all", "isin", "signbit"),
         "bool",
     ),
     **dict.fromkeys(
-        ("long", "int", "short", "byte", "argmax", "argmin", "argsort", "nonzero", "argwhere", "count_nonzero", "bincount",
+        ("long", "int", "short", "byte", "argmax", "argmin", "argsort", "nonzero", "argwhere",
+         "count_nonzero", "bincount",
          "searchsorted", "bucketize", "one_hot", "multinomial"),
         "integer",
     ),
@@ -157,7 +166,8 @@ RESULT_DTYPES = {
 }  # fmt: skip
 
 FLOAT_RESULTS = frozenset(
-    {"mean", "std", "var", "norm", "softmax", "log_softmax", "sigmoid", "tanh", "exp", "log", "sqrt", "true_divide", "logsumexp",
+    {"mean", "std", "var", "norm", "softmax", "log_softmax", "sigmoid", "tanh", "exp", "log", "sqrt",
+     "true_divide", "logsumexp",
      "nanmean", "rsqrt", "matmul", "mm", "bmm"}
 )  # fmt: skip
 
@@ -202,20 +212,24 @@ MODULE_RETURNS_SELF = frozenset(
 # Calls that hand their first argument on, made faster or parallel.
 WRAPPERS = frozenset(
     {
-        "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script", "torch.autograd.Variable", "copy.deepcopy", "copy.copy",
+        "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script", "torch.autograd.Variable",
+        "copy.deepcopy", "copy.copy",
     }
 )  # fmt: skip
 
 MODEL_FACTORIES = frozenset({"timm.create_model", "torch.hub.load", "timm.models.create_model"})
 
 OTHER_LOADERS = frozenset(
-    {"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader", "torch_geometric.loader.NeighborLoader", "dgl.dataloading.DataLoader",
+    {"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader",
+     "torch_geometric.loader.NeighborLoader", "dgl.dataloading.DataLoader",
      "dgl.dataloading.GraphDataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"}
 )  # fmt: skip
 
 PASSES_ITEMS = frozenset(
-    {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange",
+    {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook",
+     "tqdm.trange",
      "rich.progress.track", "itertools.cycle", "itertools.islice", "progressbar.progressbar", "alive_progress.alive_it"}
 )  # fmt: skip
 NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
@@ -231,19 +245,27 @@ TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn
 # Methods that neither NumPy arrays nor modules nor Python containers have.
 TENSOR_ONLY_METHODS = frozenset(
     {
-        "detach", "unsqueeze", "long", "masked_fill", "masked_fill_", "masked_select", "scatter_", "scatter", "gather", "numel",
-        "new_zeros", "new_ones", "new_full", "new_tensor", "backward", "requires_grad_", "expand", "expand_as", "view_as",
-        "permute", "contiguous", "index_select", "index_fill_", "index_add_", "softmax", "log_softmax", "sigmoid", "tanh", "mul_",
-        "add_", "sub_", "div_", "copy_", "fill_", "zero_", "clamp", "clamp_", "matmul", "bmm", "mm", "topk", "bool", "int", "logsumexp",
-        "eq", "ne", "ge", "gt", "le", "lt", "nonzero_static", "pow_", "exp_", "log_", "relu", "relu_", "unfold", "unbind",
-        "scatter_add_", "scatter_add", "isnan", "numpy", "record_stream", "pin_memory", "norm", "logical_not", "logical_and", "logical_or",
-        "type_as", "is_contiguous", "repeat_interleave", "baddbmm", "addmm", "exp", "log", "abs", "where", "count_nonzero",
+        "detach", "unsqueeze", "long", "masked_fill", "masked_fill_", "masked_select", "scatter_", "scatter",
+        "gather", "numel",
+        "new_zeros", "new_ones", "new_full", "new_tensor", "backward", "requires_grad_", "expand", "expand_as",
+        "view_as",
+        "permute", "contiguous", "index_select", "index_fill_", "index_add_", "softmax", "log_softmax", "sigmoid",
+        "tanh", "mul_",
+        "add_", "sub_", "div_", "copy_", "fill_", "zero_", "clamp", "clamp_", "matmul", "bmm", "mm", "topk", "bool",
+        "int", "logsumexp",
+        "eq", "ne", "ge", "gt", "le", "lt", "nonzero_static", "pow_", "exp_", "log_", "relu", "relu_", "unfold",
+        "unbind",
+        "scatter_add_", "scatter_add", "isnan", "numpy", "record_stream", "pin_memory", "norm", "logical_not",
+        "logical_and", "logical_or",
+        "type_as", "is_contiguous", "repeat_interleave", "baddbmm", "addmm", "exp", "log", "abs", "where",
+        "count_nonzero",
     }
 )  # fmt: skip
 
 # Attributes and methods that only tensors and NumPy arrays have.
 TENSOR_OR_ARRAY = TENSOR_ONLY_METHODS | {
-    "shape", "device", "dtype", "ndim", "view", "size", "reshape", "squeeze", "dim", "mean", "sum", "flatten", "transpose",
+    "shape", "device", "dtype", "ndim", "view", "size", "reshape", "squeeze", "dim", "mean", "sum", "flatten",
+    "transpose",
     "float", "to", "argmax", "max", "min", "any", "all", "T", "clone", "t",
 }  # fmt: skip
 
@@ -251,11 +273,17 @@ TENSOR_OR_ARRAY = TENSOR_ONLY_METHODS | {
 NEEDS_TENSOR = frozenset(
     f"torch.{name}"
     for name in (
-        "nonzero", "where", "argwhere", "unique", "unique_consecutive", "numel", "permute", "masked_select", "masked_fill", "gather", "sum",
-        "mean", "max", "min", "argmax", "argmin", "softmax", "log_softmax", "sigmoid", "relu", "exp", "log", "sqrt", "abs", "matmul",
-        "bmm", "mm", "clamp", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "isnan", "isinf",
-        "isfinite", "any", "all", "count_nonzero", "sort", "topk", "cumsum", "squeeze", "unsqueeze", "transpose", "flatten", "reshape",
-        "logical_not", "logical_and", "logical_or", "eq", "ne", "gt", "ge", "lt", "le", "norm", "pow", "tanh", "bincount", "histc",
-        "repeat_interleave", "aminmax", "std", "var", "median", "index_select", "nn.functional.one_hot", "is_floating_point",
+        "nonzero", "where", "argwhere", "unique", "unique_consecutive", "numel", "permute", "masked_select",
+        "masked_fill", "gather", "sum",
+        "mean", "max", "min", "argmax", "argmin", "softmax", "log_softmax", "sigmoid", "relu", "exp", "log", "sqrt",
+        "abs", "matmul",
+        "bmm", "mm", "clamp", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like",
+        "isnan", "isinf",
+        "isfinite", "any", "all", "count_nonzero", "sort", "topk", "cumsum", "squeeze", "unsqueeze", "transpose",
+        "flatten", "reshape",
+        "logical_not", "logical_and", "logical_or", "eq", "ne", "gt", "ge", "lt", "le", "norm", "pow", "tanh",
+        "bincount", "histc",
+        "repeat_interleave", "aminmax", "std", "var", "median", "index_select", "nn.functional.one_hot",
+        "is_floating_point",
     )
 )  # fmt: skip

@@ -124,6 +124,7 @@ class Tree:
                 stack.append(child)
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that `node` is a part of; `None` for the module."""
         return self._parents.get(node)
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -134,6 +135,7 @@ class Tree:
             current = self._parents.get(current)
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+        """Whether `node` is `outer` or stands below it."""
         return node is outer or any(ancestor is outer for ancestor in self.ancestors(node))
 
     def statement(self, node: cst.CSTNode) -> Statement:

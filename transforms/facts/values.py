@@ -1,7 +1,9 @@
-"""What the value of an expression is, as far as one file shows it: tensor or array, on which device, of which type.
+"""What the value of an expression is, as far as one file shows it: tensor or array, on which device, of which
+type.
 
-Values are asked for, never computed ahead: `Values.of(expression)` follows names to their definitions, parameters to the
-calls of the file, attributes to their assignments and loops to their loaders, and says `UNKNOWN` where the trail ends.
+Values are asked for, never computed ahead: `Values.of(expression)` follows names to their definitions,
+parameters to the calls of the file, attributes to their assignments and loops to their loaders, and says
+`UNKNOWN` where the trail ends.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from attrs import evolve, frozen
 from perfmod.transforms.facts import ranks, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.calls import Calls, argument, has_star, passed
-from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts, Classes
+from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
@@ -93,6 +95,7 @@ class Value:
 
     @property
     def is_tensor(self) -> bool:
+        """Whether it is a `torch.Tensor` for sure."""
         return self.kind is Kind.TENSOR
 
 
@@ -170,11 +173,9 @@ class Values:
             inner = [d.value for d in self._flow.definitions(iterable) if d.binding is Binding.ASSIGNED and not d.path]
             found = {self.loader_of(v) for v in inner if isinstance(v, cst.Call)}
             return found.pop() if len(found) == 1 else None
-        if isinstance(iterable, cst.Call) and iterable.args:
-            if self._names.qualified(iterable.func) in torch_api.PASSES_ITEMS | torch_api.NUMBERS_ITEMS | {
-                "builtins.iter"
-            }:
-                return self.loader_of(iterable.args[0].value)
+        passing = torch_api.PASSES_ITEMS | torch_api.NUMBERS_ITEMS | {"builtins.iter"}
+        if isinstance(iterable, cst.Call) and iterable.args and self._names.qualified(iterable.func) in passing:
+            return self.loader_of(iterable.args[0].value)
         return None
 
     def attribute(self, cls: ClassFacts, name: str) -> Value:
@@ -261,7 +262,7 @@ class Values:
         }.get(name)
 
     def given(self, definition: Definition) -> list[cst.BaseExpression | None]:
-        """What the calls of the file pass for a parameter, its default where they leave it out; `None` for the unseen."""
+        """What the calls of the file pass for a parameter, or its default; `None` for what cannot be seen."""
         param, function = definition.node, definition.scope
         if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
             return []
@@ -514,7 +515,7 @@ class Values:
                 return Value(Kind.TENSOR, device=base.device, dtype=base.dtype, origin=base.origin)
             if attribute == "device":
                 return Value(Kind.DEVICE)
-            if attribute in ("shape",):
+            if attribute == "shape":
                 return Value(Kind.SEQUENCE, element=INTEGER)
             if attribute in ("ndim", "is_cuda", "requires_grad"):
                 return INTEGER if attribute == "ndim" else BOOL
