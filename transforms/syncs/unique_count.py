@@ -16,10 +16,10 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs._conditions import shown
 from perfmod.transforms.syncs._counting import Counting, Distinct, NeedsNumber, distinct_values
+from perfmod.transforms.syncs._placing import early_statement, may_be_written_before
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement, replace
 
@@ -89,7 +89,7 @@ class _Writer:
     def edits(self) -> Iterator[Edit]:
         """The flattened or sorted tensor in a variable, and what is asked of it. Raises `NeedsNumber`."""
         variable = self._counting.variable
-        statement = None if variable is not None else self._early_statement()
+        statement = None if variable is not None else early_statement(self._file, self._distinct)
         name = self._names.take("ordered" if self._counting.counted else "flat")
         yield from self._make(variable, statement, name)
         yield from self._ask(name)
@@ -110,7 +110,9 @@ class _Writer:
         if sort:
             text += ".sort().values"
         if variable is not None:
-            if not sort and any(self._may_be_written_before(count) for count in self._counting.counts):
+            if not sort and any(
+                may_be_written_before(self._file, self._distinct, count) for count in self._counting.counts
+            ):
                 text += ".clone()"
             yield replace(source, variable.node, name)
             yield replace(source, self._distinct.call, text)
@@ -133,76 +135,6 @@ class _Writer:
                     start, end = source.span(side)
                     yield Edit(start, start, "(")
                     yield Edit(end, end, ")")
-
-    def _early_statement(self) -> cst.BaseStatement | cst.BaseSmallStatement:
-        """The statement that evaluates the values, when they may as well be made in front of it."""
-        call, tree, source = self._distinct.call, self._file.tree, self._file.source
-        statement = tree.statement(call)
-        line = source.line(call)
-        around = []
-        for ancestor in tree.ancestors(call):
-            if ancestor is statement:
-                break
-            around.append(ancestor)
-        if any(isinstance(ancestor, (cst.Lambda, cst.BaseComp)) for ancestor in around):
-            raise NeedsNumber(
-                f"it is evaluated inside another expression on line {line}, and needs a statement of its own"
-            )
-        if isinstance(statement, cst.If):
-            above = tree.parent(statement)
-            if isinstance(above, cst.If) and above.orelse is statement:
-                raise NeedsNumber(f"the `elif` on line {line} has no place in front of it for another statement")
-        elif not isinstance(statement, (cst.Assign, cst.AugAssign, cst.Return, cst.Expr)):
-            raise NeedsNumber(f"it is evaluated by a statement on line {line} that has no place in front of it")
-        start, _ = source.span(call)
-        for other in walk(statement):
-            if other in around or tree.is_within(other, call) or isinstance(other, cst.BaseSuite):
-                continue
-            if (
-                isinstance(other, (cst.Call, cst.NamedExpr))
-                and source.span(other)[0] < start
-                and not self._is_harmless(other)
-            ):
-                raise NeedsNumber(
-                    f"{shown(self._file, other)} on line {line} comes first and may write into the tensor"
-                )
-        sometimes = any(isinstance(ancestor, (cst.BooleanOperation, cst.IfExp)) for ancestor in around)
-        if sometimes and not all(self._is_harmless(part) for part in find_all(self._distinct.tensor, cst.Call)):
-            raise NeedsNumber(f"{shown(self._file, call)} is evaluated only sometimes on line {line}")
-        return statement
-
-    def _may_be_written_before(self, count: cst.BaseExpression) -> bool:
-        """Whether the tensor may be written in place after its values were taken and before `count`."""
-        tree, source = self._file.tree, self._file.source
-        taken = tree.statement(self._distinct.call)
-        if tree.loops(count) != tree.loops(taken):
-            return True
-        first, last = source.span(taken)[1], source.span(count)[0]
-        around: cst.CSTNode = tree.function(taken) or self._file.tree.module
-        for node in walk(around):
-            if isinstance(node, (cst.Call, cst.AugAssign, cst.AssignTarget, cst.Del, cst.NamedExpr)):
-                if not first <= source.span(node)[0] < last or tree.is_within(count, node):
-                    continue
-                if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Name):
-                    continue
-                if not (isinstance(node, cst.Call) and self._is_harmless(node)):
-                    return True
-        return False
-
-    def _is_harmless(self, node: cst.CSTNode) -> bool:
-        """Whether a call writes into no tensor and has no other effect that the tensor could show."""
-        if not isinstance(node, cst.Call):
-            return False
-        if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args):
-            return False
-        name = self._file.qualified(node)
-        if name is not None:
-            return name.startswith(("torch.", "builtins.")) and not name.endswith("_")
-        return (
-            isinstance(node.func, cst.Attribute)
-            and self._file.value(node.func.value).is_tensor
-            and not node.func.attr.value.endswith("_")
-        )
 
 
 def _is_flattened(call: cst.Call) -> bool:
