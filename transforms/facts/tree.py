@@ -59,8 +59,19 @@ _is_node: dict[type, bool] = {}
 _is_kind: dict[tuple[type, type], bool] = {}
 
 
+# The parts of the nodes of the file that is looked at; every new `Tree` starts anew.
+_children: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+
+
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The parts of `node` that are code, in the order in which Python evaluates them; annotations are left out."""
+    found = _children.get(node)
+    if found is None:
+        found = _children[node] = _find_children(node)
+    return found
+
+
+def _find_children(node: cst.CSTNode) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
     for name in _code_fields(type(node)):
         value = getattr(node, name)
@@ -113,6 +124,7 @@ class Tree:
     """Parents of every node of a module."""
 
     def __init__(self, module: cst.Module) -> None:
+        _children.clear()
         self.module = module
         self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._scopes: dict[cst.CSTNode, Scope] = {}
