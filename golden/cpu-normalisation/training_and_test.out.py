@@ -1,0 +1,55 @@
+# golden: change
+"""Two pipelines, two loops: augmentations of pictures come first and stay where they are, both loops normalise."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+MEAN = [0.4914, 0.4822, 0.4465]
+STD = [0.2470, 0.2435, 0.2616]
+
+train_transform = transforms.Compose([
+    transforms.RandomCrop(8, padding=1),
+    transforms.RandomHorizontalFlip(),
+    transforms.PILToTensor(),
+])
+test_transform = transforms.Compose([transforms.PILToTensor()])
+
+
+def train(model, loader, optimizer, device):
+    scale = torch.tensor(255.0, device=device)
+    mean = torch.tensor(MEAN, device=device).view(-1, 1, 1)
+    std = torch.tensor(STD, device=device).view(-1, 1, 1)
+    for inputs, targets in loader:
+        inputs, targets = inputs.to(device), targets.to(device)
+        inputs = inputs.float().div_(scale).sub_(mean).div_(std)
+        loss = nn.functional.cross_entropy(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def test(model, loader, device):
+    with torch.no_grad():
+        scale = torch.tensor(255.0, device=device)
+        mean = torch.tensor(MEAN, device=device).view(-1, 1, 1)
+        std = torch.tensor(STD, device=device).view(-1, 1, 1)
+        return [model(inputs.to(device).float().div_(scale).sub_(mean).div_(std)).argmax(1).cpu() for inputs, _ in loader]
+
+
+def main():
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    train_loader = DataLoader(datasets.FakeData(8, (3, 8, 8), 4, transform=train_transform), batch_size=4)
+    test_loader = DataLoader(datasets.FakeData(6, (3, 8, 8), 4, transform=test_transform), batch_size=3)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 4)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    train(model, train_loader, optimizer, device)
+    return model, test(model, test_loader, device)
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+# golden: change syncs=0 hot=schedule
+"""An `elif` between tensors."""
+import torch
+from torch import Tensor
+
+
+def schedule(loss: Tensor, noise: Tensor) -> Tensor:
+    level = noise.mean()
+    loss = torch.where(level > 0.5, loss * 0.25, torch.where(level > 0, loss * 0.5, loss * 2.0))
+    return loss
+
+
+def cases(make):
+    for dtype in make.floats:
+        yield make.tensor((), dtype, requires_grad=True), make.tensor((3,), dtype)
+
+
+def probe(loss, noise):
+    return schedule(loss, noise)
