@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import get_origin
 
 from perfmod.transforms.rule import Family, Rule
 
@@ -82,7 +83,9 @@ def _rule_types() -> tuple[type[Rule], ...]:
         for info in pkgutil.iter_modules(package.__path__, f"{package_name}."):
             module = importlib.import_module(info.name)
             for kind in vars(module).values():
-                if not (isinstance(kind, type) and issubclass(kind, Rule)) or inspect.isabstract(kind):
+                # In Python 3.10 `tuple[int, ...]` passes for a class.
+                is_class = isinstance(kind, type) and get_origin(kind) is None
+                if not (is_class and issubclass(kind, Rule)) or inspect.isabstract(kind):
                     continue
                 if kind.__module__ != module.__name__:
                     continue

@@ -30,8 +30,10 @@ def replace(source: Source, node: cst.CSTNode, text: str) -> Edit:
     return Edit(start, end, _with_newlines(source, text))
 
 
-def insert_before_statement(source: Source, statement: Statement, text: str) -> Edit:
+def insert_before_statement(source: Source, statement: Statement, text: str, *, below_comments: bool = False) -> Edit:
     """Puts the statements of `text` before `statement`, and above the comments that stand directly above it.
+
+    With `below_comments` they come between the comments and `statement`, as a part of what the comments are about.
 
     `text` starts at column 0 and is indented here. Where `statement` is not the first of its line (`a; b`,
     `if x: b`) the new ones join the line.
@@ -44,7 +46,8 @@ def insert_before_statement(source: Source, statement: Statement, text: str) -> 
         start = source.span(statement)[0]
         return Edit(start, start, _joined(text) + "; ")
     start = statement_start(source, line)
-    at = _above_comments(source, source.line_start(start))
+    at = source.line_start(start)
+    at = at if below_comments else _above_comments(source, at)
     return Edit(at, at, _lines(source, text, _indentation(source, start)))
 
 

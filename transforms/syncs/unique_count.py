@@ -117,7 +117,7 @@ class _Writer:
             yield replace(source, variable.node, name)
             yield replace(source, self._distinct.call, text)
         elif statement is not None:
-            yield insert_before_statement(source, statement, f"{name} = {text}")
+            yield insert_before_statement(source, statement, f"{name} = {text}", below_comments=True)
 
     def _ask(self, name: str) -> Iterator[Edit]:
         source = self._file.source
