@@ -2,7 +2,8 @@
 
 Each scope (module, class, function, lambda) is walked once in the order of execution with an environment `name
 -> definitions`; branches are merged, loops are walked until the environment is stable. A name that is not bound
-in its own scope sees every definition of the enclosing scope, because a function may be called at any time.
+in its own scope sees every definition of the enclosing scope, because a function may be called at any time; for the
+same reason any read may see what a function binds through `global` or `nonlocal`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from perfmod.transforms.facts.tree import Scope, Tree, children, walk, walk_scope
 
@@ -41,7 +42,7 @@ class Definition:
         value: the expression that the value is taken from: the right side, the iterable of a loop, the default of a
             parameter; `None` where there is none.
         path: the way from that expression's value (or a loop's element) to the name: `(1, 0)` for `b` in
-            `a, (b, c) = value`. A starred target ends its path with -1.
+            `a, (b, c) = value`. At a starred target, and behind one, a step is -1: which elements those are is not known.
         scope: where the name lives.
         module: for `from module import name`, that module with its leading dots; else `None`.
         order: its place in the walk; definitions are reported in this order.
@@ -60,14 +61,20 @@ class Definition:
         return f"<Definition {self.order} of {self.name}>"
 
 
-_Defs = frozenset[Definition]
-_Env = dict[str, _Defs]
+# Definitions that a name may see, each with whether it was bound in an earlier round of a loop.
+_Seen = frozenset[tuple[Definition, bool]]
+_Env = dict[str, _Seen]
+# Calls that make context managers which end their block at an exception, and go on behind it.
+_SUPPRESSING = frozenset({"suppress", "raises", "assertRaises"})
 
 
 @define
 class _Loop:
-    breaks: list[_Env]
-    continues: list[_Env]
+    """A loop that is being walked: environments at its `break`s and `continue`s, and what it binds."""
+
+    breaks: list[_Env] = field(factory=list)
+    continues: list[_Env] = field(factory=list)
+    bound: set[Definition] = field(factory=set)
 
 
 class Flow:
@@ -76,6 +83,12 @@ class Flow:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._reaching: dict[cst.Name, set[Definition]] = {}
+        self._earlier: dict[cst.Name, set[Definition]] = {}
+        self._by_node: dict[cst.CSTNode, list[Definition]] = {}
+        # What scopes bind in scopes around them, and where the names that they declare live.
+        self._from_within: dict[Scope, dict[str, list[Definition]]] = {}
+        self._homes: dict[Scope, dict[str, Scope]] = {}
+        self._comprehended: dict[cst.BaseComp, dict[str, list[Definition]]] = {}
         self._bound: dict[Scope, dict[str, list[Definition]]] = {}
         self._definitions: dict[cst.Name, tuple[Definition, ...]] = {}
         self._uses: dict[Definition, list[cst.Name]] | None = None
@@ -93,16 +106,47 @@ class Flow:
         return known
 
     def _find_definitions(self, name: cst.Name) -> tuple[Definition, ...]:
+        scope = self._tree.scope(name)
         local = self._reaching.get(name)
         if local is not None:
-            return tuple(sorted(local, key=lambda definition: definition.order))
-        scope = self._tree.scope(name)
+            found = {*local, *self._from_within.get(scope, {}).get(name.value, ())}
+            return tuple(sorted(found, key=lambda definition: definition.order))
+        comprehended = self._from_comprehension(name, scope)
+        if comprehended:
+            return comprehended
+        home = self._homes.get(scope, {}).get(name.value)
+        if home is not None:
+            return tuple(self._bound[home].get(name.value, ()))
         while not isinstance(scope, cst.Module):
-            scope = self._tree.scope(scope)
-            found = () if isinstance(scope, cst.ClassDef) else self._bound[scope].get(name.value, ())
-            if found:
-                return tuple(found)
+            scope = self._enclosing(scope)
+            found_there = self._bound[scope].get(name.value)
+            if found_there:
+                return tuple(found_there)
         return tuple(self._bound[scope].get(name.value, ()))
+
+    def _from_comprehension(self, name: cst.Name, scope: Scope) -> tuple[Definition, ...]:
+        """What a lambda inside of a comprehension sees of the comprehension's variables."""
+        for ancestor in self._tree.ancestors(name):
+            if isinstance(ancestor, cst.BaseComp) and self._tree.scope(ancestor) is not scope:
+                return tuple(self._comprehended.get(ancestor, {}).get(name.value, ()))
+            if isinstance(ancestor, cst.BaseStatement):
+                break
+        return ()
+
+    def _enclosing(self, scope: Scope) -> Scope:
+        """The next scope around a function or class whose names its code sees."""
+        around = self._tree.scope(scope)
+        while isinstance(around, cst.ClassDef):
+            around = self._tree.scope(around)
+        return around
+
+    def from_earlier_rounds(self, name: cst.Name) -> frozenset[Definition]:
+        """Those definitions that a read of `name` may see as an earlier round of a loop in the same scope left them."""
+        return frozenset(self._earlier.get(name, ()))
+
+    def defined(self, node: cst.CSTNode) -> Sequence[Definition]:
+        """What a node binds: the `Name` of a target, a `Param`, `FunctionDef`, `ClassDef` or `ImportAlias`."""
+        return self._by_node.get(node, ())
 
     def bound(self, scope: Scope, name: str) -> Sequence[Definition]:
         """Every definition of `name` in `scope`, in order of the file."""
@@ -159,18 +203,22 @@ class _ScopeWalk:
         self.scope = scope
         self.env: _Env | None = {}
         self.loops: list[_Loop] = []
-        self.guards: list[list[_Env]] = []
+        self.guards: list[_Env] = []
         self.definitions: dict[tuple[cst.CSTNode, str], Definition] = {}
-        self.outer: set[str] = set()
-        self.comprehended: list[set[str]] = []
+        self.homes: dict[str, Scope] = {}
+        self.comprehended: list[tuple[cst.BaseComp, set[str]]] = []
         flow._bound.setdefault(scope, {})
 
     def run(self) -> None:
         scope = self.scope
-        if isinstance(scope, (cst.FunctionDef, cst.Lambda)):
+        if isinstance(scope, (cst.FunctionDef, cst.ClassDef)):
             for node in walk_scope(scope.body):
-                if isinstance(node, (cst.Global, cst.Nonlocal)):
-                    self.outer.update(item.name.value for item in node.names)
+                if isinstance(node, cst.Global):
+                    self.homes.update((item.name.value, self.tree.module) for item in node.names)
+                elif isinstance(node, cst.Nonlocal):
+                    self.homes.update((item.name.value, self.home(item.name.value)) for item in node.names)
+            self.flow._homes[scope] = self.homes
+        if isinstance(scope, (cst.FunctionDef, cst.Lambda)):
             for param in parameters(scope):
                 self.bind(param.name.value, param, Binding.PARAMETER, param.default)
         if isinstance(scope, cst.Lambda):
@@ -179,6 +227,17 @@ class _ScopeWalk:
             self.statements(scope.body)
         else:
             self.suite(scope.body)
+
+    def home(self, name: str) -> Scope:
+        """The function around this scope in which a nonlocal name lives; functions are walked from the outside in."""
+        scope = self.flow._enclosing(self.scope)
+        while not isinstance(scope, cst.Module):
+            if name in self.flow._homes.get(scope, {}):
+                return self.flow._homes[scope][name]
+            if self.flow.bound(scope, name):
+                break
+            scope = self.flow._enclosing(scope)
+        return scope
 
     # Statements
 
@@ -191,9 +250,6 @@ class _ScopeWalk:
                 self.statements(statement.body)
             else:
                 self.statement(statement)
-                if self.env is not None:
-                    for seen in self.guards:
-                        seen.append(dict(self.env))
 
     def statement(self, node: cst.CSTNode) -> None:
         if isinstance(node, cst.Assign):
@@ -234,7 +290,11 @@ class _ScopeWalk:
                 self.expression(item.item)
                 if item.asname is not None:
                     self.target(item.asname.name, Binding.MANAGED, item.item)
-            self.suite(node.body)
+            if any(_suppresses(item.item) for item in node.items):
+                interrupted = self.guard(node.body)
+                self.env = merge([self.env, interrupted])
+            else:
+                self.suite(node.body)
         elif isinstance(node, cst.Match):
             self.match(node)
         elif isinstance(node, (cst.Return, cst.Raise)):
@@ -269,7 +329,7 @@ class _ScopeWalk:
         before = self.copy()
         entry = before
         while True:
-            loop = _Loop([], [])
+            loop = _Loop()
             self.loops.append(loop)
             self.env = dict(entry) if entry is not None else None
             if isinstance(node, cst.For):
@@ -278,7 +338,7 @@ class _ScopeWalk:
                 self.expression(node.test)
             self.suite(node.body)
             self.loops.pop()
-            again = merge([before, self.env, *loop.continues])
+            again = merge([before, *(_carried(env, loop.bound) for env in (self.env, *loop.continues))])
             if again == entry:
                 break
             entry = again
@@ -289,16 +349,42 @@ class _ScopeWalk:
             self.suite(node.orelse.body)
         self.env = merge([self.env, *loop.breaks])
 
-    def guarded(self, node: cst.Try | cst.TryStar) -> None:
-        seen: list[_Env] = [dict(self.env)] if self.env is not None else []
-        self.guards.append(seen)
-        self.suite(node.body)
+    def guard(self, body: cst.BaseSuite) -> _Env | None:
+        """Walk what an exception may end at any place; what is seen behind such an exception."""
+        interrupted = self.copy()
+        if interrupted is None:
+            return None
+        self.guards.append(interrupted)
+        self.suite(body)
         self.guards.pop()
+        return interrupted
+
+    def guarded(self, node: cst.Try | cst.TryStar) -> None:
+        interrupted = self.copy()
+        if node.finalbody is None or interrupted is None:
+            self.handled(node)
+            return
+        left = [ends for loop in self.loops for ends in (loop.breaks, loop.continues)]
+        before = [len(ends) for ends in left]
+        self.guards.append(interrupted)
+        self.handled(node)
+        self.guards.pop()
+        # Once as an exception, `return`, `break` or `continue` comes by, once as it is reached in order.
+        reached, self.env = self.env, dict(interrupted)
+        self.suite(node.finalbody.body)
+        for ends, count in zip(left, before, strict=True):
+            if len(ends) > count and self.env is not None:
+                ends.append(self.env)
+        self.env = reached
+        self.suite(node.finalbody.body)
+
+    def handled(self, node: cst.Try | cst.TryStar) -> None:
+        interrupted = self.guard(node.body)
         if node.orelse is not None:
             self.suite(node.orelse.body)
         ends = [self.env]
         for handler in node.handlers:
-            self.env = merge(list(seen))
+            self.env = dict(interrupted) if interrupted is not None else None
             if handler.type is not None:
                 self.expression(handler.type)
             if handler.name is not None:
@@ -306,17 +392,11 @@ class _ScopeWalk:
             self.suite(handler.body)
             ends.append(self.env)
         self.env = merge(ends)
-        if node.finalbody is not None:
-            reached = self.env is not None
-            self.env = self.env if reached else merge(list(seen))
-            self.suite(node.finalbody.body)
-            if not reached:
-                self.env = None
 
     def match(self, node: cst.Match) -> None:
         self.expression(node.subject)
         before = self.copy()
-        ends = [self.copy()]
+        ends: list[_Env | None] = []
         for case in node.cases:
             self.env = dict(before) if before is not None else None
             for part in walk(case.pattern):
@@ -326,11 +406,16 @@ class _ScopeWalk:
                     self.target(part.rest, Binding.OTHER, None)
                 elif isinstance(part, cst.MatchValue):
                     self.expression(part.value)
+                elif isinstance(part, cst.MatchClass):
+                    self.expression(part.cls)
+                elif isinstance(part, cst.MatchMappingElement):
+                    self.expression(part.key)
             if case.guard is not None:
                 self.expression(case.guard)
+            before = merge([before, self.env])
             self.suite(case.body)
             ends.append(self.env)
-        self.env = merge(ends)
+        self.env = merge([before, *ends])
 
     def imports(self, node: cst.Import | cst.ImportFrom) -> None:
         if isinstance(node.names, cst.ImportStar):
@@ -362,43 +447,67 @@ class _ScopeWalk:
             self.comprehension(node)
         elif isinstance(node, cst.IfExp):
             self.expression(node.test)
+            before = self.copy()
             self.expression(node.body)
+            after_body, self.env = self.env, before
             self.expression(node.orelse)
+            self.env = merge([after_body, self.env])
+        elif isinstance(node, cst.BooleanOperation):
+            self.expression(node.left)
+            self.perhaps(node.right)
+        elif isinstance(node, cst.Comparison) and len(node.comparisons) > 1:
+            self.expression(node.left)
+            self.expression(node.comparisons[0].comparator)
+            for target in node.comparisons[1:]:
+                self.perhaps(target.comparator)
         else:
             for child in children(node):
                 self.expression(child)
 
+    def perhaps(self, node: cst.CSTNode) -> None:
+        """Walk an expression that need not be evaluated."""
+        before = self.copy()
+        self.expression(node)
+        self.env = merge([before, self.env])
+
     def comprehension(self, node: cst.BaseComp) -> None:
         before = self.copy()
-        loop: cst.CompFor | None = node.for_in
-        names: set[str] = set()
-        self.comprehended.append(names)
-        while loop is not None:
-            self.expression(loop.iter)
-            names.update(part.value for part in target_names(loop.target))
-            self.target(loop.target, Binding.LOOPED, loop.iter)
-            for condition in loop.ifs:
-                self.expression(condition.test)
-            loop = loop.inner_for_in
-        if isinstance(node, cst.DictComp):
-            self.expression(node.key)
-            self.expression(node.value)
-        elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
-            self.expression(node.elt)
+        names = {part.value for loop in _loops_of(node) for part in target_names(loop.target)}
+        self.flow._comprehended.setdefault(node, {})
+        self.comprehended.append((node, names))
+        # Twice, so that reads see what a walrus of an earlier round bound.
+        for _ in range(2):
+            for loop in _loops_of(node):
+                self.expression(loop.iter)
+                self.target(loop.target, Binding.LOOPED, loop.iter)
+                for condition in loop.ifs:
+                    self.expression(condition.test)
+            if isinstance(node, cst.DictComp):
+                self.expression(node.key)
+                self.expression(node.value)
+            elif isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+                self.expression(node.elt)
+            self.env = merge([before, self.env])
+            self.restore(before, names)
         self.comprehended.pop()
-        if before is not None and self.env is not None:
-            for name in names:
-                if name in before:
-                    self.env[name] = before[name]
-                else:
-                    self.env.pop(name, None)
+
+    def restore(self, before: _Env | None, names: set[str]) -> None:
+        """Forget what a comprehension bound to its own variables."""
+        if before is None or self.env is None:
+            return
+        for name in names:
+            if name in before:
+                self.env[name] = before[name]
+            else:
+                self.env.pop(name, None)
 
     def read(self, name: cst.Name) -> None:
-        if self.env is None or name.value in self.outer:
+        if self.env is None or name.value in self.homes:
             return
-        seen = self.env.get(name.value)
-        if seen is not None:
-            self.flow._reaching.setdefault(name, set()).update(seen)
+        for definition, is_earlier in self.env.get(name.value, ()):
+            self.flow._reaching.setdefault(name, set()).add(definition)
+            if is_earlier:
+                self.flow._earlier.setdefault(name, set()).add(definition)
 
     # Bindings
 
@@ -412,8 +521,10 @@ class _ScopeWalk:
         if isinstance(node, cst.Name):
             self.bind(node.value, node, binding, value, path)
         elif isinstance(node, (cst.Tuple, cst.List)):
+            is_known = True
             for index, element in enumerate(node.elements):
-                step = -1 if isinstance(element, cst.StarredElement) else index
+                is_known = is_known and not isinstance(element, cst.StarredElement)
+                step = index if is_known else -1
                 self.target(element.value, binding, value, (*path, step))
         elif binding is not Binding.AUGMENTED:
             self.expression(node)
@@ -427,18 +538,29 @@ class _ScopeWalk:
         path: tuple[int, ...] = (),
         module: str | None = None,
     ) -> None:
+        comprehension = next((comp for comp, names in reversed(self.comprehended) if name in names), None)
+        is_away = comprehension is None and name in self.homes
         definition = self.definitions.get((node, name))
         if definition is None:
-            scope: Scope = self.scope
-            comprehended = any(name in names for names in self.comprehended)
-            if name in self.outer:
-                scope = self.tree.module
+            scope = self.homes[name] if is_away else self.scope
             definition = Definition(name, node, binding, value, path, scope, module, next(self.flow._count))
             self.definitions[(node, name)] = definition
-            if not comprehended:
+            self.flow._by_node.setdefault(node, []).append(definition)
+            if comprehension is not None:
+                self.flow._comprehended[comprehension].setdefault(name, []).append(definition)
+            else:
                 self.flow._bound.setdefault(scope, {}).setdefault(name, []).append(definition)
-        if self.env is not None and name not in self.outer:
-            self.env[name] = frozenset((definition,))
+            if is_away:
+                self.flow._from_within.setdefault(scope, {}).setdefault(name, []).append(definition)
+        if self.env is None or is_away:
+            return
+        seen = frozenset({(definition, False)})
+        self.env[name] = seen
+        if comprehension is None:
+            for interrupted in self.guards:
+                interrupted[name] = interrupted.get(name, frozenset()) | seen
+            for loop in self.loops:
+                loop.bound.add(definition)
 
     def copy(self) -> _Env | None:
         return dict(self.env) if self.env is not None else None
@@ -455,6 +577,24 @@ def merge(environments: Sequence[_Env | None]) -> _Env | None:
             known = merged.get(name)
             merged[name] = defs if known is None or known is defs else known | defs
     return merged
+
+
+def _carried(env: _Env | None, bound: set[Definition]) -> _Env | None:
+    """An environment at the end of a loop's round as the next round sees it."""
+    if env is None:
+        return None
+    return {name: frozenset((d, earlier or d in bound) for d, earlier in seen) for name, seen in env.items()}
+
+
+def _loops_of(comprehension: cst.BaseComp) -> Iterator[cst.CompFor]:
+    loop: cst.CompFor | None = comprehension.for_in
+    while loop is not None:
+        yield loop
+        loop = loop.inner_for_in
+
+
+def _suppresses(manager: cst.BaseExpression) -> bool:
+    return isinstance(manager, cst.Call) and dotted(manager.func).rpartition(".")[2] in _SUPPRESSING
 
 
 def parameters(function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Param]:
