@@ -96,6 +96,22 @@ CHANGES = {
     ),
 }
 
+SEEN_ELSEWHERE = {
+    "dropout may return its argument": ("y = x * 1\nt = torch.nn.functional.dropout(y, 0.5, False)", "return t, y"),
+    "in place by position": ("y = x.detach() * 1\nt = torch.nn.functional.relu(y, True)", "return t, y"),
+    "plus makes no copy": ("y = x * 1\nt = +y", "return t, y"),
+    "autograd watches the tensor": ("t = x * 2\nt.retain_grad()", "t.sum().backward()\nreturn t.grad"),
+    "kept by a distribution": (
+        "t = x * 2\nd = torch.distributions.Normal(t, 1.0, validate_args=False)",
+        "return d.mean",
+    ),
+}
+"""A tensor `t` that others see, or whose identity matters, and what shows whether it was written in place."""
+CHANGES |= {
+    name: (f"{made}\nb = t > 0\nt[b] = w[b]\n{shown}", f"{made}\nb = t > 0\nt.copy_(torch.where(b, w, t))\n{shown}")
+    for name, (made, shown) in SEEN_ELSEWHERE.items()
+}
+
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes(name: str) -> None:
@@ -105,6 +121,11 @@ def test_changes(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_does_the_same(name: str, tmp_path: Path) -> None:
     assert BODIES.differences(*CHANGES[name], tmp_path, Numerics.BITWISE) == []
+
+
+def test_a_tensor_that_is_trained_itself_stays_the_same_tensor() -> None:
+    made = "b = x > 0\nt = torch.zeros_like(x, requires_grad=True)\nwith torch.no_grad():\n    "
+    BODIES.assert_becomes(f"{made}t[b] = w[b]\nreturn t", f"{made}t.copy_(torch.where(b, w, t))\nreturn t")
 
 
 def test_functions_that_round_are_said_to() -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk
-from perfmod.transforms.facts.values import Kind, Values
+from perfmod.transforms.facts.values import DType, Kind, Values
 
 # Methods and functions whose result may share storage with (or be) their subject.
 _VIEWS = frozenset(
@@ -23,10 +23,20 @@ _VIEWS = frozenset(
         "movedim", "as_tensor", "from_numpy", "numpy", "pin_memory", "real", "imag", "T", "mT", "H", "atleast_1d",
         "broadcast_to",
         "view_as_real", "unflatten", "index", "adjoint", "as_strided", "broadcast_tensors",
+        "swapdims", "moveaxis", "reshape_as", "sum_to_size", "atleast_2d", "atleast_3d", "view_as_complex", "conj",
+        "resolve_conj", "resolve_neg", "positive", "hsplit", "vsplit", "dsplit", "tensor_split", "unsafe_chunk",
+        "unsafe_split", "meshgrid", "char", "cfloat", "cdouble", "to_dense", "coalesce", "asarray", "einsum",
+        "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout",
+        "feature_alpha_dropout", "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "LongTensor", "IntTensor",
+        "BoolTensor", "ByteTensor", "Variable", "Parameter", "rename", "align_to",
     }
 )  # fmt: skip
+# Methods after which it matters which tensor object a name holds: autograd watches that one.
+_WATCHES = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook", "requires_grad_"})
+# Where the functions stand that compute from their arguments and keep none of them.
+_FUNCTIONS = ("torch.nn.functional.", "torch.linalg.", "torch.special.", "torch.fft.", "torch.")
 _SAFE_BUILTINS = frozenset(
-    {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type", "id")}
+    {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type")}
 )
 _NO_STORAGE = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"})
 
@@ -43,6 +53,8 @@ class Aliasing:
     def is_fresh(self, node: cst.CSTNode) -> bool:
         """Whether evaluating `node` makes a tensor that nothing else refers to."""
         value = self._values.of(node)
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Plus):
+            return False
         if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
             return value.is_tensor
         if isinstance(node, cst.Subscript):
@@ -53,6 +65,9 @@ class Aliasing:
         if name is not None:
             short = name.rpartition(".")[2]
             if any(arg.keyword is not None and arg.keyword.value in ("out", "inplace") for arg in node.args):
+                return False
+            if name.startswith("torch.nn.functional.") and any(_is_true(arg) for arg in node.args):
+                # `F.relu(x, True)` works in place.
                 return False
             return name.startswith("torch.") and value.is_tensor and short not in _VIEWS and not short.endswith("_")
         if isinstance(node.func, cst.Attribute) and value.is_tensor and self._values.of(node.func.value).is_tensor:
@@ -142,7 +157,7 @@ class Aliasing:
         for definition in definitions:
             if definition.scope is not scope or definition.binding is not Binding.ASSIGNED or definition.path:
                 return False
-            if definition.value is None or not self.is_fresh(definition.value):
+            if definition.value is None or not self.is_fresh(definition.value) or _asks_for_grad(definition.value):
                 return False
             assignment = self._tree.parent(definition.node)
             statement = self._tree.parent(assignment) if assignment is not None else None
@@ -153,7 +168,7 @@ class Aliasing:
             for use in self._flow.uses(definition):
                 if self._tree.scope(use) is not scope:
                     return False
-                if not self._is_behind(use, write) and self._hands_on(use):
+                if self._is_watched(use) or (not self._is_behind(use, write) and self._hands_on(use)):
                     return False
         return bool(definitions)
 
@@ -169,6 +184,16 @@ class Aliasing:
             if not isinstance(around, (cst.If, cst.With)):
                 return False
             line = around
+
+    def _is_watched(self, use: cst.Name) -> bool:
+        """Whether autograd is told about the very tensor that a name holds: `x.requires_grad_()`, `x.retain_grad()`."""
+        parent = self._tree.parent(use)
+        if not isinstance(parent, cst.Attribute):
+            return False
+        around = self._tree.parent(parent)
+        if isinstance(around, cst.AssignTarget):
+            return parent.attr.value == "requires_grad"
+        return isinstance(around, cst.Call) and around.func is parent and parent.attr.value in _WATCHES
 
     def _hands_on(self, node: cst.CSTNode) -> bool:
         """Whether the expression around `node` lets something keep the tensor of `node` or a view of it."""
@@ -214,17 +239,26 @@ class Aliasing:
         if name is not None:
             if name in _SAFE_BUILTINS:
                 return False
-            if name.startswith("torch."):
-                return self._hands_on(call) if name.rpartition(".")[2] in _VIEWS else False
-            return True
+            prefix = next((prefix for prefix in _FUNCTIONS if name.startswith(prefix)), None)
+            short = name.removeprefix(prefix or "")
+            if prefix is None or "." in short:
+                return True
+            return self._hands_on(call) if short in _VIEWS else False
         return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
-        """Whether an index makes a copy: a tensor or a list, where slices, numbers, `None` and `...` make views."""
+        """Whether an index makes a copy: a mask, a list, or a tensor with dimensions.
+
+        Slices, numbers, `None` and `...` make views, and so do integer tensors without dimensions.
+        """
         index = element.slice
         if not isinstance(index, cst.Index):
             return False
-        return self._values.of(index.value).kind in (Kind.TENSOR, Kind.SEQUENCE)
+        value = self._values.of(index.value)
+        if value.is_tensor:
+            return value.dtype is DType.BOOL or bool(value.rank)
+        parts = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+        return isinstance(index.value, (cst.List, cst.ListComp)) or any(part.is_tensor for part in parts)
 
     def _is_assigned(self, node: cst.CSTNode) -> bool:
         parent = self._tree.parent(node)
@@ -239,6 +273,17 @@ class Aliasing:
                 return False
             child = parent
         return False
+
+
+def _is_true(arg: cst.Arg) -> bool:
+    return arg.keyword is None and isinstance(arg.value, cst.Name) and arg.value.value == "True"
+
+
+def _asks_for_grad(node: cst.CSTNode) -> bool:
+    """Whether a call makes a tensor that is trained itself: `torch.zeros_like(x, requires_grad=True)`."""
+    return isinstance(node, cst.Call) and any(
+        arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in node.args
+    )
 
 
 def _code(node: cst.CSTNode) -> str:
