@@ -144,6 +144,10 @@ CHANGES = {
         ("total = 0", "total += loss.item()", "print(total)"),
         ("total = 0", "total += loss.detach().double()", "print(torch.as_tensor(total).item())"),
     ),
+    "integer zero that is said to be a float": (
+        ("total: float = 0", "total += loss.item()", "print(total)"),
+        ("total: float = 0", "total += loss.detach().double()", "print(torch.as_tensor(total).item())"),
+    ),
     "integer zero in a percent format of another type": (
         ("total = 0", "total += loss.item()", "print('%s' % total, '{:8}'.format(total))"),
         (
@@ -258,6 +262,14 @@ CHANGES = {
             "losses = []",
             "losses.append(loss.detach())\nlosses.append(2.0)",
             "losses[:] = [float(value) for value in losses]\nprint(losses)",
+        ),
+    ),
+    "list of losses that have a second name": (
+        ("losses = []", "raw = loss.detach()\nlosses.append(loss.item())\nraw.mul_(2)", "print(losses)"),
+        (
+            "losses = []",
+            "raw = loss.detach()\nlosses.append(loss.detach().clone())\nraw.mul_(2)",
+            "losses[:] = torch.stack(losses).tolist() if losses else []\nprint(losses)",
         ),
     ),
     "list of a loss that is changed in place": (
@@ -415,7 +427,15 @@ STAYS = {
     ),
     "list kept elsewhere before": (
         ("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
-        "`losses` is kept elsewhere on line 7, and tensors would be seen there",
+        "`losses` may be kept elsewhere from line 7 on, and tensors would be seen there",
+    ),
+    "list handed on before": (
+        ("losses = []\nmodel.watch(losses)", "losses.append(loss.item())\nmodel.redraw()", ""),
+        "`losses` may be kept elsewhere from line 7 on, and tensors would be seen there",
+    ),
+    "list in a list": (
+        ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
+        "`losses` may be kept elsewhere from line 8 on, and tensors would be seen there",
     ),
     "list of unknown numbers": (
         ("values = []", "values.append(model.aux.sum().item())", "print(values)"),
@@ -427,6 +447,26 @@ STAYS = {
 @pytest.mark.parametrize(("parts", "reason"), STAYS.values(), ids=STAYS)
 def test_stays_with_the_reason(parts: tuple[str, str, str], reason: str) -> None:
     assert reason in reasons(training(*parts))
+
+
+def test_stays_where_an_exception_may_be_suppressed() -> None:
+    code = textwrap.dedent(
+        """\
+        import contextlib
+        import torch
+
+
+        def fit(model, loader):
+            losses = []
+            with contextlib.suppress(StopIteration):
+                for x in loader:
+                    loss = model(x).sum()
+                    loss.backward()
+                    losses.append(loss.item())
+            return losses
+        """
+    )
+    assert reasons(code) == ["an exception may end the loop and leave `losses` to the code behind the with of line 7"]
 
 
 SILENT = {

@@ -168,7 +168,7 @@ class Aliasing:
             for use in self._flow.uses(definition):
                 if self._tree.scope(use) is not scope:
                     return False
-                if self._is_watched(use) or (not self._is_behind(use, write) and self._hands_on(use)):
+                if self._is_watched(use) or (not self._is_behind(use, write) and self.hands_on(use)):
                     return False
         return bool(definitions)
 
@@ -195,7 +195,7 @@ class Aliasing:
             return parent.attr.value == "requires_grad"
         return isinstance(around, cst.Call) and around.func is parent and parent.attr.value in _WATCHES
 
-    def _hands_on(self, node: cst.CSTNode) -> bool:
+    def hands_on(self, node: cst.CSTNode) -> bool:
         """Whether the expression around `node` lets something keep the tensor of `node` or a view of it."""
         parent = self._tree.parent(node)
         if isinstance(
@@ -215,7 +215,7 @@ class Aliasing:
         if isinstance(parent, cst.Subscript) and parent.value is node:
             if any(self._copies(element) for element in parent.slice):
                 return False
-            return self._hands_on(parent)
+            return self.hands_on(parent)
         if isinstance(parent, cst.Index):
             return False
         if isinstance(parent, cst.Attribute):
@@ -225,9 +225,9 @@ class Aliasing:
             if isinstance(call, cst.Call) and call.func is parent:
                 method = parent.attr.value
                 if method in _VIEWS or (method.endswith("_") and not method.endswith("__")):
-                    return self._hands_on(call)
+                    return self.hands_on(call)
                 return not self._values.of(node).is_tensor
-            return self._hands_on(parent)
+            return self.hands_on(parent)
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
             if isinstance(call, cst.Call):
@@ -243,7 +243,7 @@ class Aliasing:
             short = name.removeprefix(prefix or "")
             if prefix is None or "." in short:
                 return True
-            return self._hands_on(call) if short in _VIEWS else False
+            return self.hands_on(call) if short in _VIEWS else False
         return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:

@@ -221,8 +221,10 @@ class Values:
             assert isinstance(node, cst.Param)
             return self._parameter(node, definition)
         if definition.binding is Binding.ASSIGNED and value is not None:
-            found = self._annotated(self._tree.parent(node))
-            return found if found is not None else self._project(self.of(value), definition.path)
+            found, given = self._annotated(self._tree.parent(node)), self._project(self.of(value), definition.path)
+            # `total: float = 0` holds an integer.
+            written = found is None or (given.kind is found.kind is Kind.NUMBER and given.dtype is not None)
+            return given if written or found is None else found
         if definition.binding is Binding.LOOPED and value is not None:
             return self._project(self.iterated(value), definition.path)
         if definition.binding is Binding.AUGMENTED:

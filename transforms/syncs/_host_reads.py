@@ -83,11 +83,12 @@ def require_scalar(file: FileFacts, read: HostRead) -> None:
         raise CannotRewrite(f"`{code}` could not be shown to have exactly one element")
 
 
-def kept_on_device(file: FileFacts, read: HostRead, dtype: DType) -> Edit:
+def kept_on_device(file: FileFacts, read: HostRead, dtype: DType, *, is_stored: bool = False) -> Edit:
     """The read replaced by a tensor of the device that adds up to the same bits as the Python number does.
 
-    `dtype` is that of the sum. Python's `float` is a float64, into which every shorter type fits exactly; its
-    `int` has no bounds, and int64 holds every count that a training can reach.
+    `dtype` is that of the sum; `is_stored` says that the tensor itself is kept, beyond the step. Python's
+    `float` is a float64, into which every shorter type fits exactly; its `int` has no bounds, and int64 holds
+    every count that a training can reach.
 
     Raises:
         CannotRewrite: `int()` of a floating-point tensor, or a comment inside the read.
@@ -95,9 +96,10 @@ def kept_on_device(file: FileFacts, read: HostRead, dtype: DType) -> Edit:
     own = file.value(read.tensor).dtype
     if file.qualified(read.call) == "builtins.int" and own not in (DType.INTEGER, DType.BOOL):
         raise CannotRewrite("int() cuts off what stands behind the point")
+    suffix = own_copy(file, read) if is_stored else _detached(file, read)
     if dtype is DType.FLOATING:
-        return without_read(file, read, detached(file, read) + ".double()")
-    return without_read(file, read, "" if _is_int64(read.tensor) else ".long()")
+        return without_read(file, read, suffix + ".double()")
+    return without_read(file, read, suffix if _is_int64(read.tensor) else suffix + ".long()")
 
 
 def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
@@ -119,7 +121,23 @@ def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
     return edit
 
 
-def detached(file: FileFacts, read: HostRead) -> str:
+def own_copy(file: FileFacts, read: HostRead) -> str:
+    """What makes a tensor without a graph that no later in-place operation on the loss can change."""
+    suffix = _detached(file, read)
+    tensor = read.tensor
+    if isinstance(tensor, cst.Name):
+        values = [
+            d.value if d.binding is Binding.ASSIGNED and not d.path else None for d in file.flow.definitions(tensor)
+        ]
+        fresh = all(value is not None and file.aliasing.is_fresh(value) for value in values)
+        uses = [use for d in file.flow.definitions(tensor) for use in file.flow.uses(d)]
+        owned = fresh and not file.aliasing.is_mutated(tensor) and not any(map(file.aliasing.hands_on, uses))
+    else:
+        owned = file.aliasing.is_fresh(tensor)
+    return suffix if owned else suffix + ".clone()"
+
+
+def _detached(file: FileFacts, read: HostRead) -> str:
     """`.detach()`, or nothing where there is no graph: counted, compared, or detached already."""
     return "" if _has_no_graph(file, read.tensor) else ".detach()"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -13,7 +14,7 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
-    detached,
+    own_copy,
     require_scalar,
     without_read,
 )
@@ -21,6 +22,17 @@ from perfmod.transforms.writing import insert_after_statement
 
 _ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
 _CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int"}
+# What reads a list and does not keep it.
+_READERS = frozenset(
+    f"builtins.{name}"
+    for name in (
+        "all", "any", "bool", "isinstance", "len", "list", "max", "min", "print", "repr", "set", "sorted", "str",
+        "sum", "tuple",
+    )
+)  # fmt: skip
+_READING_LIBRARIES = frozenset(
+    {"json", "math", "matplotlib", "numpy", "pandas", "pickle", "scipy", "statistics", "torch"}
+)
 
 
 def appended_to(file: FileFacts, read: HostRead) -> cst.BaseExpression | None:
@@ -69,7 +81,7 @@ def keep_on_device(
     edits = []
     for read, _ in reads:
         require_scalar(file, read)
-        edits.append(without_read(file, read, _own_copy(file, read)))
+        edits.append(without_read(file, read, own_copy(file, read)))
     imports: tuple[str, ...] = ()
     text = f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]"
     appends = [use for use in uses if _append(file, use) is not None]
@@ -80,21 +92,6 @@ def keep_on_device(
         text = f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []"
     edits += [insert_after_statement(source, loop, text) for loop in loops]
     return edits, imports
-
-
-def _own_copy(file: FileFacts, read: HostRead) -> str:
-    """What makes a tensor without a graph that no later in-place operation on the loss can change."""
-    suffix = detached(file, read)
-    tensor = read.tensor
-    if isinstance(tensor, cst.Name):
-        values = [
-            d.value if d.binding is Binding.ASSIGNED and not d.path else None for d in file.flow.definitions(tensor)
-        ]
-        fresh = all(value is not None and file.aliasing.is_fresh(value) for value in values)
-        owned = fresh and not file.aliasing.is_mutated(tensor)
-    else:
-        owned = file.aliasing.is_fresh(tensor)
-    return suffix if owned else suffix + ".clone()"
 
 
 def _append(file: FileFacts, target: cst.CSTNode) -> cst.Call | None:
@@ -132,13 +129,21 @@ def _require_normal_end(
     for outer in file.tree.ancestors(loop):
         if isinstance(outer, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
-        if isinstance(outer, (cst.Try, cst.TryStar)) and not all(
+        if _stops_exceptions(file, outer) and not all(
             file.tree.is_within(definition.node, outer.body) for definition in definitions
         ):
             line = file.source.line(outer)
+            kind = "with" if isinstance(outer, cst.With) else "try"
             raise CannotRewrite(
-                f"an exception may end the loop and leave `{name}` to the code behind the try of line {line}"
+                f"an exception may end the loop and leave `{name}` to the code behind the {kind} of line {line}"
             )
+
+
+def _stops_exceptions(file: FileFacts, node: cst.CSTNode) -> TypeGuard[cst.Try | cst.TryStar | cst.With]:
+    """Whether code behind `node` may go on after an exception inside of it."""
+    if isinstance(node, cst.With):
+        return any(file.qualified(item.item) == "contextlib.suppress" for item in node.items)
+    return isinstance(node, (cst.Try, cst.TryStar))
 
 
 def _require_harmless(
@@ -172,19 +177,25 @@ def _require_harmless(
     statement = file.tree.statement(use)
     if isinstance(statement, cst.AugAssign) and statement.target is use:
         raise CannotRewrite(f"`{use.value}` is extended on line {line}")
-    if isinstance(statement, cst.Assign) and _is_stored(file, use):
+    if _may_be_kept(file, use):
         for loop in loops:
             behind = file.source.span(use)[0] > file.source.span(loop)[1]
             if not (behind and _is_renewed(file, loop, definitions)):
-                raise CannotRewrite(f"`{use.value}` is kept elsewhere on line {line}, and tensors would be seen there")
+                raise CannotRewrite(
+                    f"`{use.value}` may be kept elsewhere from line {line} on, and tensors would be seen there"
+                )
 
 
-def _is_stored(file: FileFacts, use: cst.Name) -> bool:
-    """Whether the list itself, not something computed from it, is stored by the assignment around it."""
+def _may_be_kept(file: FileFacts, use: cst.Name) -> bool:
+    """Whether the list itself, not something computed from it, gets to where other code may look at it later."""
     child: cst.CSTNode = use
     for parent in file.tree.ancestors(use):
-        if isinstance(parent, cst.Assign):
-            return parent.value is child
+        if isinstance(parent, cst.Arg):
+            call = file.tree.parent(parent)
+            name = file.qualified(call) if isinstance(call, cst.Call) else None
+            return name is None or not (name in _READERS or name.partition(".")[0] in _READING_LIBRARIES)
+        if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.Yield, cst.From)):
+            return getattr(parent, "value", getattr(parent, "item", None)) is child
         if not isinstance(
             parent,
             (cst.Tuple, cst.List, cst.Element, cst.Dict, cst.DictElement, cst.IfExp, cst.BooleanOperation),
