@@ -53,6 +53,22 @@ CHANGES = {
         "labels[torch.where(labels == 1)] = 0\nreturn labels",
         "labels[labels == 1] = 0\nreturn labels",
     ),
+    "condition written before the index is used": (
+        "c = labels == 1\ni = torch.where(c)\nc |= labels == 2\nlabels[i] = -1\nreturn labels, c",
+        "c = labels == 1\ni = c.clone()\nc |= labels == 2\nlabels[i] = -1\nreturn labels, c",
+    ),
+    "condition written by another name": (
+        "c = labels == 1\nd = c.view(-1)\ni = torch.where(c)\nd.logical_not_()\nlabels[i] = -1",
+        "c = labels == 1\nd = c.view(-1)\ni = c.clone()\nd.logical_not_()\nlabels[i] = -1",
+    ),
+    "condition written elsewhere": (
+        "flip = lambda t: t.logical_not_()\nc = labels == 1\ni = c.nonzero(as_tuple=True)\nflip(c)\nlabels[i] = -1",
+        "flip = lambda t: t.logical_not_()\nc = labels == 1\ni = c.clone()\nflip(c)\nlabels[i] = -1",
+    ),
+    "condition written behind an index inside the target": (
+        "c = labels == 1\nlabels[c.nonzero(as_tuple=True)] = -1\nc |= labels == 2\nreturn c",
+        "c = labels == 1\nlabels[c] = -1\nc |= labels == 2\nreturn c",
+    ),
     "integers as truth values": (
         "t = x.clone()\nt[labels.nonzero(as_tuple=True)] = 0.0\nreturn t",
         "t = x.clone()\nt[labels != 0] = 0.0\nreturn t",
@@ -168,7 +184,6 @@ REFUSED = {
     "other indices stand beside": "i, j = torch.where(labels == 1)\nlabels[j, i] = -1",
     "another index stands beside": "(i,) = torch.where(labels > 0)\nx[i, labels] = -1",
     "one element per chosen place": "labels[torch.where(labels == 1)] = w.long()",
-    "is written to": "c = labels == 1\ni = torch.where(c)\nc |= labels == 2\nlabels[i] = -1",
     "not shown to have the shape": "t = torch.zeros(3, 4).cuda()\nt[torch.where(labels == 1)] += 1",
     "does not work element by element": "labels[torch.where(labels == 1)] <<= 1",
     "gradient": "t = x * 2\ni = torch.where(x > 0)\nt[i] = x[i].log()",

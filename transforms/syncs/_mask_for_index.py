@@ -182,20 +182,20 @@ def _reads(file: FileFacts, condition: cst.BaseExpression, target: cst.BaseExpre
     return file.flow.definitions(target) in seen
 
 
-def mask_of(file: FileFacts, condition: cst.BaseExpression) -> str:
+def mask_of(file: FileFacts, condition: cst.BaseExpression, *, is_named: bool) -> str:
     """The code of a boolean tensor that stays true where `condition` is true now.
 
+    `is_named` says that a variable holds it until the assignments: other code may write to it before.
+
     Raises:
-        CannotWrite: the condition would be named, not copied, and is written to.
+        CannotWrite: the condition is no expression that can be written so.
     """
     code = file.source.code(condition)
     if not isinstance(condition, _CONDITIONS):
         raise CannotWrite("the condition is no plain expression")
     if not _is_truth(file, condition):
         return f"{atom(condition, code)} != 0"
-    if _may_change(file, condition, frozenset()):
-        raise CannotWrite(f"`{code}` is written to, while the index keeps what it was at this moment")
-    return code
+    return f"{atom(condition, code)}.clone()" if is_named and _may_change(file, condition, frozenset()) else code
 
 
 def _is_truth(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -210,16 +210,19 @@ def _is_truth(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def _may_change(file: FileFacts, node: cst.CSTNode, seen: frozenset[Definition]) -> bool:
-    """Whether an expression gives a tensor that the function writes to, or a view of one."""
+    """Whether an expression gives a tensor that is an attribute, written to or handed on, or a view of one."""
     if file.aliasing.is_fresh(node):
         return False
     if isinstance(node, cst.Name):
         definitions = [d for d in file.flow.definitions(node) if d not in seen and d.binding is Binding.ASSIGNED]
-        return file.aliasing.is_mutated(node) or any(
-            _may_change(file, d.value, seen | {d}) for d in definitions if d.value is not None
+        uses = (use for d in file.flow.definitions(node) for use in file.flow.uses(d))
+        return (
+            file.aliasing.is_mutated(node)
+            or any(file.aliasing.hands_on(use) for use in uses if not isinstance(file.tree.statement(use), cst.Return))
+            or any(_may_change(file, d.value, seen | {d}) for d in definitions if d.value is not None)
         )
     if isinstance(node, cst.Attribute):
-        return file.aliasing.is_mutated(node)
+        return True
     if isinstance(node, cst.Subscript):
         return _may_change(file, node.value, seen)
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -71,7 +71,7 @@ class NonzeroIndexAssignment(Rule):
                 yield self.refused(file, index.node, str(reason))
 
     def _rewritten(self, file: FileFacts, index: NonzeroIndex, names: Bound | None, found: Sequence[Write]) -> Finding:
-        rewriting = MaskForIndex(file, index, names, mask_of(file, index.condition))
+        rewriting = MaskForIndex(file, index, names, mask_of(file, index.condition, is_named=names is not None))
         for write in found:
             rewriting.check(write)
             rewriting.write(write)
