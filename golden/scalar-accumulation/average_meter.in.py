@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: change syncs=1 hot=train_one_epoch
 """The meter that everybody copies, defined in the same file and read after the epoch."""
 import torch
 from torch import nn
@@ -35,6 +35,12 @@ def train_one_epoch(model, loader, optimizer, device):
     print("loss", losses.avg)
 
 
+def main():
+    loader = [(torch.randn(4, 3), torch.randn(4, 2)) for _ in range(3)]
+    model = nn.Linear(3, 2)
+    train_one_epoch(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), "cpu")
+
+
 def cases(make):
     loader = [(make.tensor((size, 3)), make.tensor((size, 2))) for size in (4, 4, 3)]
     yield nn.Linear(3, 2).to(make.device), loader, make.device
@@ -42,3 +48,7 @@ def cases(make):
 
 def probe(model, loader, device):
     train_one_epoch(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), device)
+
+
+if __name__ == "__main__":
+    main()

@@ -42,7 +42,7 @@ class Definition:
         value: the expression that the value is taken from: the right side, the iterable of a loop, the default of a
             parameter; `None` where there is none.
         path: the way from that expression's value (or a loop's element) to the name: `(1, 0)` for `b` in
-            `a, (b, c) = value`. At a starred target, and behind one, a step is -1: which elements those are is not known.
+            `a, (b, c) = value`. At a starred target, and behind one, a step is -1: which elements is not known.
         scope: where the name lives.
         module: for `from module import name`, that module with its leading dots; else `None`.
         order: its place in the walk; definitions are reported in this order.
@@ -59,6 +59,18 @@ class Definition:
 
     def __repr__(self) -> str:
         return f"<Definition {self.order} of {self.name}>"
+
+    @property
+    def part(self) -> cst.BaseExpression | None:
+        """What an assignment gives the name, through tuples that are written out: `2` for `b` in `a, b = 1, 2`."""
+        value = self.value if self.binding is Binding.ASSIGNED else None
+        for step in self.path:
+            if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= step < len(value.elements):
+                return None
+            if any(isinstance(element, cst.StarredElement) for element in value.elements[: step + 1]):
+                return None
+            value = value.elements[step].value
+        return value
 
 
 # Definitions that a name may see, each with whether it was bound in an earlier round of a loop.

@@ -8,7 +8,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import (
@@ -108,14 +108,7 @@ def _is_renewed(file: FileFacts, loop: cst.For | cst.While, definitions: Sequenc
 
 
 def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
-    value = definition.value
-    for step in definition.path:
-        # `losses, hits = [], []`
-        if not isinstance(value, (cst.Tuple, cst.List)) or not 0 <= step < len(value.elements):
-            return False
-        value = value.elements[step].value
-    if definition.binding is not Binding.ASSIGNED:
-        return False
+    value = definition.part
     if isinstance(value, cst.Call):
         return file.qualified(value) == "builtins.list" and not value.args
     return isinstance(value, cst.List) and not value.elements

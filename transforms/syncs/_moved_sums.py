@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 import libcst as cst
 from attrs import frozen
 
@@ -12,15 +9,11 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.values import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
+from perfmod.transforms.syncs._float64 import float64_doubts
 from perfmod.transforms.syncs._host_reads import CannotRewrite, kept_on_device, require_scalar
-from perfmod.transforms.syncs._sums import RunningSum, Site
+from perfmod.transforms.syncs._sums import RunningSum
+from perfmod.transforms.syncs._terms import divisors_on_device
 from perfmod.transforms.syncs._when import is_repeated, step_loop
-from perfmod.transforms.writing import replace
-
-# Devices without float64, as they are named in scripts.
-_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
-# What picks the best device of the machine, which is MPS on a Mac.
-_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\(")
 
 
 @frozen
@@ -45,7 +38,7 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
             if len(found.sites) > 1 and file.value(read.tensor).rank != 0:
                 raise CannotRewrite("whether all the tensors have the same shape could not be shown")
             edits.append(kept_on_device(file, read, dtype))
-        for edit, needed in _divisions(file, site):
+        for edit, needed in divisors_on_device(file, site.term):
             edits.append(edit)
             imports += needed
     for use in found.uses:
@@ -86,49 +79,7 @@ def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
         for site in found.sites
         for operand in site.term.unknown
     ]
-    if dtype is DType.FLOATING:
-        device = _NO_FLOAT64.search(file.source.text)
-        if device is not None:
-            raise CannotRewrite(f'the script may run on "{device[1] or device[2]}", which has no float64')
-        chooser = _CHOOSES_DEVICE.search(file.source.text)
-        if chooser is not None:
-            doubts.append(f"`{chooser[0]}` may choose a device without float64, such as MPS")
-    return doubts
-
-
-def _divisions(file: FileFacts, site: Site) -> Iterator[tuple[Edit, tuple[str, ...]]]:
-    """Divisors as tensors: on CUDA, dividing by a Python number multiplies by its rounded reciprocal."""
-    for division in site.term.divisions:
-        divisor = division.right
-        code = file.source.code(divisor)
-        like = [read.tensor for read in site.term.reads if file.tree.is_within(read.call, division.left)]
-        if not like or not isinstance(like[0], (cst.Name, cst.Attribute)):
-            raise CannotRewrite(f"the device divides by `{code}` with other last digits than Python")
-        if not _is_never_zero(file, divisor):
-            raise CannotRewrite(f"that `{code}` is never zero could not be shown, and only Python raises then")
-        torch, imports = file.names.spelled("torch", divisor)
-        text = f"{torch}.full_like({file.source.code(like[0])}, {code}, dtype={torch}.float64)"
-        yield replace(file.source, divisor, text), imports
-
-
-def _is_never_zero(file: FileFacts, node: cst.BaseExpression) -> bool:
-    if isinstance(node, (cst.Integer, cst.Float)):
-        return node.evaluated_value != 0
-    if not (isinstance(node, cst.Call) and file.qualified(node) == "builtins.len" and len(node.args) == 1):
-        return False
-    # What a loop around goes through is not empty.
-    iterated = file.source.code(node.args[0].value)
-    return any(
-        isinstance(loop, cst.For) and any(file.source.code(part) == iterated for part in _iterables(loop.iter))
-        for loop in file.tree.loops(node)
-    )
-
-
-def _iterables(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """An iterable and what `enumerate()` or a progress bar around it goes through."""
-    yield node
-    if isinstance(node, cst.Call) and node.args and not isinstance(node.func, cst.Subscript):
-        yield from _iterables(node.args[0].value)
+    return doubts + float64_doubts(file) if dtype is DType.FLOATING else doubts
 
 
 def _as_assignment(file: FileFacts, statement: cst.AugAssign, dtype: DType) -> list[Edit]:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.syncs._host_reads import HostRead
-from perfmod.transforms.syncs._sums import variable_uses
+from perfmod.transforms.syncs._terms import variable_uses
 
 
 def why_needed(file: FileFacts, read: HostRead) -> str | None:
@@ -31,12 +31,8 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
 
 
 def _why_metered(file: FileFacts, func: cst.BaseExpression) -> str | None:
-    """Why `meter.update(figure)` has to get a number."""
-    if not (isinstance(func, cst.Attribute) and func.attr.value == "update"):
-        return None
-    code, cls = file.source.code(func), file.value(func.value).cls
-    method = cls.method("update") if cls is not None else None
-    if cls is None or method is None:
+    """Why `meter.update(figure)` has to get a number, where the class of the meter is not known."""
+    if isinstance(func, cst.Attribute) and func.attr.value == "update" and file.value(func.value).cls is None:
+        code = file.source.code(func)
         return f"what `{code}` does with the figure could not be shown: its class is not in this file"
-    line = file.source.line(method)
-    return f"`{cls.name}` keeps the figure for readers that expect a number (line {line})"
+    return None

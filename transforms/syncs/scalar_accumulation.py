@@ -12,23 +12,27 @@ graph, added up there, and read once, at the places that use the figure.
     print(running_loss / len(loader))               print(float(running_loss) / len(loader))
 
 Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last
-digit. Counts stay integers. Losses that are collected in a list become numbers behind the loop.
+digit. Counts stay integers. Losses that are collected in a list become numbers behind the loop. A class such
+as `AverageMeter`, defined in the file, gets properties that read the device when somebody asks for a figure,
+so that `losses.update(loss.item(), n)` can become `losses.update(loss.detach().double(), n)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs import _kept_lists
+from perfmod.transforms.syncs import _kept_lists, _meters
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
-from perfmod.transforms.syncs._moved_sums import move
+from perfmod.transforms.syncs._moved_sums import Moved, move
 from perfmod.transforms.syncs._needed_now import why_needed
-from perfmod.transforms.syncs._sums import collect, target_of, variable_uses
+from perfmod.transforms.syncs._sums import collect, target_of
+from perfmod.transforms.syncs._terms import variable_uses
 from perfmod.transforms.syncs._when import runs_every_step, step_loop
 
 _Place = tuple[cst.CSTNode, str]
@@ -53,8 +57,9 @@ class ScalarAccumulation(Rule):
         "The training is the same to the bit, and so is every figure that is printed or returned: floats are "
         "added up in float64, counts in int64, as Python does. An error that the device reports late (a "
         "failed assertion in a kernel) shows up at the line that reads the sum. Where the loader is empty, a "
-        "mean that divides 0 by 0 still raises ZeroDivisionError; up to Python 3.13 its text may say “float "
-        "division by zero”."
+        "mean that divides 0 by 0 still raises ZeroDivisionError, and so does a meter whose weights are zero; up to "
+        "Python 3.13 the text may gain or lose the word “float”. What a meter keeps can be read as before, but no "
+        "longer set: where the file shows that, or code that looks behind the attributes, the class stays."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -62,6 +67,7 @@ class ScalarAccumulation(Rule):
         sums: dict[_Place, dict[cst.CSTNode, None]] = {}
         targets: dict[_Place, cst.BaseExpression] = {}
         lists: dict[_Place, list[HostRead]] = {}
+        meters: dict[ClassFacts, cst.Call] = {}
         for call in find_all(file.tree.module, cst.Call):
             read = host_read(file, call)
             if read is None or not runs_every_step(file, call):
@@ -69,12 +75,15 @@ class ScalarAccumulation(Rule):
             fed = _feeds(file, read)
             target = target_of(file, fed) if fed is not None else None
             appended = _kept_lists.appended_to(file, read)
+            metered = _meters.metered_by(file, read)
             if fed is not None and target is not None:
                 place = _place(file, target)
                 targets[place] = target
                 sums.setdefault(place, {})[fed] = None
             elif appended is not None:
                 lists.setdefault(_place(file, appended), []).append(read)
+            elif metered is not None:
+                meters.setdefault(metered, call)
             else:
                 reason = why_needed(file, read)
                 if reason is not None:
@@ -83,6 +92,8 @@ class ScalarAccumulation(Rule):
             yield self._summed(file, targets[place], list(statements))
         for reads in lists.values():
             yield self._listed(file, reads)
+        for cls, call in meters.items():
+            yield self._metered(file, cls, call)
 
     def _summed(self, file: FileFacts, target: cst.BaseExpression, statements: list[cst.CSTNode]) -> Finding:
         try:
@@ -90,12 +101,24 @@ class ScalarAccumulation(Rule):
             moved = move(file, found)
         except CannotRewrite as refusal:
             return self.refused(file, statements[0], str(refusal))
-        nodes = (*(use.node for use in found.uses), *found.changed)
-        lines = ", ".join(str(line) for line in sorted({file.source.line(node) for node in nodes}))
-        reason = f"`{found.label}` is only read outside the step, " + (f"on line {lines}" if lines else "nowhere")
+        reads = [*(use.node for use in found.uses), *found.changed]
+        return self._moved(file, statements[0], f"`{found.label}`", moved, reads)
+
+    def _metered(self, file: FileFacts, cls: ClassFacts, call: cst.Call) -> Finding:
+        try:
+            moved, reads = _meters.keep_on_device(file, cls)
+        except CannotRewrite as refusal:
+            return self.refused(file, call, str(refusal))
+        return self._moved(file, call, f"what `{cls.name}` keeps", moved, reads)
+
+    def _moved(
+        self, file: FileFacts, node: cst.CSTNode, label: str, moved: Moved, reads: Sequence[cst.CSTNode]
+    ) -> Finding:
+        lines = ", ".join(str(line) for line in sorted({file.source.line(read) for read in reads}))
+        reason = f"{label} is only read outside the step, " + (f"on line {lines}" if lines else "nowhere")
         return self.found(
             file,
-            statements[0],
+            node,
             moved.doubts[0] if moved.doubts else reason,
             moved.edits,
             safety=Safety.UNSAFE if moved.doubts else None,

@@ -1,0 +1,62 @@
+# golden: stay refused="`all_reduce` sets `sum` on line 29"
+"""The meter of PyTorch's ImageNet example adds up over processes, and sets its fields from what came out."""
+import torch
+from torch import nn
+
+
+class AverageMeter:
+    """Computes and stores the average and current value"""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.val = 0
+        self.avg = 0
+        self.sum = 0
+        self.count = 0
+
+    def update(self, val, n=1):
+        self.val = val
+        self.sum += val * n
+        self.count += n
+        self.avg = self.sum / self.count
+
+    def all_reduce(self):
+        total = torch.tensor([self.sum, self.count], dtype=torch.float64)
+        if torch.distributed.is_initialized():
+            torch.distributed.all_reduce(total)
+        self.sum, self.count = total.tolist()
+        self.avg = self.sum / self.count
+
+
+def train_one_epoch(model, loader, optimizer, device):
+    losses = AverageMeter()
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = (model(x) - y).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.update(loss.item(), x.size(0))
+    losses.all_reduce()
+    print("loss", losses.avg)
+
+
+def main():
+    loader = [(torch.randn(4, 3), torch.randn(4, 2)) for _ in range(3)]
+    model = nn.Linear(3, 2)
+    train_one_epoch(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), "cpu")
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3)), make.tensor((size, 2))) for size in (4, 4, 3)]
+    yield nn.Linear(3, 2).to(make.device), loader, make.device
+
+
+def probe(model, loader, device):
+    train_one_epoch(model, loader, torch.optim.SGD(model.parameters(), lr=0.1), device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Devices without float64, on which a sum cannot keep the digits of Python's."""
+
+from __future__ import annotations
+
+import re
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.syncs._host_reads import CannotRewrite
+
+# As they are named in scripts.
+_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
+# What picks the best device of the machine, which is MPS on a Mac.
+_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\(")
+
+
+def float64_doubts(file: FileFacts) -> list[str]:
+    """Why the device may have no float64, though it mostly does. Raises `CannotRewrite` where one is named."""
+    device = _NO_FLOAT64.search(file.source.text)
+    if device is not None:
+        raise CannotRewrite(f'the script may run on "{device[1] or device[2]}", which has no float64')
+    chooser = _CHOOSES_DEVICE.search(file.source.text)
+    return [f"`{chooser[0]}` may choose a device without float64, such as MPS"] if chooser is not None else []

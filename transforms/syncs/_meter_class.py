@@ -1,0 +1,361 @@
+"""Classes such as `AverageMeter`, which keep the last figure, its sum, its weight and its mean.
+
+`understood` says what the fields of such a class are and what to write so that they can live on the device: the
+last figure and the sum become properties that read the device when somebody asks, and the mean is computed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import define, field
+
+from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import parameters
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.writing import comments, delete_statement, insert_after_statement, replace
+
+# Methods that see or change attributes behind the back of properties.
+_ATTRIBUTE_MAGIC = frozenset(
+    {
+        "__slots__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__getstate__", "__setstate__",
+        "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__",
+    }
+)  # fmt: skip
+SHOWS = frozenset({"builtins.str", "builtins.repr", "builtins.print", "builtins.format"})
+"""Functions that turn a meter into text at once."""
+
+_Start = cst.Assign | cst.AnnAssign
+
+
+@define(eq=False)
+class Meter:
+    """What a meter class does with the figures that its `update` is given.
+
+    Attributes:
+        cls: the class.
+        update: the method that is given the figures.
+        value: its parameter for the figure.
+        weight: its parameter for the figure's weight, if it has one.
+        latest: fields that hold the last figure.
+        sums: fields that add figures up, with the statement that does.
+        counts: fields that add weights up.
+        means: fields that hold a sum divided by a count, with the statement that divides.
+        starts: for every field, the statements that set it to a constant.
+    """
+
+    cls: ClassFacts
+    update: cst.FunctionDef
+    value: cst.Param
+    weight: cst.Param | None
+    latest: list[str] = field(factory=list)
+    sums: list[str] = field(factory=list)
+    counts: list[str] = field(factory=list)
+    means: dict[str, cst.Assign] = field(factory=dict)
+    starts: dict[str, list[_Start]] = field(factory=dict)
+
+    @property
+    def figures(self) -> list[str]:
+        """The fields that come from figures, in the order in which `update` sets them."""
+        return [*self.latest, *self.sums, *self.means]
+
+
+def is_stored(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether an expression is written, deleted or unpacked into, by whatever statement."""
+    child = node
+    for parent in file.tree.ancestors(node):
+        if isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.Del)):
+            return parent.target is child
+        if isinstance(parent, cst.AsName):
+            return True
+        if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+            return False
+        child = parent
+    return False
+
+
+def understood(file: FileFacts, cls: ClassFacts) -> Meter:
+    """How a class keeps its figures.
+
+    Raises:
+        CannotRewrite: it does more with them than keep the last one and add them up, or it is no plain class.
+    """
+    _require_plain(file, cls)
+    update = cls.methods.get("update")
+    if update is None or update.decorators or isinstance(update.body, cst.SimpleStatementSuite):
+        raise CannotRewrite(f"`{cls.name}` has no plain method `update`")
+    _, *given = parameters(update)
+    if not 1 <= len(given) <= 2 or any(param.star in ("*", "**") for param in given):
+        raise CannotRewrite(f"`{cls.name}.update` takes other things than a figure and its weight")
+    meter = Meter(cls, update, given[0], given[1] if len(given) == 2 else None)
+    for part in update.body.body:
+        for statement in part.body if isinstance(part, cst.SimpleStatementLine) else (part,):
+            _read_update(file, meter, statement)
+    for mean, division in meter.means.items():
+        line = file.tree.line(division)
+        if not (isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1):
+            raise CannotRewrite(f"`{mean}` is set in an unusual way on line {file.source.line(division)}")
+    _read_starts(file, meter)
+    for node in find_all(cls.node, cst.Attribute):
+        if _own_field(file, cls, node) == "update":
+            raise CannotRewrite(f"`{cls.name}` calls its own `update` on line {file.source.line(node)}")
+    taken = {node.attr.value for node in find_all(cls.node, cst.Attribute)} | set(cls.methods) | set(cls.assigned)
+    for name in (*meter.latest, *meter.sums):
+        if f"_{name}" in taken:
+            raise CannotRewrite(f"`{cls.name}` uses the name `_{name}` already")
+    if not meter.sums and not meter.latest:
+        raise CannotRewrite(f"`{cls.name}.update` keeps nothing of the figure")
+    return meter
+
+
+def _require_plain(file: FileFacts, cls: ClassFacts) -> None:
+    name, source = cls.name, file.source
+    if cls.node.decorators:
+        raise CannotRewrite(f"a decorator changes `{name}` (line {source.line(cls.node.decorators[0])})")
+    if cls.parents or cls.node.keywords or any(base != "builtins.object" for base in cls.bases):
+        raise CannotRewrite(f"`{name}` inherits from other classes, which may use what it keeps")
+    if len(cls.bases) < len(cls.node.bases):
+        raise CannotRewrite(f"what `{name}` inherits from could not be shown")
+    for other in file.classes:
+        if cls in other.parents:
+            raise CannotRewrite(f"`{other.name}` inherits from `{name}` on line {source.line(other.node)}")
+    for statement in cls.node.body.body:
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,):
+            is_text = isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)
+            if not (isinstance(small, (cst.FunctionDef, cst.Pass)) or is_text):
+                raise CannotRewrite(f"`{name}` has more than methods (line {source.line(small)})")
+    for magic in _ATTRIBUTE_MAGIC & set(cls.methods):
+        raise CannotRewrite(f"`{name}.{magic}` sees how the figures are kept (line {source.line(cls.methods[magic])})")
+
+
+def _own_field(file: FileFacts, cls: ClassFacts, node: cst.CSTNode) -> str | None:
+    """`sum` of `self.sum` in a method of the class itself."""
+    found = file.classes.self_attribute(node)
+    return found[1] if found is not None and found[0] is cls else None
+
+
+def _read_update(file: FileFacts, meter: Meter, statement: cst.CSTNode) -> None:
+    """Sort one statement of `update` by what it does."""
+    if isinstance(statement, cst.Pass) or (
+        isinstance(statement, cst.Expr) and isinstance(statement.value, cst.BaseString)
+    ):
+        return
+    target, added = _update_of(file, meter.cls, statement)
+    if target is not None and target not in (*meter.figures, *meter.counts):
+        if added is not None:
+            product = isinstance(added, cst.BinaryOperation) and isinstance(added.operator, cst.Multiply)
+            factors = [added.left, added.right] if isinstance(added, cst.BinaryOperation) and product else [added]
+            weights = [factor for factor in factors if _is(factor, meter.weight)]
+            if len(weights) < 2 and len(weights) == len(factors) - 1 and any(_is(f, meter.value) for f in factors):
+                meter.sums.append(target)
+                return
+            if weights == [added] or (isinstance(added, cst.Integer) and added.evaluated_value > 0):
+                meter.counts.append(target)
+                return
+        elif isinstance(statement, cst.Assign):
+            if _is(statement.value, meter.value):
+                meter.latest.append(target)
+                return
+            if _is_mean(file, meter, statement.value):
+                meter.means[target] = statement
+                return
+    line = file.source.line(statement)
+    raise CannotRewrite(f"`{meter.cls.name}.update` does more than keep the figure and add it up (line {line})")
+
+
+def _update_of(
+    file: FileFacts, cls: ClassFacts, statement: cst.CSTNode
+) -> tuple[str | None, cst.BaseExpression | None]:
+    """The field that a statement sets, and what is added to it where it is a sum."""
+    if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign):
+        return _own_field(file, cls, statement.target), statement.value
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = _own_field(file, cls, statement.targets[0].target)
+        value = statement.value
+        if (
+            isinstance(value, cst.BinaryOperation)
+            and isinstance(value.operator, cst.Add)
+            and _own_field(file, cls, value.left) == target
+        ):
+            return target, value.right
+        return target, None
+    return None, None
+
+
+def _is(node: cst.BaseExpression, param: cst.Param | None) -> bool:
+    return param is not None and isinstance(node, cst.Name) and node.value == param.name.value
+
+
+def _is_mean(file: FileFacts, meter: Meter, node: cst.BaseExpression) -> bool:
+    """Whether an expression is `self.sum / self.count` of what the statements above have set."""
+    return (
+        isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and _own_field(file, meter.cls, node.left) in meter.sums
+        and _own_field(file, meter.cls, node.right) in meter.counts
+    )
+
+
+def _read_starts(file: FileFacts, meter: Meter) -> None:
+    """Find what sets the fields to constants, and require that nothing else sets them."""
+    source, cls = file.source, meter.cls
+    fields = {*meter.figures, *meter.counts}
+    by_method: dict[cst.FunctionDef, set[str]] = {}
+    for node in find_all(cls.node, cst.Attribute):
+        name, method = _own_field(file, cls, node), file.tree.function(node)
+        if name is None or name not in fields or method is meter.update or not is_stored(file, node):
+            continue
+        statement = file.tree.statement(node)
+        is_start = (
+            isinstance(statement, (cst.Assign, cst.AnnAssign))
+            and isinstance(statement.value, (cst.Integer, cst.Float))
+            and method is not None
+            and file.tree.line(statement) in method.body.body
+            and isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AnnAssign))
+        )
+        if not is_start or method is None:
+            where = method.name.value if method is not None else cls.name
+            raise CannotRewrite(f"`{where}` sets `{name}` on line {source.line(node)} to what is no constant")
+        assert isinstance(statement, (cst.Assign, cst.AnnAssign))
+        meter.starts.setdefault(name, []).append(statement)
+        by_method.setdefault(method, set()).add(name)
+    together = {*meter.sums, *meter.counts, *meter.means}
+    for method, names in by_method.items():
+        if meter.means and names & together and not together <= names:
+            missing = ", ".join(f"`{name}`" for name in sorted(together - names))
+            raise CannotRewrite(f"`{cls.name}.{method.name.value}` leaves {missing} as before")
+    for name in fields:
+        values = [start.value for start in meter.starts.get(name, ())]
+        codes = {source.code(value) for value in values if value is not None}
+        if not codes:
+            raise CannotRewrite(f"where `{name}` of `{cls.name}` starts could not be shown")
+        if name in meter.means and len(codes) > 1:
+            raise CannotRewrite(f"`{name}` of `{cls.name}` starts in different ways")
+        if name in meter.counts and any(_number(value) != 0 for value in values):
+            raise CannotRewrite(f"`{name}` of `{cls.name}` does not start at zero")
+
+
+def _number(node: cst.BaseExpression | None) -> float | None:
+    return node.evaluated_value if isinstance(node, (cst.Integer, cst.Float)) else None
+
+
+def class_edits(
+    file: FileFacts, meter: Meter, *, weights_are_positive: bool
+) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """Edits that let a class keep its figures on the device, and the imports that they need.
+
+    `weights_are_positive` says that no mean divides by zero; else `update` goes on raising as it did.
+
+    Raises:
+        CannotRewrite: the class shows its attributes in a way that a property cannot follow.
+    """
+    source, cls = file.source, meter.cls
+    edits: list[Edit] = []
+    hidden = (*meter.latest, *meter.sums)
+    gone = list(meter.means.values())
+    for node in find_all(cls.node, cst.Attribute):
+        if _own_field(file, cls, node) not in hidden or file.tree.statement(node) in gone:
+            continue
+        if file.tree.function(node) is meter.update or is_stored(file, node):
+            edits.append(replace(source, node.attr, f"_{node.attr.value}"))
+    for method in cls.methods.values():
+        edits += _shown_attributes(file, meter, method)
+    for name, statement in meter.means.items():
+        for start in meter.starts[name]:
+            edits += _without_target(file, cls, start, name)
+        edits.append(_without_mean(file, statement, is_never_zero=weights_are_positive))
+    torch, imports = file.names.spelled("torch", meter.update)
+    own = next(parameters(meter.update)).name.value
+    indent = source.module.default_indent
+    text = ""
+    for name in hidden:
+        kept = f"{own}._{name}"
+        read = f"{kept}.item() if {torch}.is_tensor({kept}) else {kept}"
+        text += f"\n@property\ndef {name}({own}):\n{indent}return {read}\n"
+    for name, statement in meter.means.items():
+        assert isinstance(statement.value, cst.BinaryOperation)
+        first = meter.starts[name][0].value
+        assert first is not None
+        mean = f"{source.code(statement.value)} if {source.code(statement.value.right)} else {source.code(first)}"
+        comment = "".join(f"  {words}" for _, words in comments(source, statement))
+        text += f"\n@property\ndef {name}({own}):\n{indent}return {mean}{comment}\n"
+    edits.append(insert_after_statement(source, meter.update, text))
+    return tuple(edits), imports
+
+
+def _without_mean(file: FileFacts, statement: cst.Assign, *, is_never_zero: bool) -> Edit:
+    """`self.avg = self.sum / self.count` gone, with its comment; what it raised for a count of zero stays."""
+    source = file.source
+    (line,) = delete_statement(source, statement)
+    if is_never_zero:
+        return Edit(line.start, line.end, "")
+    assert isinstance(statement.value, cst.BinaryOperation)
+    start, end = source.span(statement)
+    _, end = max([(start, end), *((at, at + len(words)) for at, words in comments(source, statement))])
+    indent = source.newline + source.indentation(start) + source.module.default_indent
+    count = source.code(statement.value.right)
+    return Edit(start, end, f'if not {count}:{indent}raise ZeroDivisionError("division by zero")')
+
+
+def _without_target(file: FileFacts, cls: ClassFacts, start: _Start, name: str) -> Iterator[Edit]:
+    """`self.avg = 0` gone, and `self.avg = self.sum = 0` as `self.sum = 0`."""
+    if isinstance(start, cst.AnnAssign) or len(start.targets) == 1:
+        yield from delete_statement(file.source, start)
+        return
+    for index, target in enumerate(start.targets):
+        if _own_field(file, cls, target.target) == name:
+            following = start.targets[index + 1].target if index + 1 < len(start.targets) else start.value
+            yield Edit(file.source.span(target.target)[0], file.source.span(following)[0], "")
+
+
+def _shown_attributes(file: FileFacts, meter: Meter, method: cst.FunctionDef) -> Iterator[Edit]:
+    """Let `format(**self.__dict__)` show the properties too; refuse what else looks behind them."""
+    for own in whole_uses(file, method):
+        parent = file.tree.parent(own)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, (cst.Return, cst.FormattedStringExpression)) or (
+            call is not None and file.qualified(call) in SHOWS
+        ):
+            continue
+        line = file.source.line(own)
+        shown = call if call is not None and file.qualified(call) == "builtins.vars" else parent
+        if not isinstance(shown, (cst.Call, cst.Attribute)) or (shown is not call and isinstance(shown, cst.Call)):
+            raise CannotRewrite(f"`{meter.cls.name}.{method.name.value}` hands itself on (line {line})")
+        arg = file.tree.parent(shown)
+        formats = file.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
+        func = formats.func if isinstance(formats, cst.Call) else None
+        if not (isinstance(func, cst.Attribute) and func.attr.value == "format"):
+            code = file.source.code(shown)
+            raise CannotRewrite(f"`{code}` on line {line} shows how `{meter.cls.name}` keeps its figures")
+        at = file.source.span(shown)[1]
+        yield Edit(at, at, "".join(f", {name}={own.value}.{name}" for name in meter.figures))
+
+
+def whole_uses(file: FileFacts, method: cst.FunctionDef) -> Iterator[cst.Name]:
+    """The uses of `self` in a method that are no access to one of its attributes."""
+    own = next(parameters(method), None)
+    for node in find_all(method.body, cst.Name):
+        if own is not None and node.value == own.name.value and file.flow.is_read(node):
+            parent = file.tree.parent(node)
+            if not isinstance(parent, cst.Attribute) or parent.attr.value == "__dict__":
+                yield node
+
+
+def reading_methods(file: FileFacts, meter: Meter) -> set[str]:
+    """The methods and properties that read a figure, themselves or through others."""
+    reading = set(meter.figures)
+    before: set[str] = set()
+    while reading != before:
+        before = set(reading)
+        for name, method in meter.cls.methods.items():
+            fields = (node for node in find_all(method.body, cst.Attribute) if not is_stored(file, node))
+            if method is not meter.update and (
+                any(_own_field(file, meter.cls, node) in reading for node in fields)
+                or next(whole_uses(file, method), None) is not None
+            ):
+                reading.add(name)
+    return reading

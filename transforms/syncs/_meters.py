@@ -1,0 +1,188 @@
+"""Meters such as `AverageMeter` that every step gives a scalar of the device: `losses.update(loss.item(), n)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.calls import has_star, passed
+from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.entry import is_main_test
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._float64 import float64_doubts
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, kept_on_device, require_scalar
+from perfmod.transforms.syncs._meter_class import Meter, class_edits, understood
+from perfmod.transforms.syncs._meter_uses import MeterUses
+from perfmod.transforms.syncs._moved_sums import Moved
+from perfmod.transforms.syncs._never_zero import is_never_zero
+from perfmod.transforms.syncs._terms import Term, divisors_on_device, term_of, variable_uses
+from perfmod.transforms.syncs._when import runs_every_step
+
+
+@frozen
+class Site:
+    """One call of `update` that is given scalars of the device."""
+
+    call: cst.Call
+    figure: cst.BaseExpression
+    term: Term
+
+
+def metered_by(file: FileFacts, read: HostRead) -> ClassFacts | None:
+    """The class of this file to whose `update` a step gives the figure, directly or through a variable."""
+    for place in (read.call, *variable_uses(file, read)):
+        for parent in file.tree.ancestors(place):
+            if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
+                cls = file.value(parent.func.value).cls if parent.func.attr.value == "update" else None
+                if cls is not None and cls.method("update") is not None and runs_every_step(file, parent):
+                    return cls
+            if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                break
+    return None
+
+
+def keep_on_device(file: FileFacts, cls: ClassFacts) -> tuple[Moved, Sequence[cst.BaseExpression]]:
+    """What lets a meter class and all calls of its `update` leave figures on the device, and what reads them.
+
+    Raises:
+        CannotRewrite: a figure could change, or is needed in every step.
+    """
+    meter = understood(file, cls)
+    uses = MeterUses(file, meter)
+    sites = []
+    doubts: list[str] = []
+    weights: list[cst.BaseExpression | None] = []
+    for call in uses.updates:
+        figure, weight = _given(file, meter, call)
+        weights.append(weight)
+        doubts += _weight_doubts(file, weight)
+        site = _site(file, call, figure)
+        if site is not None:
+            sites.append(site)
+    uses.require_rare_reads()
+    if not _is_script(file):
+        doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
+    dtypes = [_dtype(file, meter, site) for site in sites]
+    if DType.FLOATING in dtypes:
+        doubts += float64_doubts(file)
+    edits: list[Edit] = []
+    imports: list[str] = []
+    for site, dtype in zip(sites, dtypes, strict=True):
+        _require_alike(file, meter, site, dtype, uses)
+        for read in site.term.reads:
+            require_scalar(file, read)
+            if file.value(read.tensor).rank != 0 and _is_shared(file, site, sites):
+                raise CannotRewrite("whether all the tensors have the same shape could not be shown")
+            is_stored = bool(meter.latest) and _is_bare(site)
+            edits.append(kept_on_device(file, read, dtype, is_stored=is_stored))
+        for edit, needed in divisors_on_device(file, site.term):
+            edits.append(edit)
+            imports += needed
+        doubts += [f"`{file.source.code(operand)}` is taken for a Python number" for operand in site.term.unknown]
+    positive = all(weight is not None and is_never_zero(file, weight) for weight in weights)
+    of_class, needed = class_edits(file, meter, weights_are_positive=positive)
+    imports += needed
+    return Moved((*of_class, *edits), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts))), uses.reads
+
+
+def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
+    """The figure and the weight that a call of `update` passes; no weight counts as 1."""
+    figure = passed(call, meter.update, meter.value, bound=True)
+    if has_star(call) or figure is None:
+        raise CannotRewrite(f"what `update` is given on line {file.source.line(call)} could not be shown")
+    if meter.weight is None:
+        return figure, cst.Integer("1")
+    weight = passed(call, meter.update, meter.weight, bound=True)
+    return figure, weight if weight is not None else meter.weight.default
+
+
+def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[str]:
+    if weight is None or isinstance(weight, (cst.Integer, cst.Float)):
+        return []
+    code, line = file.source.code(weight), file.source.line(weight)
+    value = file.value(weight)
+    if value.is_tensor or term_of(file, weight).reads:
+        raise CannotRewrite(f"the weight `{code}` on line {line} comes from the device too")
+    return [] if value.kind is Kind.NUMBER else [f"`{code}` is taken for a Python number"]
+
+
+def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site | None:
+    """The scalars of the device in a figure of a step; `None` where it is a number, or no step comes by."""
+    code, line, value = file.source.code(figure), file.source.line(figure), file.value(figure)
+    if value.is_tensor:
+        raise CannotRewrite(f"`{code}` on line {line} is a tensor, and so is the mean that it goes into")
+    if runs_every_step(file, call):
+        term = term_of(file, figure)
+        if term.reads:
+            return Site(call, figure, term)
+        if term.shared:
+            raise CannotRewrite(term.shared[0])
+    if value.kind is not Kind.NUMBER:
+        raise CannotRewrite(f"that `{code}` on line {line} is a Python number could not be shown")
+    return None
+
+
+def _is_script(file: FileFacts) -> bool:
+    """Whether the file is there to be run, not to be imported: it trains, or has a `__main__` guard."""
+    tests = (statement.test for statement in file.source.module.body if isinstance(statement, cst.If))
+    trains = any(file.entry.runs_on_import(region) is not None for region in file.steps.regions)
+    return trains or any(is_main_test(test) for test in tests)
+
+
+def _dtype(file: FileFacts, meter: Meter, site: Site) -> DType:
+    if site.term.dtype is None:
+        code = file.source.code(site.figure)
+        raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
+    if meter.latest and any(read.dtype is DType.BOOL for read in site.term.reads):
+        raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")
+    return site.term.dtype
+
+
+def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses: MeterUses) -> None:
+    """An integer on the device cannot take up a float, so meters of integers must get nothing else."""
+    if dtype is DType.FLOATING:
+        return
+    if uses.unsure:
+        line = file.source.line(uses.unsure[0])
+        raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
+    for call in uses.updates:
+        if call is site.call or _may_be_same(file, site.call, call):
+            for given in _given(file, meter, call):
+                if isinstance(given, cst.Integer) or (given is not None and file.value(given).dtype is DType.INTEGER):
+                    continue
+                line = file.source.line(call)
+                raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
+
+
+def _is_shared(file: FileFacts, site: Site, sites: Sequence[Site]) -> bool:
+    """Whether another call may give tensors to the same meter."""
+    return any(other is not site and _may_be_same(file, site.call, other.call) for other in sites)
+
+
+def _may_be_same(file: FileFacts, first: cst.Call, second: cst.Call) -> bool:
+    """Whether two calls of `update` may reach one meter: not where their variables hold meters of their own."""
+    mine, others = _makers(file, first), _makers(file, second)
+    return mine is None or others is None or not mine.isdisjoint(others)
+
+
+def _makers(file: FileFacts, call: cst.Call) -> set[Definition] | None:
+    """The definitions of the variable that `update` is called on, if each of them makes a new meter."""
+    assert isinstance(call.func, cst.Attribute)
+    name = call.func.value
+    definitions = file.flow.definitions(name) if isinstance(name, cst.Name) else ()
+    is_new = all(
+        isinstance(definition.part, cst.Call) and file.values.calls.constructed(definition.part) is not None
+        for definition in definitions
+    )
+    return set(definitions) if definitions and is_new else None
+
+
+def _is_bare(site: Site) -> bool:
+    """Whether the figure is nothing but a read, or a variable that holds one: the tensor itself is kept."""
+    read = site.term.reads[0].call
+    return site.figure is read or (isinstance(site.figure, cst.Name) and len(site.term.reads) == 1)
