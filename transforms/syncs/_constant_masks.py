@@ -1,4 +1,4 @@
-"""Masks that are the same in every step, such as `data.train_mask` of a full-batch graph: their index can be made once."""
+"""Masks that are the same in every step, as `data.train_mask` of a full-batch graph: their index can be made once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _global_mask(
     definitions: tuple[Definition, ...],
     is_shown: bool,
 ) -> ConstantMask | None:
-    """A mask of a module-level object that a function reads: its index is made behind the last statement that makes it."""
+    """A mask of a module-level object that a function reads; its index is made behind the last statement that makes it."""
     makers = [file.tree.line(file.tree.statement(definition.node)) for definition in definitions]
     changes = [file.tree.line(file.tree.statement(node)) for node in _changes(file, mask, file.source.module)]
     blocks = {id(file.tree.parent(line)) for line in (*makers, *changes)}
@@ -97,9 +97,7 @@ def hoisted(file: FileFacts, mask: ConstantMask) -> tuple[list[Edit], str]:
 def _root(node: cst.BaseExpression) -> cst.Name | None:
     """`data` of `data.train_mask` and `g` of `g.ndata['train_mask']`."""
     while not isinstance(node, cst.Name):
-        if isinstance(node, cst.Attribute):
-            node = node.value
-        elif (
+        if isinstance(node, cst.Attribute) or (
             isinstance(node, cst.Subscript)
             and isinstance(node.slice[0].slice, cst.Index)
             and isinstance(node.slice[0].slice.value, cst.SimpleString)

@@ -1,4 +1,4 @@
-"""Boolean gathers: `x[mask]` in its spellings, the variables it passes through, and the mask's relation to what it selects from."""
+"""Boolean gathers: `x[mask]` in its spellings, the variables it passes through, how the mask fits what it selects."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ class Gather:
 
     Attributes:
         base: what is gathered from.
+        selection: the code that selects: `base[mask]`, or a call of `masked_select`.
         mask: the boolean mask; for `x[m.unsqueeze(-1).expand_as(x)].view(-1, n)` it is `m`.
         by_rows: whether the selection was reshaped to rows, with or without a mask expanded over the last dimension.
         node: the expression that the consumer, or the last variable on the way, is given.
         casts: what was called on the gathered tensor, such as `.long()`.
-        statements: assignments on the way whose variables nothing else reads, innermost first; the last one holds `node`.
+        statements: assignments on the way whose variables nothing else reads, innermost first; the last holds `node`.
     """
 
     base: cst.BaseExpression
+    selection: cst.BaseExpression
     mask: cst.BaseExpression
     by_rows: bool
     node: cst.BaseExpression
@@ -89,7 +91,9 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
     inner = _expanded(mask)
     if inner is not None and not is_reshaped:
         return None
-    return Gather(base, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements)))
+    return Gather(
+        base, current, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements))
+    )
 
 
 def _gathers_below(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -159,7 +163,7 @@ def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = Tr
 
 
 def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a boolean tensor: by its type, or by the names that graph libraries document as masks."""
+    """Whether an expression is a boolean tensor: by its type, or by a name that graph libraries document as a mask."""
     value = file.value(node)
     if isinstance(node, cst.Attribute) and value.dtype is None and node.attr.value in _BOOLEAN_BY_CONVENTION:
         return True
@@ -238,3 +242,16 @@ def postfix(file: FileFacts, node: cst.BaseExpression) -> str:
     """The code of an expression, in parentheses where something behind it would bind to its last operand only."""
     code = file.source.code(node)
     return code if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
+
+
+def is_selection_read(file: FileFacts, selection: cst.Subscript) -> bool:
+    """Whether a selection is read, and not by a masked assignment, which is another rule's."""
+    if isinstance(file.tree.parent(selection), (cst.AssignTarget, cst.AugAssign, cst.Del)):
+        return False
+    statement = file.tree.statement(selection)
+    targets: list[cst.BaseExpression] = []
+    if isinstance(statement, cst.Assign):
+        targets = [target.target for target in statement.targets]
+    elif isinstance(statement, cst.AugAssign):
+        targets = [statement.target]
+    return not any(isinstance(target, cst.Subscript) for target in targets)

@@ -1,4 +1,4 @@
-"""Logits as a class-index loss wants them, without the selection: classes in dimension 1, finite where nothing counts them."""
+"""Logits as a class-index loss wants them, without the selection: with the classes in dimension 1."""
 
 from __future__ import annotations
 
@@ -6,31 +6,11 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.names import canonical
 from perfmod.transforms.facts.ranks import is_minus_one, positional
-from perfmod.transforms.facts.tree import walk_scope
-from perfmod.transforms.facts.values import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, names, postfix, sole_definition
 from perfmod.transforms.writing import delete_statement
-
-_VIEWS = frozenset(
-    {
-        "permute",
-        "transpose",
-        "view",
-        "reshape",
-        "flatten",
-        "contiguous",
-        "float",
-        "squeeze",
-        "unsqueeze",
-        "movedim",
-        "to",
-    }
-)
-_LAYERS = ("torch.nn.", "torchvision.models.", "timm.", "segmentation_models_pytorch.")
 
 
 @frozen
@@ -92,7 +72,7 @@ def _classes_moved_last(file: FileFacts, node: cst.BaseExpression) -> cst.BaseEx
 
 
 def _still_holds(file: FileFacts, node: cst.BaseExpression, later: cst.Name) -> bool:
-    """Whether an expression of variables means the same at `later` as where it stands: none is bound again or written to."""
+    """Whether an expression of variables means at `later` what it means where it stands: none is changed."""
     return all(
         len(file.flow.bound(file.tree.scope(later), name.value)) <= 1 and not file.aliasing.is_mutated(name)
         for name in names(file, node)
@@ -128,50 +108,3 @@ def _without(file: FileFacts, target: cst.CSTNode) -> tuple[Edit, ...]:
     if start and not above.strip() and not below.strip():
         end = source.line_end(end)
     return (Edit(start, end, edit.replacement),)
-
-
-def is_raw_output(file: FileFacts, node: cst.BaseExpression, depth: int = 8) -> bool:
-    """Whether every source of these logits in sight is the output of a layer, with nothing but views in between.
-
-    Such logits are finite as long as the training is; others (`masked_fill(pad, -inf)`, a quotient) need not be.
-    """
-    if depth == 0:
-        return False
-    if isinstance(node, cst.Name):
-        return _all_raw(file, node, depth)
-    if isinstance(node, cst.Call):
-        name = file.qualified(node)
-        if name is not None:
-            short = name.rpartition(".")[2]
-            passes = short in _VIEWS | {"log_softmax", "interpolate"}
-            if name.startswith("torch.") and passes and node.args:
-                return is_raw_output(file, node.args[0].value, depth - 1)
-            return name in ("torch.nn.functional.linear", "torch.nn.functional.conv2d")
-        called = file.values.calls.resolve(node)
-        if called is not None:
-            results = [found.value for found in walk_scope(called.body) if isinstance(found, cst.Return)]
-            return bool(results) and all(r is not None and is_raw_output(file, r, depth - 1) for r in results)
-        module = file.value(node.func)
-        if module.kind is Kind.MODULE and module.cls is None:
-            return module.name is not None and module.name.startswith(_LAYERS)
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS | {"log_softmax"}:
-            return is_raw_output(file, node.func.value, depth - 1)
-        return False
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
-        return is_raw_output(file, node.left, depth - 1) and is_raw_output(file, node.right, depth - 1)
-    return False
-
-
-def _all_raw(file: FileFacts, name: cst.Name, depth: int) -> bool:
-    definitions = file.flow.definitions(name)
-    for definition in definitions:
-        if definition.binding is Binding.ASSIGNED and definition.value is not None and not definition.path:
-            if not is_raw_output(file, definition.value, depth - 1):
-                return False
-        elif definition.binding is Binding.PARAMETER and isinstance(definition.scope, cst.FunctionDef):
-            given = file.values.given(definition)
-            if not given or not all(value is not None and is_raw_output(file, value, depth - 1) for value in given):
-                return False
-        else:
-            return False
-    return bool(definitions)

@@ -22,8 +22,8 @@ _FUNCTION_OF_MODULE = {
 }
 CLASS_INDEX = frozenset({"cross_entropy", "nll_loss"})
 ZERO_AT_ZERO = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"})
-ELEMENTWISE = ZERO_AT_ZERO | {"binary_cross_entropy_with_logits"}
-KNOWN_OPTIONS = {
+_ELEMENTWISE = ZERO_AT_ZERO | {"binary_cross_entropy_with_logits"}
+_KNOWN_OPTIONS = {
     "cross_entropy": {"weight", "ignore_index", "reduction"},
     "nll_loss": {"weight", "ignore_index", "reduction"},
     "smooth_l1_loss": {"beta", "reduction"},
@@ -49,15 +49,36 @@ class Loss:
         return text if text in ("mean", "sum") else None
 
 
+def objection(loss: Loss) -> str:
+    """Why a loss has no form with the mask inside; empty where it has one."""
+    if loss.short not in CLASS_INDEX | _ELEMENTWISE:
+        return f"{loss.short} has no masked form that is known to be equal"
+    if loss.reduction is None:
+        return "without a reduction the result keeps the length of the selection"
+    unknown = set(loss.options) - _KNOWN_OPTIONS.get(loss.short, {"reduction"})
+    return f"`{min(unknown)}=` may weigh masked elements differently" if unknown else ""
+
+
 def subject(call: cst.Call) -> cst.BaseExpression:
-    """`x` of `x.mean()` and `torch.mean(x)`."""
+    """`x` of a reduction such as `x.mean()` and `torch.mean(x)`."""
     if call.args:
         return call.args[0].value
     assert isinstance(call.func, cst.Attribute)
     return call.func.value
 
 
+def reduction_of(file: FileFacts, call: cst.Call) -> str | None:
+    """`mean` or `sum` where a call reduces everything: `x.mean()`, `torch.sum(x)`."""
+    name = file.qualified(call)
+    if name in ("torch.mean", "torch.sum") and len(call.args) == 1:
+        return name.removeprefix("torch.")
+    if name is None and isinstance(call.func, cst.Attribute) and not call.args:
+        return call.func.attr.value if call.func.attr.value in ("mean", "sum") else None
+    return None
+
+
 def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
+    """The loss that a call computes; `None` for other calls, and for arguments that cannot be seen."""
     name = file.qualified(call)
     if has_star(call):
         return None
