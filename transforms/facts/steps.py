@@ -7,6 +7,7 @@ runs in every step too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -17,6 +18,10 @@ from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
 from perfmod.transforms.facts.values import Kind, Values
 
 _BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "training_step"})
+
+# What switches reports on, as words of names: `args.log_interval`, but not `logits`.
+_REPORTING = frozenset({"log", "logs", "logger", "logging", "print", "printing", "verbose"})
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 Region = cst.For | cst.While | cst.FunctionDef
 
@@ -85,11 +90,22 @@ class Steps:
         for ancestor in self._tree.ancestors(node):
             if isinstance(ancestor, cst.ExceptHandler):
                 return True
-            if isinstance(ancestor, cst.If) and child is ancestor.body and _tests_rarely(ancestor.test):
+            if isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test):
                 return True
             if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions:
                 return False
             child = ancestor
+        return False
+
+    def _tests_rarely(self, test: cst.CSTNode) -> bool:
+        """Whether a condition tests a modulo or a switch of reports."""
+        for node in walk(test):
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+                return True
+            # `log_probs` is a tensor, and no setting.
+            words = _WORDS.findall(node.value) if isinstance(node, cst.Name) else []
+            if any(word.lower() in _REPORTING for word in words) and not self._values.of(node).is_tensor:
+                return True
         return False
 
     def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
@@ -181,14 +197,3 @@ def _is_backward(call: cst.Call) -> bool:
         return False
     # `loss_scaler(loss, optimizer, ...)` of the MAE family runs backward and step.
     return isinstance(func, cst.Name) and func.value == "loss_scaler" and len(call.args) > 1
-
-
-def _tests_rarely(test: cst.CSTNode) -> bool:
-    for node in walk(test):
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            return True
-        if isinstance(node, cst.Name) and (
-            "log" in node.value.lower() or "print" in node.value.lower() or "verbose" in node.value.lower()
-        ):
-            return True
-    return False

@@ -269,6 +269,9 @@ TENSOR_OR_ARRAY = TENSOR_ONLY_METHODS | {
     "float", "to", "argmax", "max", "min", "any", "all", "T", "clone", "t",
 }  # fmt: skip
 
+# Functions that give the norm of gradients: a tensor of one element, where the gradients live.
+GRADIENT_NORMS = frozenset({"nn.utils.clip_grad_norm_", "nn.utils.get_total_norm"})
+
 # Functions of torch whose first argument must be a tensor (a NumPy array raises).
 NEEDS_TENSOR = frozenset(
     f"torch.{name}"

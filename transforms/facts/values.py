@@ -699,6 +699,8 @@ class Values:
         if short == "nn.utils.rnn.pad_sequence":
             batch = first.element or UNKNOWN
             return Value(Kind.TENSOR, device=batch.device, dtype=batch.dtype)
+        if short in torch_api.GRADIENT_NORMS:
+            return Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING, rank=0)
         if "." in short and not name.startswith(("torch.nn.functional.", "torch.special.", "torch.fft.")):
             return Value(Kind.OBJECT, name=name, call=node)
         if short in torch_api.CREATES:
