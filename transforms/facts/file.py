@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.constants import Constants
 from perfmod.transforms.facts.entry import Entry
 from perfmod.transforms.facts.flow import Flow
 from perfmod.transforms.facts.handing import Handing
@@ -61,6 +62,11 @@ class FileFacts:
     def aliasing(self) -> Aliasing:
         """Fresh tensors, views, in-place writes."""
         return Aliasing(self.tree, self.flow, self.names, self.values)
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Numbers that are written down."""
+        return Constants(self.flow, self.aliasing)
 
     @cached_property
     def steps(self) -> Steps:

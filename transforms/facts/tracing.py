@@ -25,11 +25,12 @@ Step = int | str | None
 """From a container to a part of it: a position, a key, or `None` for any element (what a loop binds)."""
 
 _LONGEST_PATH = 8
-_HANDS_ON = (
+HANDS_ON = (
     torch_api.PASSES_ITEMS
     | torch_api.WRAPPERS
     | {"builtins.iter", "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"}
 )
+"""Functions whose result has the items of what they are given first, or is it."""
 # Methods that give the same storage, or the same object.
 _VIEWS = frozenset(
     {
@@ -255,7 +256,7 @@ class Tracing:
         name = self._names.qualified(node.func)
         values = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
         if name is not None:
-            if not values or name not in _HANDS_ON | {"builtins.next", "builtins.enumerate", "builtins.zip"}:
+            if not values or name not in HANDS_ON | {"builtins.next", "builtins.enumerate", "builtins.zip"}:
                 return None
             if name == "builtins.next":
                 return [(values[0], (None, *path))]
@@ -266,7 +267,7 @@ class Tracing:
                 if isinstance(index, int) and -len(values) <= index < len(values):
                     return [(values[index], (None, *path[2:]))]
                 return [(value, (None, *path[2:])) for value in values]
-            return [(values[0], path)] if name in _HANDS_ON else None
+            return [(values[0], path)] if name in HANDS_ON else None
         if self._values.calls.constructed(node) is not None:
             return None
         function = self._values.calls.resolve(node)

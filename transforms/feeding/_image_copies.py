@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.feeding._pipelines import Feed, Path, Unmovable
+from perfmod.transforms.facts.values import Device
+from perfmod.transforms.feeding._image_feeds import Feed, Path
+from perfmod.transforms.feeding._pipelines import Unmovable
 
-_SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "numel", "is_cuda"})
+_SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "is_cuda", "device"})
 
 
 @frozen
@@ -23,7 +25,7 @@ class Copy:
     Attributes:
         call: `images.to(device)` or `images.cuda()`.
         device: the device as code.
-        anchor: the statement next to which the constants are made.
+        anchor: the statement next to which the constants are made, once for all batches.
         is_before: whether they are made before `anchor`, or behind it.
     """
 
@@ -39,149 +41,212 @@ def copies(file: FileFacts, feeds: list[Feed]) -> list[Copy]:
     Raises:
         Unmovable: the images are seen by anything else, or a copy serves other batches too.
     """
-    wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
-    found: list[cst.Call] = []
-    for node in walk(file.source.module):
-        if not isinstance(node, (cst.Name, cst.Subscript, cst.Attribute)) or not _is_read(file, node):
-            continue
-        ends = [(end.node, end.path) for end in file.tracing.ends(node)]
-        held = [(loader, path) for loader, path in ends if loader in wanted and path[:1] == (None,)]
+    return _Copies(file, feeds).run()
+
+
+class _Copies:
+    def __init__(self, file: FileFacts, feeds: list[Feed]) -> None:
+        self.file = file
+        self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
+
+    def run(self) -> list[Copy]:
+        found: dict[cst.Call, None] = {}
+        for node in walk(self.file.source.module):
+            if isinstance(node, (cst.Name, cst.Subscript, cst.Attribute, cst.Call)) and self._is_read(node):
+                move = self._examine(node)
+                if move is not None:
+                    found[move] = None
+        if not found:
+            raise Unmovable("the images are never copied to a device in sight")
+        return [self._placed(move) for move in found]
+
+    def _examine(self, node: cst.BaseExpression) -> cst.Call | None:
+        """The copy that an expression is the source of, if it holds images; `None` where it harms nobody."""
+        ends = self.file.tracing.ends(node)
+        # From the loader's call, a path leads to a batch (any of them, or one of a list of them), then into it.
+        held = [(end.node, end.path[1:]) for end in ends if end.node in self.wanted and _is_batch(end)]
         if not held:
-            continue
-        images = [path for loader, path in held if path[1:] in wanted[loader]]
-        deeper = [p for loader, p in held for w in wanted[loader] if p[1:] != w and p[1:] == w[: len(p) - 1]]
-        unclear = [path for _, path in held if None in path[1:]]
-        if unclear:
-            raise Unmovable(f"a part of the batch is read on line {_line(file, node)} without saying which")
-        if images:
-            move = _use(file, node)
-            if move is not None:
-                if len(images) != len(ends):
-                    raise Unmovable(f"the copy on line {_line(file, node)} serves other batches too")
-                found.append(move)
-        elif deeper and not _takes_apart(file, node):
-            raise Unmovable(f"the whole batch is used on line {_line(file, node)}")
-    if not found:
-        raise Unmovable("the images are never copied to a device in sight")
-    return [_placed(file, move) for move in dict.fromkeys(found)]
-
-
-def _is_read(file: FileFacts, node: cst.BaseExpression) -> bool:
-    parent = file.tree.parent(node)
-    if isinstance(node, cst.Name):
-        return file.flow.is_read(node)
-    return not isinstance(parent, (cst.AssignTarget, cst.AugAssign, cst.Del))
-
-
-def _use(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
-    """The copy that a read of images is part of; `None` where it only hands them on or asks for their shape.
-
-    Raises:
-        Unmovable: anything else.
-    """
-    parent = file.tree.parent(node)
-    if isinstance(parent, cst.Attribute) and parent.value is node:
-        call = file.tree.parent(parent)
-        if parent.attr.value in _SHAPE_ONLY:
             return None
-        if isinstance(call, cst.Call) and call.func is parent and parent.attr.value in ("to", "cuda"):
-            return call
-    if isinstance(parent, cst.Arg):
-        call = file.tree.parent(parent)
-        if isinstance(call, cst.Call):
-            if file.qualified(call) == "builtins.len":
-                return None
-            if file.values.calls.resolve(call) is not None and not parent.star and file.qualified(call) is None:
-                return None
-    if _is_bound(file, node):
+        images = [path for loader, path in held if path in self.wanted[loader]]
+        around = any(path == want[: len(path)] for loader, path in held for want in self.wanted[loader] if path != want)
+        if isinstance(node, cst.Name) and node.value in self.file.handing.outer_names and (images or around):
+            raise Unmovable(f"`{node.value}` takes batches to other functions by `global`, on line {self._line(node)}")
+        if any(None in path for _, path in held):
+            raise Unmovable(f"a part of the batch is read on line {self._line(node)} without saying which")
+        if images:
+            move = self._use(node, ends)
+            if move is not None and len(images) != len(ends):
+                raise Unmovable(f"the copy on line {self._line(node)} serves other batches too")
+            return move
+        if around and not self._takes_apart(node):
+            raise Unmovable(f"the whole batch is used on line {self._line(node)}")
         return None
-    raise Unmovable(f"the normalised images are used on line {_line(file, node)} before they are copied to the device")
 
+    def _is_read(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Name):
+            return self.file.flow.is_read(node)
+        return not isinstance(self.file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
 
-def _takes_apart(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether a read of a whole batch only picks a part of it, unpacks it or hands it to a function of the file."""
-    parent = file.tree.parent(node)
-    if isinstance(parent, cst.Subscript) and parent.value is node:
-        return True
-    if isinstance(parent, cst.Arg):
-        call = file.tree.parent(parent)
-        if isinstance(call, cst.Call):
-            known = file.values.calls.resolve(call) is not None and not parent.star
-            return known or file.qualified(call) == "builtins.len"
-    return _is_bound(file, node)
+    def _use(self, node: cst.BaseExpression, ends: tuple[End, ...]) -> cst.Call | None:
+        """The copy that a read of images is part of; `None` where it only hands them on or asks for their shape.
 
+        Raises:
+            Unmovable: anything else.
+        """
+        file = self.file
+        parent = file.tree.parent(node)
+        if isinstance(parent, cst.Attribute) and parent.value is node:
+            call = file.tree.parent(parent)
+            if parent.attr.value in _SHAPE_ONLY:
+                return None
+            if isinstance(call, cst.Call) and call.func is parent and parent.attr.value in ("to", "cuda"):
+                return call
+        if self._is_harmless(node, parent):
+            return None
+        if isinstance(parent, cst.Arg):
+            call = file.tree.parent(parent)
+            if isinstance(call, cst.Call) and file.qualified(call) == "torch.autograd.Variable":
+                return None  # `Variable(images)` is traced on
+        line = self._line(node)
+        copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _is_copy(end.node)]
+        if copied:
+            where = self._line(copied[0])
+            raise Unmovable(f"not every way to line {line} comes by the copy on line {where}")
+        if isinstance(parent, cst.Attribute):
+            raise Unmovable(f"`.{parent.attr.value}` on line {line} works on the images before they are copied")
+        raise Unmovable(f"the normalised images are used on line {line} before they are copied to the device")
 
-def _is_bound(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is the right side of an assignment to names, alone or in a tuple."""
-    parent = file.tree.parent(node)
-    if isinstance(parent, cst.Element):
-        container = file.tree.parent(parent)
-        parent = file.tree.parent(container) if isinstance(container, cst.Tuple) else None
-    if isinstance(parent, cst.Assign):
-        return all(isinstance(target.target, (cst.Name, cst.Tuple, cst.List)) for target in parent.targets)
-    return False
+    def _takes_apart(self, node: cst.BaseExpression) -> bool:
+        """Whether a read of a whole batch only picks a part of it, unpacks it or hands it to a function of the file."""
+        parent = self.file.tree.parent(node)
+        if isinstance(parent, cst.Subscript) and parent.value is node:
+            return not isinstance(self.file.tree.parent(parent), (cst.AssignTarget, cst.AugAssign))
+        return self._is_harmless(node, parent) or (isinstance(parent, cst.Assign) and _all_bind_names(parent))
 
+    def _is_harmless(self, node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
+        """Whether a value is only handed on to names that are traced back, or nothing but its length is asked."""
+        return self._is_len(parent) or self._is_parameter(parent) or self._is_bound(node) or isinstance(parent, cst.Del)
 
-def _placed(file: FileFacts, call: cst.Call) -> Copy:
-    """A copy with the place where its constants are made once: behind the device's definition, or before the loop.
+    def _is_len(self, parent: cst.CSTNode | None) -> bool:
+        call = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and self.file.qualified(call) == "builtins.len"
 
-    Raises:
-        Unmovable: every place is inside of the step, or the copy does more than to copy.
-    """
-    assert isinstance(call.func, cst.Attribute)
-    device: cst.BaseExpression | None
-    if call.func.attr.value == "cuda":
-        device = argument(call, "device", 0)
-    else:
-        device = file.values.destination(call)
-        given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
-        others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - {
-            "device",
-            "non_blocking",
-        }
-        if device is None or len(given) != 1 or others:
-            raise Unmovable(f"the copy on line {_line(file, call)} also changes the images' type or layout")
-    code = file.source.code(device) if device is not None else '"cuda"'
-    if isinstance(device, cst.Name):
-        behind = _behind_definition(file, file.flow.definitions(device))
-        if behind is not None:
-            return Copy(call, code, behind, False)
-    loops = _loops(file, call)
-    if not loops:
-        raise Unmovable(
-            f"there is no place outside of the step for the constants of the copy on line {_line(file, call)}"
+    def _is_parameter(self, parent: cst.CSTNode | None) -> bool:
+        """Whether an argument goes to a parameter of a function of the file, whose reads are traced back to here."""
+        call = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call) or self.file.qualified(call) is not None:
+            return False
+        return self.file.handing.parameter(parent) is not None
+
+    def _is_bound(self, node: cst.BaseExpression) -> bool:
+        """Whether an assignment gives a value to a name: alone, or in a tuple that is unpacked at once."""
+        parent = self.file.tree.parent(node)
+        if isinstance(parent, cst.Assign):
+            return all(isinstance(target.target, cst.Name) for target in parent.targets)
+        container = self.file.tree.parent(parent) if isinstance(parent, cst.Element) else None
+        assignment = self.file.tree.parent(container) if isinstance(container, cst.Tuple) else None
+        if not isinstance(assignment, cst.Assign) or not isinstance(container, cst.Tuple):
+            return False
+        unpacked = [target.target for target in assignment.targets]
+        return _all_bind_names(assignment) and all(
+            isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == len(container.elements)
+            for target in unpacked
         )
-    return Copy(call, code, file.tree.line(loops[-1]), True)
+
+    def _placed(self, call: cst.Call) -> Copy:
+        """A copy with the place where its constants are made once.
+
+        Raises:
+            Unmovable: every place is inside of the step, or the copy does more than to copy.
+        """
+        device = self._device(call)
+        code = self.file.source.code(device) if device is not None else '"cuda"'
+        behind = self._behind_definition(device) if isinstance(device, cst.Name) else None
+        if behind is not None and self.file.tree.function(behind) is self.file.tree.function(call):
+            return Copy(call, code, behind, False)
+        loop = self._outermost_loop(call, device)
+        if loop is not None:
+            return Copy(call, code, self._line_of(loop), True)
+        line = self._line(call)
+        if behind is None:
+            raise Unmovable(f"there is no place outside of the step for the constants of the copy on line {line}")
+        if self._is_imported_code(behind):
+            raise Unmovable(f"the constants for line {line} would be made by every process that imports this")
+        return Copy(call, code, behind, False)
+
+    def _device(self, call: cst.Call) -> cst.BaseExpression | None:
+        """Where a copy goes; `None` for the current CUDA device."""
+        line = self._line(call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
+            return argument(call, "device", 0)
+        device = self.file.values.destination(call)
+        given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
+        others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - {"device", "non_blocking"}
+        if device is None or len(given) != 1 or others:
+            raise Unmovable(f"the copy on line {line} also changes the images' type or layout")
+        if self.file.values.device_of(device) is Device.CPU:
+            raise Unmovable(f"the images of line {line} stay on the CPU")
+        return device
+
+    def _outermost_loop(self, call: cst.Call, device: cst.BaseExpression | None) -> cst.CSTNode | None:
+        """The outermost loop of the same function around a copy before which its device is known already."""
+        file = self.file
+        names = [n for n in find_all(device, cst.Name) if file.flow.is_read(n)] if device is not None else []
+        bindings = [definition.node for name in names for definition in file.flow.definitions(name)]
+        found: cst.CSTNode | None = None
+        for ancestor in file.tree.ancestors(call):
+            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp)):
+                if any(file.tree.is_within(node, ancestor) for node in bindings):
+                    break
+                found = ancestor
+        return found
+
+    def _line_of(self, loop: cst.CSTNode) -> cst.BaseStatement:
+        """The statement of a loop in its block; the whole `if` for a comprehension in the test of an `elif`."""
+        line = self.file.tree.line(loop)
+        above = self.file.tree.parent(line)
+        while isinstance(above, cst.If):
+            line, above = above, self.file.tree.parent(above)
+        return line
+
+    def _behind_definition(self, device: cst.Name) -> cst.BaseStatement | None:
+        """The statement that binds a device once and for all, in its own scope and outside of loops."""
+        file = self.file
+        definitions: tuple[Definition, ...] = file.flow.definitions(device)
+        if len(definitions) != 1 or not isinstance(file.tree.parent(definitions[0].node), cst.AssignTarget):
+            return None
+        (definition,) = definitions
+        if file.tree.scope(definition.node) is not definition.scope or isinstance(definition.scope, cst.ClassDef):
+            return None
+        if len(file.flow.bound(definition.scope, definition.name)) != 1:
+            return None
+        line = file.tree.line(file.tree.statement(definition.node))
+        return line if isinstance(line, cst.SimpleStatementLine) and not file.tree.loops(line) else None
+
+    def _is_imported_code(self, statement: cst.BaseStatement) -> bool:
+        """Whether a statement runs where a script with a `__main__` guard is imported, such as by its workers."""
+        guarded = any(isinstance(top, cst.If) and is_main_test(top.test) for top in self.file.entry.statements)
+        return guarded and self.file.tree.function(statement) is None and not self.file.entry.is_guarded(statement)
+
+    def _line(self, node: cst.CSTNode) -> int:
+        return self.file.source.line(node)
 
 
-def _loops(file: FileFacts, call: cst.Call) -> list[cst.CSTNode]:
-    """The loops of the same function around a copy, innermost first; a comprehension counts by its statement."""
-    loops: list[cst.CSTNode] = []
-    for ancestor in file.tree.ancestors(call):
-        if isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
-            break
-        if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp)):
-            loops.append(ancestor)
-    return loops
+def _is_batch(end: End) -> bool:
+    return bool(end.path) and not isinstance(end.path[0], str)
 
 
-def _behind_definition(file: FileFacts, definitions: tuple[Definition, ...]) -> cst.BaseStatement | None:
-    """The statement that binds a device once and for all, outside of loops and branches."""
-    if len(definitions) != 1 or not isinstance(file.tree.parent(definitions[0].node), cst.AssignTarget):
-        return None
-    line = file.tree.line(file.tree.statement(definitions[0].node))
-    return line if isinstance(line, cst.SimpleStatementLine) and not file.tree.loops(line) else None
+def _is_copy(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
 
 
-def _line(file: FileFacts, node: cst.CSTNode) -> int:
-    return file.source.line(node)
+def _all_bind_names(assignment: cst.Assign) -> bool:
+    return all(_binds_names(target.target) for target in assignment.targets)
 
 
-def free_names(file: FileFacts) -> Iterator[str]:
-    """Names for scale, mean and deviation that the file does not use yet."""
-    taken = {node.value for node in find_all(file.source.module, cst.Name)}
-    for name in ("scale", "mean", "std"):
-        free = name
-        while free in taken:
-            free = f"image_{free}"
-        yield free
+def _binds_names(target: cst.BaseExpression) -> bool:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return all(isinstance(e, cst.Element) and _binds_names(e.value) for e in target.elements)
+    return isinstance(target, cst.Name)

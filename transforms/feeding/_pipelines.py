@@ -1,113 +1,178 @@
-"""Transform pipelines that end in `ToTensor, Normalize`, the datasets that run them, and the loaders that read those."""
+"""Transform pipelines of torchvision whose last steps scale the bytes of a picture and normalise them."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 
 import libcst as cst
-from attrs import define, field, frozen
+from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
-from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.tree import find_all
 
-Path = tuple[int | str, ...]
-
-_TORCHVISION = "torchvision.transforms."
-# Datasets of torchvision whose images are pictures of eight bits a channel, at the first place of a sample.
-_EIGHT_BIT = frozenset(
-    f"torchvision.datasets.{name}"
-    for name in (
-        "MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "ImageFolder", "ImageNet",
-        "CelebA", "Flowers102", "FakeData", "Food101", "OxfordIIITPet", "StanfordCars", "Places365", "GTSRB", "DTD", "FGVCAircraft",
-        "Country211", "SUN397", "USPS", "Omniglot", "PCAM", "RenderedSST2", "SEMEION", "Imagenette",
-    )
+_TORCHVISION = ("torchvision.transforms.v2.", "torchvision.transforms.")
+# What makes a picture of eight bits a channel of such a picture, and a tensor of bytes of such a tensor.
+_KEEPS_BYTES = frozenset(
+    {
+        "Resize", "CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
+        "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomAffine", "ColorJitter", "Grayscale",
+        "RandomGrayscale", "GaussianBlur", "RandomInvert", "RandomPosterize", "RandomSolarize",
+        "RandomAdjustSharpness", "ElasticTransform", "RandomAutocontrast", "RandomEqualize", "AutoAugment",
+        "RandAugment", "TrivialAugmentWide", "AugMix", "Scale", "RandomSizedCrop", "RGB",
+        "RandomChannelPermutation", "RandomPhotometricDistort", "RandomZoomOut", "RandomShortestSize",
+        "RandomResize", "ScaleJitter",
+    }
 )  # fmt: skip
-_TRANSFORM_POSITION = {
-    "torchvision.datasets.ImageFolder": 1,
-    "torchvision.datasets.FakeData": 3,
-    **dict.fromkeys(
-        (f"torchvision.datasets.{name}" for name in ("MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100")),
-        2,
-    ),
-}
-_FROM_PICTURE = frozenset(
-    {"Lambda", "ToPILImage", "PILToTensor", "ConvertImageDtype", "ToTensor", "Normalize", "RandomErasing"}
-)
+_AROUND_OTHERS = frozenset({"Compose", "RandomApply", "RandomChoice", "RandomOrder"})
 
 
 class Unmovable(Exception):
     """Why a normalisation has to stay where it is, in one line."""
 
 
+class Scaling(enum.Enum):
+    """How bytes come to lie between 0 and 1. Both round, and not to the same numbers."""
+
+    DIVISION = "255.0", "div_"
+    """`ToTensor`: a division by 255."""
+    PRODUCT = "1 / 255", "mul_"
+    """`ToDtype(scale=True)` of torchvision.transforms.v2: a multiplication by the rounded reciprocal."""
+
+    def __init__(self, constant: str, method: str) -> None:
+        self.constant = constant
+        self.method = method
+
+
 @frozen
 class Pipeline:
-    """`Compose([..., ToTensor(), Normalize(mean, std)])`.
+    """`Compose([..., ToTensor(), Normalize(mean, std)])`, or its like of torchvision.transforms.v2.
 
     Attributes:
-        compose: the call of `Compose`.
-        to_tensor: the list's element that is, or names, `ToTensor()`.
-        normalize: the element that is, or names, `Normalize(...)`.
-        mean, std: its constants as written.
+        node: where the finding is shown.
+        compose: the call that makes the pipeline.
+        last: the element of its list behind which all go.
+        dropped: the last of those.
+        renamed: the call of `ToTensor` that becomes one of `PILToTensor`; `None` where the steps already end in bytes.
+        scaling: how the steps that go scale.
+        mean, std: the constants as written.
     """
 
+    node: cst.BaseExpression
     compose: cst.Call
-    to_tensor: cst.BaseElement
-    normalize: cst.BaseElement
+    last: cst.BaseElement
+    dropped: cst.BaseElement
+    renamed: cst.Call | None
+    scaling: Scaling
     mean: cst.BaseExpression
     std: cst.BaseExpression
 
 
-@define(eq=False)
-class Feed:
-    """One loader of normalised images: `paths` lead from a batch to the images in it."""
-
-    loader: Loader
-    paths: set[Path] = field(factory=set)
+Refusal = tuple[cst.BaseExpression, str]
 
 
-def pipelines(file: FileFacts) -> Iterator[Pipeline | tuple[cst.BaseElement, str]]:
-    """Every pipeline with a `Normalize` of torchvision; those of another form with the reason why they cannot be split."""
-    for compose in find_all(file.source.module, cst.Call):
-        if not (file.qualified(compose) or "").startswith(_TORCHVISION) or not compose.args:
-            continue
-        if not (file.qualified(compose) or "").endswith(".Compose"):
-            continue
-        steps = compose.args[0].value
-        if not isinstance(steps, (cst.List, cst.Tuple)):
-            continue
-        made = [_made(file, element.value) for element in steps.elements]
-        kinds = [(file.qualified(call) or "").rpartition(".")[2] if call is not None else "" for call in made]
-        if "Normalize" not in kinds:
-            continue
-        at = kinds.index("Normalize")
-        normalize, element = made[at], steps.elements[at]
-        assert normalize is not None
-        if at != len(kinds) - 1:
-            yield element, f"{kinds[at + 1] or 'another step'} works on the normalised image"
-        elif at == 0 or kinds[at - 1] != "ToTensor":
-            yield element, "the step before it is not ToTensor"
-        elif (file.qualified(compose) or "").startswith(f"{_TORCHVISION}v2."):
-            yield element, "pipelines of torchvision.transforms.v2 are not moved yet"
-        elif (
-            any(not (file.qualified(call) or "").startswith(_TORCHVISION) for call in made if call is not None)
-            or None in made
-        ):
-            yield (
-                element,
-                "a step of the pipeline is not torchvision's: what it gives to ToTensor is not known",
-            )
-        elif _FROM_PICTURE.intersection(kinds[: at - 1]):
-            yield element, "ToTensor does not get the picture itself"
-        else:
-            mean, std = argument(normalize, "mean", 0), argument(normalize, "std", 1)
-            if mean is None or std is None:
-                yield element, "its mean and std could not be seen"
-            else:
-                yield Pipeline(compose, steps.elements[at - 1], element, mean, std)
+def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
+    """Every pipeline with a `Normalize`; those that cannot be split with the reason why."""
+    calls = [(call, file.qualified(call) or "") for call in find_all(file.source.module, cst.Call)]
+    seen: set[cst.Call | None] = set()
+    for call, name in calls:
+        steps = argument(call, "transforms", 0)
+        if _step(name) == "Compose" and isinstance(steps, (cst.List, cst.Tuple)):
+            found = _split(file, call, list(steps.elements))
+            if found is not None:
+                yield found
+            seen.update(_made(file, element.value) for element in steps.elements)
+    for call, name in calls:
+        if name == "albumentations.Normalize":
+            yield call, "Albumentations' Normalize scales by itself, in NumPy's arithmetic"
+        elif _step(name) == "Normalize" and call not in seen and _is_for_samples(file, call):
+            yield call, "the steps of its pipeline are not written down in one list"
+
+
+def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) -> Pipeline | Refusal | None:
+    """The pipeline of a `Compose` of these steps; `None` where it does not normalise."""
+    made = [_made(file, element.value) for element in elements]
+    names = [file.qualified(call) or "" if call is not None else "" for call in made]
+    kinds = [_step(name) for name in names]
+    if "Normalize" not in kinds:
+        return None
+    at = kinds.index("Normalize")
+    node, normalize = elements[at].value, made[at]
+    assert normalize is not None
+    if at != len(kinds) - 1:
+        return node, f"{kinds[at + 1] or 'another step'} works on the normalised image"
+    if any(isinstance(element, cst.StarredElement) for element in elements):
+        return node, "some steps of its pipeline are not in sight"
+    before = made[at - 1] if at else None
+    if before is None or kinds[at - 1] not in ("ToTensor", "ToDtype", "ConvertImageDtype"):
+        return node, "the step before it is not ToTensor"
+    renamed = before if kinds[at - 1] == "ToTensor" else None
+    if renamed is None:
+        reason = _not_scaled(file, before, names[at - 1])
+        if reason:
+            return node, reason
+    reason = _not_bytes(file, made[: at - 1], is_picture=renamed is not None)
+    if reason:
+        return node, reason
+    mean, std = argument(normalize, "mean", 0), argument(normalize, "std", 1)
+    if mean is None or std is None:
+        return node, "its mean and std could not be seen"
+    scaling = Scaling.DIVISION if renamed is not None else Scaling.PRODUCT
+    last = elements[at - 1] if renamed is not None else elements[at - 2]
+    return Pipeline(node, compose, last, elements[at], renamed, scaling, mean, std)
+
+
+def _not_scaled(file: FileFacts, call: cst.Call, name: str) -> str:
+    """Why a conversion of bytes to floats is not the one that scales to float32; empty where it is."""
+    is_v2 = name.startswith(_TORCHVISION[0])
+    if not is_v2:
+        return "ConvertImageDtype of torchvision's first transforms is not followed"
+    dtype = argument(call, "dtype", 0)
+    scale = argument(call, "scale", 1)
+    default = dtype is None and name.endswith(".ConvertImageDtype")
+    if not default and (dtype is None or file.qualified(dtype) not in ("torch.float32", "torch.float")):
+        return "the step before it does not convert to torch.float32"
+    if name.endswith(".ToDtype") and not (isinstance(scale, cst.Name) and scale.value == "True"):
+        return "the step before it does not scale"
+    return ""
+
+
+def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: bool) -> str:
+    """Why the steps before the scaling may not give bytes; empty where they do.
+
+    `is_picture` says that they work on pictures to their end; else one of them makes a tensor of the picture.
+    """
+    for call in steps:
+        name = file.qualified(call) or "" if call is not None else ""
+        kind = _step(name)
+        if kind in ("ToImage", "PILToTensor") and not is_picture:
+            is_picture = True
+        elif kind == "ToDtype" and call is not None:
+            dtype = argument(call, "dtype", 0)
+            if dtype is None or file.qualified(dtype) != "torch.uint8":
+                return "the image is converted more than once"
+        elif kind in _AROUND_OTHERS and call is not None:
+            inner = argument(call, "transforms", 0)
+            if not isinstance(inner, (cst.List, cst.Tuple)):
+                return f"the steps inside of {kind} are not in sight"
+            reason = _not_bytes(file, [_made(file, element.value) for element in inner.elements], is_picture=True)
+            if reason:
+                return reason
+        elif kind not in _KEEPS_BYTES:
+            what = f"{kind} before it" if kind else "a step before it that is not torchvision's"
+            return f"what {what} gives is not known to be a picture of bytes"
+    return "" if is_picture else "the picture is not made a tensor of bytes before it is scaled"
+
+
+def _step(name: str) -> str:
+    """The last part of the qualified name of one of torchvision's transforms; empty for other names."""
+    for prefix in _TORCHVISION:
+        if name.startswith(prefix):
+            rest = name.removeprefix(prefix)
+            return "" if "." in rest else rest
+    return ""
 
 
 def _made(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
@@ -122,245 +187,13 @@ def _made(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
     return None
 
 
-def feeds(file: FileFacts, pipeline: Pipeline) -> list[Feed]:
-    """The loaders whose images a pipeline normalises.
-
-    Raises:
-        Unmovable: somebody else sees the images, or they are not known to be pictures of eight bits.
-    """
-    found: dict[cst.Call, Feed] = {}
-    for dataset, paths in _datasets(file, pipeline).items():
-        for loader in _loaders(file, dataset):
-            found.setdefault(loader.call, Feed(loader)).paths.update(paths)
-    return list(found.values())
-
-
-def _datasets(file: FileFacts, pipeline: Pipeline) -> dict[cst.Call, set[Path]]:
-    """The constructions of datasets that run the pipeline, and where their samples hold its images."""
-    found: dict[cst.Call, set[Path]] = {}
-    classes: dict[ClassFacts, set[Path]] = {}
-    for use in _pipeline_uses(file, pipeline.compose):
-        parent = file.tree.parent(use)
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if isinstance(parent, cst.Call) and parent.func is use:
-            cls, path = _application(file, parent)
-            classes.setdefault(cls, set()).add(path)
-        elif isinstance(call, cst.Call) and isinstance(parent, cst.Arg):
-            name = file.qualified(call) or ""
-            is_transform = argument(call, "transform", _TRANSFORM_POSITION.get(name)) is use
-            if name not in _EIGHT_BIT or not is_transform or argument(call, "loader") is not None:
-                raise Unmovable(f"it is handed to {dotted(call.func) or 'a call'} on line {_line(file, use)}")
-            found[call] = {(0,)}
-        elif not _is_test(file, use):
-            raise Unmovable(f"the pipeline is used on line {_line(file, use)} in a way that is not followed")
-    for cls, paths in classes.items():
-        made = file.values.calls.constructions(cls)
-        if not made:
-            raise Unmovable(f"{cls.name} is made elsewhere")
-        for call in made:
-            found.setdefault(call, set()).update(paths)
-    return found
-
-
-def _pipeline_uses(file: FileFacts, compose: cst.Call) -> Iterator[cst.BaseExpression]:
-    """Uses of a pipeline, also those behind `super().__init__(transform=...)` of torchvision's dataset classes."""
-    for use in file.handing.uses(compose):
-        parent = file.tree.parent(use)
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        cls = file.classes.around(use)
-        is_super = (
-            isinstance(call, cst.Call) and dotted(call.func) == "" and file.source.code(call.func) == "super().__init__"
-        )
-        if is_super and cls is not None and cls.derives("torchvision.datasets."):
-            if isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "transform":
-                for read in file.handing.attribute_reads(cls, "transform"):
-                    if file.classes.around(read) is cls:
-                        yield read
-                continue
-        yield use
-
-
-def _application(file: FileFacts, call: cst.Call) -> tuple[ClassFacts, Path]:
-    """The dataset class whose `__getitem__` applies a pipeline, and where its samples hold the result."""
-    cls, function = file.classes.around(call), file.tree.function(call)
-    if cls is None or function is None or function.name.value != "__getitem__" or not cls.is_dataset:
-        raise Unmovable(f"it also prepares images outside of datasets, on line {_line(file, call)}")
-    if len(call.args) != 1 or not _is_eight_bit(file, call.args[0].value):
-        raise Unmovable(f"the image on line {_line(file, call)} is not known to be a picture of eight bits a channel")
-    places: set[Path] = set()
-    for node in walk_scope(function.body):
-        if isinstance(node, cst.Return) and node.value is not None:
-            for leaf, path in _leaves(node.value):
-                if any(end.node is call for end in file.tracing.ends(leaf)):
-                    places.add(path)
-    if len(places) != 1 or not _is_only_returned(file, call):
-        raise Unmovable(f"{cls.name} does more with the normalised image than to return it")
-    return cls, places.pop()
-
-
-def _is_only_returned(file: FileFacts, call: cst.Call) -> bool:
-    """Whether nothing but a `return` (as itself or in a tuple or dictionary) reads the normalised image."""
-    for use in file.handing.uses(call):
-        parent = file.tree.parent(use)
-        if isinstance(parent, (cst.Element, cst.DictElement)):
-            parent = file.tree.parent(parent)
-            parent = file.tree.parent(parent) if parent is not None else None
-        if not isinstance(parent, cst.Return):
-            return False
-    return True
-
-
-def _leaves(node: cst.BaseExpression) -> Iterator[tuple[cst.BaseExpression, Path]]:
-    if isinstance(node, cst.Tuple):
-        for index, element in enumerate(node.elements):
-            yield element.value, (index,)
-    elif isinstance(node, cst.Dict):
-        for entry in node.elements:
-            if isinstance(entry, cst.DictElement) and isinstance(entry.key, cst.SimpleString):
-                yield entry.value, (str(entry.key.evaluated_value),)
-    else:
-        yield node, ()
-
-
-def _is_eight_bit(file: FileFacts, image: cst.BaseExpression) -> bool:
-    """Whether an expression is a PIL picture of eight bits a channel, over all its sources."""
-    ends = file.tracing.ends(image)
-    return bool(ends) and all(not end.path and _makes_eight_bit(file, end.node) for end in ends)
-
-
-def _makes_eight_bit(file: FileFacts, node: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.Call):
-        return False
-    name = file.qualified(node) or ""
-    if name == "PIL.Image.fromarray" and len(node.args) == 1:
-        return _is_byte_array(file, node.args[0].value)
-    if name in ("torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader"):
-        return True
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "convert" and len(node.args) == 1:
-        mode = node.args[0].value
-        return isinstance(mode, cst.SimpleString) and mode.evaluated_value in ("RGB", "L", "RGBA", "CMYK")
+def _is_for_samples(file: FileFacts, normalize: cst.Call) -> bool:
+    """Whether a `Normalize` outside of a pipeline is put into one, or applied by a dataset, rather than by a step."""
+    for use in file.handing.uses(normalize):
+        parent = file.tree.parent(use.node)
+        if isinstance(parent, cst.Arg) or use.path:
+            return True
+        cls = file.classes.around(use.node)
+        if isinstance(parent, cst.Call) and parent.func is use.node and cls is not None and cls.is_dataset:
+            return True
     return False
-
-
-def _is_byte_array(file: FileFacts, array: cst.BaseExpression) -> bool:
-    return all(_is_bytes_end(file, end.node) for end in file.tracing.ends(array))
-
-
-def _is_bytes_end(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether an array is made with the type `uint8`."""
-    if not isinstance(node, cst.Call):
-        return False
-    given = argument(node, "dtype")
-    if given is None and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype" and node.args:
-        given = node.args[0].value
-    if given is None:
-        return False
-    name = file.qualified(given) or ""
-    return name == "numpy.uint8" or (isinstance(given, cst.SimpleString) and given.evaluated_value == "uint8")
-
-
-def _loaders(file: FileFacts, dataset: cst.Call) -> Iterator[Loader]:
-    """The loaders of a dataset, also through `random_split`, `Subset` and `ConcatDataset`.
-
-    Raises:
-        Unmovable: samples are read elsewhere.
-    """
-    stack: list[cst.BaseExpression] = [dataset]
-    while stack:
-        for use in file.handing.uses(stack.pop()):
-            parent = file.tree.parent(use)
-            call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-            if _is_test(file, use) or (isinstance(parent, cst.Attribute) and not _is_called(file, parent)):
-                continue
-            if isinstance(call, cst.Call):
-                loader = file.loaders.of(call)
-                name = file.qualified(call) or ""
-                if loader is not None:
-                    _check_loader(file, loader)
-                    yield loader
-                    continue
-                if name.startswith("torch.utils.data.") and name.endswith("Sampler"):
-                    continue
-                if name in ("builtins.len", "torch.utils.data.distributed.DistributedSampler"):
-                    continue
-                if name in (
-                    "torch.utils.data.random_split",
-                    "torch.utils.data.Subset",
-                    "torch.utils.data.ConcatDataset",
-                ):
-                    stack.extend(_parts_of(file, call))
-                    continue
-            raise Unmovable(f"the dataset is read outside of loaders on line {_line(file, use)}")
-
-
-def _parts_of(file: FileFacts, call: cst.Call) -> list[cst.BaseExpression]:
-    """Reads of the names that `a, b = random_split(...)` binds, or the call itself where it is not unpacked."""
-    statement = file.tree.parent(call)
-    if not isinstance(statement, cst.Assign) or not isinstance(statement.targets[0].target, (cst.Tuple, cst.List)):
-        return [call]
-    reads: list[cst.BaseExpression] = []
-    for name in find_all(statement.targets[0].target, cst.Name):
-        for definition in file.flow.bound(file.tree.scope(name), name.value):
-            if definition.node is name:
-                reads.extend(file.flow.uses(definition))
-    return reads
-
-
-def _check_loader(file: FileFacts, loader: Loader) -> None:
-    """Raises `Unmovable` unless every batch of a loader is drawn by a loop in sight."""
-    if loader.values("collate_fn") or loader.unseen:
-        raise Unmovable(
-            "a collate function sees the normalised images" if loader.values("collate_fn") else loader.unseen
-        )
-    drawn = {iteration.iterable for iteration in loader.iterations}
-    for use in file.handing.uses(loader.call):
-        parent = file.tree.parent(use)
-        if any(file.tree.is_within(use, iterable) for iterable in drawn):
-            continue
-        if isinstance(parent, cst.Arg):
-            call = file.tree.parent(parent)
-            name = file.qualified(call) if isinstance(call, cst.Call) else None
-            if name == "builtins.len" or any(file.tree.is_within(iterable, use) for iterable in drawn):
-                continue
-            if isinstance(call, cst.Call) and _is_drawn(file, call, drawn):
-                continue
-        if isinstance(parent, cst.Attribute) and parent.attr.value in ("batch_size", "sampler", "drop_last"):
-            continue
-        if isinstance(parent, cst.Attribute) and parent.attr.value == "dataset":
-            around = file.tree.parent(parent)
-            length = file.tree.parent(around) if isinstance(around, cst.Arg) else None
-            if isinstance(length, cst.Call) and file.qualified(length) == "builtins.len":
-                continue
-            if isinstance(around, cst.Attribute) and not _is_called(file, around):
-                continue
-        if _is_test(file, use):
-            continue
-        raise Unmovable(f"its loader goes where it cannot be followed on line {_line(file, use)}")
-    if not drawn:
-        raise Unmovable(f"no loop over the loader on line {_line(file, loader.call)} is in sight")
-
-
-def _is_drawn(file: FileFacts, call: cst.Call, drawn: set[cst.BaseExpression]) -> bool:
-    """Whether a wrapper such as `pbar = tqdm(loader)` is what a loop in sight iterates."""
-    return any(
-        isinstance(iterable, cst.Name)
-        and any(d.value is not None and file.tree.is_within(call, d.value) for d in file.flow.definitions(iterable))
-        for iterable in drawn
-    )
-
-
-def _is_called(file: FileFacts, attribute: cst.Attribute) -> bool:
-    parent = file.tree.parent(attribute)
-    return isinstance(parent, cst.Call) and parent.func is attribute
-
-
-def _is_test(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether a value is only compared with `None` or tested for truth."""
-    parent = file.tree.parent(node)
-    if isinstance(parent, cst.Comparison):
-        return all(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in parent.comparisons)
-    return isinstance(parent, (cst.If, cst.While, cst.Assert))
-
-
-def _line(file: FileFacts, node: cst.CSTNode) -> int:
-    return file.source.line(node)

@@ -1,32 +1,41 @@
-"""A pipeline that ends in `ToTensor(), Normalize(mean, std)` turns bytes into floats on the CPU: four times the memory to collate,
-to hand from worker to process, to pin and to copy, and three passes over every pixel by the slower processor.
+"""A pipeline that ends in `ToTensor(), Normalize(mean, std)` turns bytes into floats on the CPU: four times the memory
+to collate, to hand from worker to process, to pin and to copy, and three passes over every pixel by the slower
+processor.
 
-The dataset hands on the bytes (`PILToTensor()`), and the batch is converted where it arrives: the same division, subtraction and
-division in the same order, by tensors that are made once. Dividing by a tensor matters: CUDA multiplies by the reciprocal of a
-Python number, which gives other bits for half of all byte values.
+The dataset hands on the bytes (`PILToTensor()`), and the batch is converted where it arrives: the same division,
+subtraction and division in the same order, by tensors that are made once. Dividing by a tensor matters: CUDA multiplies
+by the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
+`torchvision.transforms.v2` multiply by the rounded reciprocal themselves (`ToDtype(torch.float32, scale=True)`), so the
+device does that too. A dataset that writes `(image.float() / 255 - mean) / std` out in its `__getitem__` is treated in
+the same way.
 
-All loops over all loaders of such a dataset are rewritten together or not at all, because each of them would otherwise see bytes.
+All loops over all loaders of such a dataset are rewritten together or not at all, because each of them would otherwise
+see bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import libcst as cst
+from attrs import frozen
 
+from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._image_copies import Copy, copies, free_names
-from perfmod.transforms.feeding._pipelines import Feed, Pipeline, Unmovable, feeds, pipelines
+from perfmod.transforms.feeding._image_copies import Copy, copies
+from perfmod.transforms.feeding._image_feeds import feeds
+from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
+from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable, pipelines
+from perfmod.transforms.feeding._written_out import WrittenOut, mentions_bytes, written_out
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import (
-    delete_statement,
-    insert_after_statement,
-    insert_before_statement,
-    replace,
-)
+from perfmod.transforms.writing import insert_after_statement, insert_before_statement
+
+Movable = Pipeline | WrittenOut
+
+_DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 
 
 class CpuNormalisation(Rule):
@@ -39,120 +48,211 @@ class CpuNormalisation(Rule):
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.8"
     status: ClassVar[Status] = Status.STABLE
-    triggers: ClassVar[frozenset[str]] = frozenset({"Normalize"})
+    triggers: ClassVar[frozenset[str]] = frozenset({"Normalize", "normalize", "255"})
     references: ClassVar[tuple[str, ...]] = (
         "https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.PILToTensor.html",
         "https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Normalize.html",
     )
     changes_results: ClassVar[str] = (
-        "It does not, for pictures of eight bits a channel: every value passes the same float32 operations in the same order. "
-        "Pictures of other modes, which ToTensor does not scale, are refused, as are float arrays and transforms behind Normalize."
+        "It does not, for pictures of eight bits a channel: every value passes the same float32 operations in the "
+        "same order. Pictures of other modes, which ToTensor does not scale, are refused, as are float arrays and "
+        "transforms behind Normalize."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        movable: list[Pipeline] = []
-        for found in pipelines(file):
-            if isinstance(found, Pipeline):
-                movable.append(found)
-            elif any(loader.trains for loader in file.loaders):
-                yield self.refused(file, found[0].value, found[1])
-        if not movable:
+        if not any(loader.trains for loader in file.loaders):
             return
-        first = movable[0].normalize.value
-        try:
-            fed = {pipeline: feeds(file, pipeline) for pipeline in movable}
-            every = _together(fed)
-            if not any(feed.loader.trains for feed in every):
-                reason = "no training step in sight is fed with these images"
-                yield self.refused(file, first, reason)
+        movable: list[Movable] = []
+        refusals: list[tuple[cst.BaseExpression, str]] = []
+        for found in (*pipelines(file), *(written_out(file) if mentions_bytes(file) else ())):
+            if isinstance(found, tuple):
+                refusals.append(found)
+            else:
+                movable.append(found)
+        for node, reason in refusals:
+            yield self.refused(file, node, reason)
+        if movable:
+            yield from self._best(file, movable)
+
+    def _best(self, file: FileFacts, movable: list[Movable]) -> Iterator[Finding]:
+        """Move all, or all but one that stands in the way of the others."""
+        found = self._try(file, movable)
+        if isinstance(found, Finding):
+            yield found
+            return
+        for left_out in movable if len(movable) > 1 else ():
+            partial = self._try(file, [one for one in movable if one is not left_out])
+            if isinstance(partial, Finding):
+                yield partial
+                yield self.refused(file, left_out.node, found)
                 return
-            yield self._moved(file, movable, copies(file, every))
+        yield self.refused(file, movable[0].node, found)
+
+    def _try(self, file: FileFacts, movable: list[Movable]) -> Finding | str:
+        """The finding that moves all of these, or why they have to stay."""
+        try:
+            return self._moved(file, movable)
         except Unmovable as reason:
-            if any(loader.trains for loader in file.loaders):
-                yield self.refused(file, first, str(reason))
+            return str(reason)
 
-    def _moved(self, file: FileFacts, movable: list[Pipeline], moves: list[Copy]) -> Finding:
-        mean, std = _constants(file, movable)
-        if any(file.qualified(call) == "torch.set_default_dtype" for call in find_all(file.source.module, cst.Call)):
-            raise Unmovable("the file changes torch's default type")
+    def _moved(self, file: FileFacts, movable: list[Movable]) -> Finding:
+        """The finding that moves all of these.
+
+        Raises:
+            Unmovable: something else sees the images, or they could not be made the same on the device.
+        """
+        split = [one for one in movable if isinstance(one, Pipeline)]
+        by_hand = [one for one in movable if isinstance(one, WrittenOut)]
+        found = feeds(file, split, [one.applied for one in by_hand])
+        if not any(feed.loader.trains for feed in found):
+            raise Unmovable("no training step in sight is fed with these images")
+        moves = copies(file, found)
+        for call in find_all(file.source.module, cst.Call):
+            if file.qualified(call) in _DEFAULT_TYPES:
+                raise Unmovable(f"line {file.source.line(call)} changes torch's default type")
+        arithmetic = _common(file, movable)
+        _check_scopes(file, moves)
         torch, imports = file.names.spelled("torch", moves[0].call)
-        names = list(free_names(file))
-        edits = [edit for pipeline in movable for edit in _as_bytes(file, pipeline)]
-        edits += _imported(file, movable)
-        edits += _unread(file, movable)
-        places: dict[tuple[cst.BaseStatement, str], bool] = {}
-        for move in moves:
-            places[move.anchor, move.device] = move.is_before
-        edits += _conversions(file, [move.call for move in moves], names)
-        if len({anchor for anchor, _ in places}) < len(places):
-            raise Unmovable("the images of one loop are copied to several devices")
-        for (anchor, device), is_before in places.items():
-            _check_order(file, movable[0], anchor)
-            lines = "\n".join(
-                (
-                    f"{names[0]} = {torch}.tensor(255.0, device={device})",
-                    f"{names[1]} = {torch}.tensor({mean}, device={device}).view(-1, 1, 1)",
-                    f"{names[2]} = {torch}.tensor({std}, device={device}).view(-1, 1, 1)",
-                )
-            )
-            insert = insert_before_statement if is_before else insert_after_statement
-            edits.append(insert(file.source, anchor, lines))
-        lines_of = sorted({file.source.line(move.call) for move in moves})
-        where = ", ".join(map(str, lines_of))
+        names = _free_names(file)
+        edits = [edit for pipeline in split for edit in as_bytes(file, pipeline)]
+        edits += imported(file, split)
+        edits += unread(file, split)
+        edits += [edit for one in by_hand for edit in one.edits]
+        edits += _conversions(file, [move.call for move in moves], arithmetic.operations(names))
+        for move in _first_of_each(file, moves):
+            lines = arithmetic.definitions(file, torch, names, move)
+            insert = insert_before_statement if move.is_before else insert_after_statement
+            edits.append(insert(file.source, move.anchor, lines))
+        where = ", ".join(map(str, sorted({file.source.line(move.call) for move in moves})))
         reason = f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
-        return self.found(file, movable[0].normalize.value, reason, edits, imports=imports)
+        return self.found(file, movable[0].node, reason, _merged(edits), imports=imports)
 
 
-def _together(fed: dict[Pipeline, list[Feed]]) -> list[Feed]:
-    """The feeds of all pipelines, one for each loader."""
-    merged: dict[cst.Call, Feed] = {}
-    for found in fed.values():
-        for feed in found:
-            merged.setdefault(feed.loader.call, Feed(feed.loader)).paths.update(feed.paths)
-    return list(merged.values())
+@frozen
+class _Arithmetic:
+    """What is done to the bytes of all images of the file.
 
-
-def _constants(file: FileFacts, movable: list[Pipeline]) -> tuple[str, str]:
-    """Mean and deviation as code that means the same everywhere in the file.
-
-    Raises:
-        Unmovable: pipelines differ, or the constants are no literals and no module-level names of such.
+    Attributes:
+        scaling: how they are scaled.
+        mean, std: the values of the constants.
+        written: the constants as written in the first pipeline; empty where they were tensors.
+        in_place: whether every operation may write into its operand: not where broadcasting might enlarge it.
     """
-    codes = {tuple("".join(file.source.whole_code(value).split()) for value in (p.mean, p.std)) for p in movable}
-    plain = {tuple(code.replace("[", "(").replace("]", ")").replace(",)", ")") for code in pair) for pair in codes}
-    if len(plain) > 1:
-        raise Unmovable("pipelines of this file normalise with different constants")
-    for value in (movable[0].mean, movable[0].std):
-        if not _is_constant(file, value):
-            raise Unmovable(f"`{file.source.code(value)}` is no constant that can be read where the images arrive")
-    return file.source.whole_code(movable[0].mean), file.source.whole_code(movable[0].std)
+
+    scaling: Scaling
+    mean: Constant
+    std: Constant
+    written: tuple[cst.BaseExpression, ...]
+    in_place: bool
+
+    def operations(self, names: Sequence[str]) -> str:
+        scale, mean, std = names
+        end = "_" if self.in_place else ""
+        return f".float().{self.scaling.method}({scale}).sub{end}({mean}).div{end}({std})"
+
+    def definitions(self, file: FileFacts, torch: str, names: Sequence[str], move: Copy) -> str:
+        """The lines that make the constants next to the anchor of a copy."""
+        lines = [f"{names[0]} = {torch}.tensor({self.scaling.constant}, device={move.device})"]
+        for index, value in enumerate((self.mean, self.std)):
+            code = _spelled(file, self.written[index], move.anchor) if self.written else ""
+            shape = ".view(-1, 1, 1)" if isinstance(value, tuple) else ""
+            lines.append(f"{names[index + 1]} = {torch}.tensor({code or _literal(value)}, device={move.device}){shape}")
+        return "\n".join(lines)
 
 
-def _is_constant(file: FileFacts, node: cst.CSTNode) -> bool:
+def _common(file: FileFacts, movable: list[Movable]) -> _Arithmetic:
+    """The arithmetic of all pipelines. Raises `Unmovable` where they differ, or their constants are none."""
+    found: list[tuple[Scaling, Constant, Constant]] = []
+    for one in movable:
+        if isinstance(one, WrittenOut):
+            found.append((Scaling.DIVISION, one.mean, one.std))
+        else:
+            found.append((one.scaling, _value(file, one.mean), _value(file, one.std)))
+    if any(other != found[0] for other in found):
+        raise Unmovable("pipelines of this file normalise with different constants, or scale in different ways")
+    first = movable[0]
+    in_place = all(isinstance(one, Pipeline) for one in movable)
+    written = (first.mean, first.std) if isinstance(first, Pipeline) else ()
+    return _Arithmetic(*found[0], written, in_place)
+
+
+def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
+    """What a constant evaluates to. Raises `Unmovable` where it is none."""
+    value = file.constants.value(node)
+    if value is None:
+        raise Unmovable(f"`{file.source.code(node)}` is no constant that can be read where the images arrive")
+    return value
+
+
+def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
+    """A constant as its author wrote it, where that means the same at `anchor`; else empty."""
+    code = file.source.whole_code(node)
+    if "\n" in code or "#" in code:
+        return ""
+    function = file.tree.function(anchor)
     for name in find_all(node, cst.Name):
-        if not file.flow.is_read(name):
-            continue
         definitions = file.flow.definitions(name)
-        if not all(isinstance(d.scope, cst.Module) and d.binding is Binding.ASSIGNED for d in definitions):
-            return False
-        if len(definitions) != 1 or definitions[0].value is None or not _is_constant(file, definitions[0].value):
-            return False
-    return not any(True for kind in (cst.Call, cst.Attribute, cst.Subscript) for _ in find_all(node, kind))
+        if not file.flow.is_read(name) or any(d.binding is Binding.LOOPED for d in definitions):
+            continue
+        if not all(isinstance(d.scope, cst.Module) for d in definitions):
+            return ""
+        if function is None and any(file.source.span(d.node)[0] > file.source.span(anchor)[0] for d in definitions):
+            return ""
+        scope = function
+        while scope is not None:
+            if file.flow.bound(scope, name.value):
+                return ""
+            scope = file.tree.function(scope)
+    return code
 
 
-def _conversions(file: FileFacts, calls: list[cst.Call], names: list[str]) -> Iterator[Edit]:
+def _literal(value: Constant) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def _check_scopes(file: FileFacts, moves: list[Copy]) -> None:
+    """Raises `Unmovable` where a copy would read constants that a function around it binds later."""
+    binding = {file.tree.function(move.anchor) for move in moves}
+    for move in moves:
+        function = file.tree.function(move.call)
+        while function is not None and function not in binding:
+            function = file.tree.function(function)
+        if function is not file.tree.function(move.anchor):
+            line = file.source.line(move.call)
+            raise Unmovable(f"the constants of the copy on line {line} would be hidden by those of another copy")
+    devices: dict[cst.BaseStatement, str] = {}
+    for move in moves:
+        if devices.setdefault(move.anchor, move.device) != move.device:
+            raise Unmovable("the images of one loop are copied to several devices")
+
+
+def _first_of_each(file: FileFacts, moves: list[Copy]) -> list[Copy]:
+    """One copy for each place where constants are made; none where an earlier place in the same block serves."""
+    chosen: list[Copy] = []
+    for move in sorted(moves, key=lambda move: file.source.span(move.anchor)[0]):
+        block = file.tree.block(move.anchor)
+        if not any(
+            move.anchor is other.anchor
+            or (move.device == other.device and move.device.isidentifier() and other.anchor in block)
+            for other in chosen
+        ):
+            chosen.append(move)
+    return chosen
+
+
+def _conversions(file: FileFacts, calls: list[cst.Call], operations: str) -> Iterator[Edit]:
     """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call."""
-    operations = ".float()" + "".join(f".{op}({n})" for op, n in zip(("div_", "sub_", "div_"), names, strict=True))
-    lines: dict[cst.CSTNode, list[str]] = {}
+    lines: dict[cst.Assign, list[str]] = {}
     for call in calls:
-        target = _target(file, call)
-        if target is None:
+        statement, target = file.tree.statement(call), _target(file, call)
+        if target is None or not isinstance(statement, cst.Assign):
             end = file.source.span(call)[1]
             yield Edit(end, end, operations)
         else:
-            lines.setdefault(file.tree.statement(call), []).append(f"{target} = {target}{operations}")
+            lines.setdefault(statement, []).append(f"{target} = {target}{operations}")
     for statement, added in lines.items():
-        assert isinstance(statement, cst.Assign)
         yield insert_after_statement(file.source, statement, "\n".join(added))
 
 
@@ -169,88 +269,22 @@ def _target(file: FileFacts, copy: cst.Call) -> str | None:
     return target.value if value is copy and isinstance(target, cst.Name) else None
 
 
-def _check_order(file: FileFacts, pipeline: Pipeline, anchor: cst.BaseStatement) -> None:
-    """Raises `Unmovable` where the module-level statement `anchor` runs before the constants that are wanted there exist."""
-    if file.tree.function(anchor) is not None:
-        return
-    for value in (pipeline.mean, pipeline.std):
-        for name in find_all(value, cst.Name):
-            for definition in file.flow.definitions(name):
-                if file.source.span(definition.node)[0] > file.source.span(anchor)[0]:
-                    raise Unmovable(
-                        f"`{name.value}` is defined below line {file.source.line(anchor)}, where it would be needed"
-                    )
+def _merged(edits: list[Edit]) -> list[Edit]:
+    """Insertions joined with what is replaced at the same place, such as constants above a line that goes."""
+    joined: dict[int, Edit] = {}
+    for edit in sorted(edits):
+        before = joined.get(edit.start)
+        text = edit.replacement if before is None else before.replacement + edit.replacement
+        joined[edit.start] = Edit(edit.start, edit.end, text)
+    return list(joined.values())
 
 
-def _unread(file: FileFacts, movable: list[Pipeline]) -> Iterator[Edit]:
-    """Drop `normalize = Normalize(...)` where no other code reads the name."""
-    elements = {pipeline.normalize.value for pipeline in movable}
-    statements: dict[cst.Assign, None] = {}
-    for name in elements:
-        if isinstance(name, cst.Name):
-            for definition in file.flow.definitions(name):
-                statement = file.tree.statement(definition.node)
-                if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-                    if all(use in elements for use in file.flow.uses(definition)):
-                        statements[statement] = None
-    for assignment in statements:
-        yield from delete_statement(file.source, assignment)
-
-
-def _as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
-    """`ToTensor()` becomes `PILToTensor()`, and the step behind it goes, with what stands between them."""
-    source = file.source
-    to_tensor, normalize = pipeline.to_tensor.value, pipeline.normalize.value
-    name = to_tensor.func if isinstance(to_tensor, cst.Call) else None
-    if isinstance(name, cst.Attribute):
-        yield replace(source, name.attr, "PILToTensor")
-    elif isinstance(name, cst.Name):
-        yield replace(source, name, "PILToTensor")
-    else:
-        raise Unmovable(f"ToTensor is made on another line than the pipeline on line {source.line(pipeline.compose)}")
-    start, end = source.span(to_tensor)[1], source.span(normalize)[1]
-    if "#" not in source.text[start:end]:
-        yield Edit(start, end, "")
-        return
-    # A comment behind ToTensor stays: only the lines of Normalize go.
-    first, last = source.line_start(source.span(normalize)[0]), source.line_end(end)
-    if source.text[first : source.span(normalize)[0]].strip() or source.text[end:last].strip(" \t\r\n,"):
-        raise Unmovable("a comment between ToTensor and Normalize would be lost")
-    yield Edit(first, last, "")
-
-
-def _imported(file: FileFacts, movable: list[Pipeline]) -> Iterator[Edit]:
-    """Where `ToTensor` was imported by name, import `PILToTensor`; drop imported names that nothing reads any more."""
-    gone = {p.to_tensor.value.func for p in movable if isinstance(p.to_tensor.value, cst.Call)}
-    gone |= {p.normalize.value.func for p in movable if isinstance(p.normalize.value, cst.Call)}
-    dropped: dict[cst.ImportFrom, list[cst.ImportAlias]] = {}
-    for name in gone:
-        if not isinstance(name, cst.Name):
-            continue
-        for definition in file.flow.definitions(name):
-            alias = definition.node
-            statement = file.tree.parent(alias)
-            if not isinstance(alias, cst.ImportAlias) or not isinstance(statement, cst.ImportFrom):
-                continue
-            still_read = any(use not in gone for use in file.flow.uses(definition))
-            if name.value == "ToTensor" and alias.asname is None:
-                yield replace(file.source, alias.name, "PILToTensor" if not still_read else "PILToTensor, ToTensor")
-            elif name.value == "ToTensor":
-                raise Unmovable("ToTensor is imported under another name")
-            elif not still_read and alias not in dropped.setdefault(statement, []):
-                dropped[statement].append(alias)
-    for statement, aliases in dropped.items():
-        for alias in aliases:
-            yield from _without(file, statement, alias)
-
-
-def _without(file: FileFacts, statement: cst.ImportFrom, alias: cst.ImportAlias) -> Iterator[Edit]:
-    assert not isinstance(statement.names, cst.ImportStar)
-    names = list(statement.names)
-    at = names.index(alias)
-    if len(names) == 1:
-        return
-    if at + 1 < len(names):
-        yield Edit(file.source.span(alias)[0], file.source.span(names[at + 1])[0], "")
-    else:
-        yield Edit(file.source.span(names[at - 1])[1], file.source.span(alias)[1], "")
+def _free_names(file: FileFacts) -> list[str]:
+    """Names for scale, mean and deviation that the file does not use yet."""
+    taken = {node.value for node in find_all(file.source.module, cst.Name)}
+    free: list[str] = []
+    for name in ("scale", "mean", "std"):
+        while name in taken:
+            name = f"image_{name}"
+        free.append(name)
+    return free

@@ -1,0 +1,403 @@
+"""The datasets that run a pipeline, the loaders that read them, and whether anything else sees the images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+from attrs import define, field
+
+from perfmod.transforms.facts import data_api, torch_api
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted, parameters
+from perfmod.transforms.facts.handing import Held
+from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
+from perfmod.transforms.facts.tracing import HANDS_ON, Step
+from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.feeding._pictures import is_picture
+from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
+
+Path = tuple[int | str, ...]
+
+# Datasets of torchvision whose images are pictures of eight bits a channel, at the first place of a sample, and the
+# position of their parameter `transform` (none where it is only taken by keyword).
+_POSITIONS: dict[int | None, tuple[str, ...]] = {
+    1: ("ImageFolder", "SUN397", "SEMEION", "EuroSAT"),
+    2: (
+        "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "Flowers102", "Food101", "StanfordCars",
+        "GTSRB", "Country211", "USPS", "Omniglot", "PCAM", "RenderedSST2",
+    ),
+    3: ("STL10", "CelebA", "FakeData", "DTD", "FGVCAircraft"),
+    4: ("OxfordIIITPet", "Places365"),
+    None: ("QMNIST", "EMNIST", "ImageNet", "Imagenette"),
+}  # fmt: skip
+_EIGHT_BIT = {f"torchvision.datasets.{name}": at for at, names in _POSITIONS.items() for name in names}
+_IMAGE_FOLDER_LOADER = 3
+
+# What may be asked of a dataset or a loader: none of it shows an image.
+_PLAIN_ATTRIBUTES = frozenset(
+    {
+        "classes", "class_to_idx", "targets", "labels", "samples", "imgs", "indices", "root", "train", "split", "data",
+        "batch_size", "sampler", "batch_sampler", "drop_last", "num_workers", "cumulative_sizes",
+    }
+)  # fmt: skip
+_OF_DATASETS = data_api.DATASETS_OF_DATASETS - {"torch.utils.data.StackDataset"}
+_REPLACED = frozenset({"transform", "transforms", "loader"})
+
+
+@define(eq=False)
+class Feed:
+    """One loader of normalised images: `paths` lead from a batch to the images in it."""
+
+    loader: Loader
+    paths: set[Path] = field(factory=set)
+
+
+@define(eq=False)
+class Applied:
+    """A normalisation that a dataset's `__getitem__` computes: `path` leads from a sample to the image."""
+
+    cls: ClassFacts
+    path: Path
+
+
+def feeds(file: FileFacts, pipelines: Iterable[Pipeline], applied: Iterable[Applied]) -> list[Feed]:
+    """The loaders whose images are normalised, each once.
+
+    Raises:
+        Unmovable: somebody else sees the images, other data comes the same way, or the images are not known to be
+            pictures of eight bits.
+    """
+    return _Search(file, pipelines).run(applied)
+
+
+class _Search:
+    def __init__(self, file: FileFacts, pipelines: Iterable[Pipeline]) -> None:
+        self.file = file
+        self.composes = {pipeline.compose for pipeline in pipelines}
+        self.inherited: set[cst.CSTNode] = set()
+        """Reads of `self.transform` where a base class of torchvision sets it."""
+        self.applications: dict[cst.Call, ClassFacts] = {}
+        self.datasets: dict[cst.Call, set[Path]] = {}
+        self.found: dict[cst.Call, Feed] = {}
+
+    def run(self, applied: Iterable[Applied]) -> list[Feed]:
+        for compose in self.composes:
+            for use in self._uses_of_pipeline(compose):
+                self._use_of_pipeline(use)
+        by_hand = list(applied)
+        for call, cls in self.applications.items():
+            by_hand.append(Applied(cls, self._place(call, cls)))
+        for one in by_hand:
+            for construction in self._constructions(one.cls):
+                self.datasets.setdefault(construction, set()).add(one.path)
+        self._check_replaced()
+        for dataset, paths in self.datasets.items():
+            for loader in self._loaders(dataset):
+                self.found.setdefault(loader.call, Feed(loader)).paths.update(paths)
+        for feed in self.found.values():
+            self._check_loader(feed.loader)
+        return list(self.found.values())
+
+    # From pipelines to datasets
+
+    def _uses_of_pipeline(self, compose: cst.Call) -> Iterator[Held]:
+        """Uses of a pipeline, also those behind `super().__init__(transform=...)` of torchvision's `VisionDataset`."""
+        for use in self.file.handing.uses(compose):
+            parent = self.file.tree.parent(use.node)
+            cls = self.file.classes.around(use.node)
+            if (
+                isinstance(parent, cst.Arg)
+                and not use.path
+                and parent.keyword is not None
+                and parent.keyword.value == "transform"
+                and cls is not None
+                and cls.derives("torchvision.datasets.VisionDataset", "torchvision.datasets.vision.VisionDataset")
+                and self._is_only_super_init(self.file.tree.parent(parent), cls)
+            ):
+                self._check_ends(use.node, f"{cls.name} on line {self._line(cls.node)}")
+                for read in self.file.handing.attribute_reads(cls, "transform"):
+                    self.inherited.add(read)
+                    yield from self.file.handing.uses(read)
+            else:
+                yield use
+
+    def _is_only_super_init(self, call: cst.CSTNode | None, cls: ClassFacts) -> bool:
+        """Whether a call is the one `super().__init__(...)` of a class."""
+        calls = [
+            node
+            for node in find_all(cls.node, cst.Call)
+            if isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "__init__"
+            and isinstance(node.func.value, cst.Call)
+            and self.file.qualified(node.func.value) == "builtins.super"
+        ]
+        return len(calls) == 1 and calls[0] is call and not cls.parents
+
+    def _use_of_pipeline(self, use: Held) -> None:
+        parent = self.file.tree.parent(use.node)
+        call = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if use.path:
+            if isinstance(call, cst.Call) and (self.file.qualified(call) or "").endswith(".Compose"):
+                raise Unmovable(f"it is a part of the pipeline on line {self._line(call)}")
+            raise Unmovable(f"the pipeline is handed on in a container on line {self._line(use.node)}")
+        if isinstance(parent, cst.Call) and parent.func is use.node:
+            self.applications[parent] = self._application(parent)
+        elif isinstance(call, cst.Call):
+            self._given_to_dataset(call, use.node)
+        elif not _is_test(self.file, use.node):
+            raise Unmovable(f"the pipeline is used on line {self._line(use.node)} in a way that is not followed")
+
+    def _given_to_dataset(self, call: cst.Call, pipeline: cst.BaseExpression) -> None:
+        name = self.file.qualified(call) or self._base_of(call)
+        place = f"on line {self._line(call)}"
+        if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
+            raise Unmovable(f"it is handed to {dotted(call.func) or 'a call'} {place}")
+        loader = argument(call, "loader", _IMAGE_FOLDER_LOADER if name.endswith(".ImageFolder") else None)
+        if loader is not None:
+            raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
+        if has_star(call) or argument(call, "transforms") is not None:
+            raise Unmovable(f"not all arguments of the dataset {place} are in sight")
+        self._check_ends(pipeline, f"the dataset {place}")
+        self.datasets[call] = {(0,)}
+
+    def _check_ends(self, transform: cst.BaseExpression, whose: str) -> None:
+        """Raises `Unmovable` unless a transform is one of those that move; without any, nothing could be collated."""
+        for end in self.file.tracing.ends(transform):
+            if end.node not in self.composes | self.inherited and not _is_none(end.node):
+                raise Unmovable(f"{whose} may get another transform too")
+
+    def _base_of(self, call: cst.Call) -> str:
+        """The dataset of torchvision that a class of the file inherits everything from that makes samples."""
+        cls = self.file.values.calls.constructed(call)
+        if cls is None or len(cls.bases) != 1 or cls.parents or {"__init__", "__getitem__"} & cls.methods.keys():
+            return ""
+        return cls.bases[0]
+
+    def _application(self, call: cst.Call) -> ClassFacts:
+        """The dataset class whose `__getitem__` applies a pipeline."""
+        file, place = self.file, f"on line {self._line(call)}"
+        cls, function = file.classes.around(call), file.tree.function(call)
+        if cls is None or function is None or function.name.value != "__getitem__" or not cls.is_dataset:
+            raise Unmovable(f"it also prepares images outside of datasets, {place}")
+        if len(call.args) != 1 or not is_picture(file, call.args[0].value):
+            raise Unmovable(f"the image {place} is not known to be a picture of eight bits a channel")
+        self._check_ends(call.func, f"{cls.name} {place}")
+        return cls
+
+    def _place(self, call: cst.Call, cls: ClassFacts) -> Path:
+        """Where the samples of a class hold what the pipeline makes."""
+        places: set[tuple[Step, ...]] = set()
+        for use in self.file.handing.uses(call):
+            if not isinstance(self.file.tree.parent(use.node), cst.Return):
+                raise Unmovable(f"{cls.name} does more with the normalised image than to return it")
+            places.add(use.path)
+        path = tuple(step for step in next(iter(places), (None,)) if step is not None)
+        if places != {path}:
+            raise Unmovable(f"{cls.name} does not return the normalised image at one place")
+        function = self.file.tree.function(call)
+        assert function is not None
+        self._check_returns(function, cls, path)
+        return path
+
+    def _check_returns(self, function: cst.FunctionDef, cls: ClassFacts, path: Path) -> None:
+        for node in walk_scope(function.body):
+            if isinstance(node, cst.Return) and node.value is not None:
+                for end in self.file.tracing.ends(node.value, path):
+                    made = end.node in self.applications and not end.path
+                    # A picture that no pipeline made a tensor of cannot be collated.
+                    if not made and not (isinstance(end.node, cst.BaseExpression) and is_picture(self.file, end.node)):
+                        line = self._line(node)
+                        raise Unmovable(f"{cls.name} may return another image than the normalised one on line {line}")
+
+    def _constructions(self, cls: ClassFacts) -> list[cst.Call]:
+        """Every construction of a dataset class or of a subclass that makes its samples in the same way."""
+        file = self.file
+        made: list[cst.Call] = []
+        for other in file.classes:
+            if cls not in other.lineage():
+                continue
+            if other.method("__getitem__") is not cls.method("__getitem__") or (other is not cls and other.assigned):
+                raise Unmovable(f"{other.name} on line {self._line(other.node)} changes what {cls.name} does")
+            for definition in file.flow.bound(file.tree.scope(other.node), other.name):
+                for use in file.flow.uses(definition):
+                    self._check_use_of_class(use, other)
+            self._check_self(other)
+            made += file.values.calls.constructions(other)
+        if not made:
+            raise Unmovable(f"{cls.name} is made elsewhere")
+        return made
+
+    def _check_use_of_class(self, use: cst.Name, cls: ClassFacts) -> None:
+        parent = self.file.tree.parent(use)
+        if isinstance(parent, cst.Call) and parent.func is use:
+            return
+        around = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(around, cst.ClassDef):
+            return
+        if isinstance(around, cst.Call) and self.file.qualified(around) in ("builtins.super", "builtins.isinstance"):
+            return
+        raise Unmovable(f"{cls.name} is handed on as a class on line {self._line(use)}")
+
+    def _check_self(self, cls: ClassFacts) -> None:
+        """Raises `Unmovable` where a dataset reads its own samples or hands itself on."""
+        for method in cls.methods.values():
+            first = next(parameters(method), None)
+            definitions = self.file.flow.bound(method, first.name.value) if first is not None else ()
+            for use in (use for definition in definitions for use in self.file.flow.uses(definition)):
+                parent = self.file.tree.parent(use)
+                around = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+                is_super = isinstance(around, cst.Call) and self.file.qualified(around) == "builtins.super"
+                if isinstance(parent, cst.Attribute) and parent.attr.value != "__getitem__":
+                    continue
+                if not is_super and not (
+                    isinstance(around, cst.Call) and self.file.qualified(around) == "builtins.len"
+                ):
+                    raise Unmovable(f"{cls.name} reads its own samples on line {self._line(use)}")
+
+    def _check_replaced(self) -> None:
+        names = set(_REPLACED)
+        for call in self.applications:
+            if isinstance(call.func, cst.Attribute):
+                names.add(call.func.attr.value)
+        for target in find_all(self.file.source.module, cst.AssignTarget):
+            node = target.target
+            is_outside = isinstance(node, cst.Attribute) and self.file.classes.self_attribute(node) is None
+            if isinstance(node, cst.Attribute) and is_outside and node.attr.value in names:
+                raise Unmovable(f"`{self.file.source.code(node)}` is replaced on line {self._line(node)}")
+
+    # From datasets to loaders
+
+    def _loaders(self, dataset: cst.BaseExpression) -> Iterator[Loader]:
+        """The loaders of a dataset, also through `random_split`, `Subset` and `ConcatDataset`."""
+        file = self.file
+        stack = [dataset]
+        while stack:
+            for use in file.handing.uses(stack.pop()):
+                parent = file.tree.parent(use.node)
+                call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+                if isinstance(call, cst.Call):
+                    name = file.qualified(call) or ""
+                    loader = file.loaders.of(call)
+                    if loader is not None and not use.path and use.node in loader.values("dataset"):
+                        yield loader
+                        continue
+                    if name in _OF_DATASETS and bool(use.path) == (name in data_api.LISTS_OF_DATASETS):
+                        splits = name.endswith(".random_split")
+                        stack.extend([part.node for part in self._parts(call)] if splits else [call])
+                        continue
+                    if not use.path and _only_measures(name):
+                        continue
+                if not use.path and (_is_test(file, use.node) or self._is_plain_attribute(parent)):
+                    continue
+                raise Unmovable(f"the dataset is read outside of loaders on line {self._line(use.node)}")
+
+    def _parts(self, split: cst.Call) -> Iterator[Held]:
+        """What holds one of the parts of `random_split(...)`."""
+        for use in self.file.handing.uses(split, (None,)):
+            if use.path:
+                raise Unmovable(f"the parts of the dataset are used together on line {self._line(use.node)}")
+            yield use
+
+    def _is_plain_attribute(self, parent: cst.CSTNode | None) -> bool:
+        """Whether an attribute of a dataset is one that shows no image, or belongs to a class of the file."""
+        if not isinstance(parent, cst.Attribute) or isinstance(self.file.tree.parent(parent), cst.AssignTarget):
+            return False
+        if parent.attr.value in _PLAIN_ATTRIBUTES:
+            return True
+        return self.file.value(parent.value).cls is not None and parent.attr.value != "__getitem__"
+
+    # From loaders to loops
+
+    def _check_loader(self, loader: Loader) -> None:
+        """Raises `Unmovable` unless every batch of a loader is of these datasets and drawn by a loop in sight."""
+        if loader.unseen:
+            raise Unmovable(loader.unseen)
+        line = self._line(loader.call)
+        if loader.cls is not None or loader.name != TORCH_LOADER:
+            raise Unmovable(f"the loader on line {line} is not PyTorch's own")
+        for collate in loader.values("collate_fn"):
+            if not (self.file.qualified(collate) or "").endswith(".default_collate") and not _is_none(collate):
+                raise Unmovable("a collate function sees the normalised images")
+        if any(_is_none(size) for size in loader.values("batch_size")):
+            raise Unmovable(f"the loader on line {line} makes no batches")
+        for dataset in loader.values("dataset"):
+            self._check_sources(dataset, (), line)
+        self._check_drawn(loader)
+        if not loader.iterations:
+            raise Unmovable(f"no loop over the loader on line {line} is in sight")
+
+    def _check_sources(self, dataset: cst.BaseExpression, path: tuple[Step, ...], line: int) -> None:
+        for end in self.file.tracing.ends(dataset, path):
+            if end.node in self.datasets and not end.path:
+                continue
+            name = self.file.qualified(end.node) or ""
+            if isinstance(end.node, cst.Call) and name in _OF_DATASETS and end.node.args:
+                inner: tuple[Step, ...] = (None,) if name in data_api.LISTS_OF_DATASETS else ()
+                self._check_sources(end.node.args[0].value, inner, line)
+                continue
+            raise Unmovable(f"the loader on line {line} may read the data of line {self._line(end.node)} too")
+
+    def _check_drawn(self, loader: Loader) -> None:
+        """Raises `Unmovable` where a loader, or an iterator over it, goes to other places than the loops in sight."""
+        file = self.file
+        drawing = {iteration.node for iteration in loader.iterations}
+        stack: list[cst.BaseExpression] = [loader.call]
+        while stack:
+            current = stack.pop()
+            for use in file.handing.uses(current):
+                parent = file.tree.parent(use.node)
+                around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+                if not use.path:
+                    if parent in drawing or around in drawing or _is_test(file, use.node):
+                        continue
+                    if isinstance(around, cst.Call):
+                        name = file.qualified(around) or ""
+                        if name == "builtins.len":
+                            continue
+                        if name in HANDS_ON | torch_api.NUMBERS_ITEMS | {"builtins.zip"} or _is_log_every(around):
+                            stack.append(around)
+                            continue
+                    if isinstance(parent, cst.Attribute):
+                        if parent.attr.value == "dataset":
+                            self._check_dataset_of_loader(parent)
+                            continue
+                        if current is not loader.call or self._is_plain_attribute(parent):
+                            continue
+                raise Unmovable(f"its loader goes where it cannot be followed on line {self._line(use.node)}")
+
+    def _check_dataset_of_loader(self, dataset: cst.Attribute) -> None:
+        for _ in self._loaders(dataset):
+            raise Unmovable(f"the dataset of a loader is loaded again on line {self._line(dataset)}")
+
+    def _line(self, node: cst.CSTNode) -> int:
+        return self.file.source.line(node)
+
+
+def _only_measures(name: str) -> bool:
+    """Whether a function only asks a dataset for its length, or does not look at it at all."""
+    if name in ("builtins.len", "builtins.isinstance", "builtins.type", "builtins.id"):
+        return True
+    return name.startswith("torch.utils.data.") and name.endswith("Sampler")
+
+
+def _is_log_every(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "log_every"
+
+
+def _is_none(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _is_test(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a value is only compared with `None` or tested for truth."""
+    parent = file.tree.parent(node)
+    if isinstance(parent, cst.Comparison):
+        return all(isinstance(target.operator, (cst.Is, cst.IsNot)) for target in parent.comparisons)
+    if isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
+        return _is_test(file, parent)
+    if isinstance(parent, cst.IfExp):
+        return parent.test is node
+    return isinstance(parent, (cst.If, cst.While)) and parent.test is node
