@@ -437,6 +437,30 @@ STAYS = {
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
         "`losses` may be kept elsewhere from line 8 on, and tensors would be seen there",
     ),
+    "list extended by a list": (
+        ("losses = []", "losses += [loss.item()]", "print(losses)"),
+        "a list is extended by it, and of lists only `append` is followed",
+    ),
+    "computed before it is appended": (
+        ("accuracies = []", "accuracies.append((out.argmax(1) == y).sum().item() / len(y))", "print(accuracies)"),
+        "`accuracies.append` on line 14 keeps the figure, and only `append` of the read itself is followed",
+    ),
+    "two sums in one assignment": (
+        ("total, count = 0.0, 0", "total, count = total + loss.item(), count + 1", "print(total / count)"),
+        "what `total` becomes on line 14 is more than a sum that the figure goes into",
+    ),
+    "average that starts with the first figure": (
+        ("mean = None", "mean = loss.item() if mean is None else 0.9 * mean + 0.1 * loss.item()", "print(mean)"),
+        "what `mean` becomes on line 14 is more than a sum that the figure goes into",
+    ),
+    "variable with two values": (
+        (
+            "total = 0.0",
+            "if step:\n    value = loss.item()\nelse:\n    value = 2 * loss.item()\ntotal += value",
+            "print(total)",
+        ),
+        "`value` gets its value in several places",
+    ),
     "list of unknown numbers": (
         ("values = []", "values.append(model.aux.sum().item())", "print(values)"),
         "whether integers or floats are appended could not be shown",

@@ -5,8 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._terms import variable_uses
+
+# Methods that put what they are given into a list, a deque or a set.
+_COLLECTS = frozenset({"add", "append", "appendleft", "extend", "insert"})
 
 
 def why_needed(file: FileFacts, read: HostRead) -> str | None:
@@ -21,13 +25,39 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
             if isinstance(parent, cst.Return):
                 return f"the figure is returned in every step on line {line}, and the callers may need a number"
             if isinstance(parent, cst.Call) and child is not parent.func:
-                reason = _why_metered(file, parent.func)
+                reason = _why_metered(file, parent.func) or _why_collected(file, parent.func, line)
+                if reason is not None:
+                    return reason
+            if isinstance(parent, cst.Assign) and child is parent.value:
+                reason = _why_carried(file, parent, line)
                 if reason is not None:
                     return reason
             if isinstance(parent, cst.BaseSmallStatement):
                 break
             child = parent
     return None
+
+
+def _why_collected(file: FileFacts, func: cst.BaseExpression, line: int) -> str | None:
+    """Why `figures.append(figure / count)` has to get a number."""
+    if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
+        return f"`{file.source.code(func)}` on line {line} keeps the figure, and only `append` of the read itself is followed"
+    return None
+
+
+def _why_carried(file: FileFacts, statement: cst.Assign, line: int) -> str | None:
+    """Why a figure that is mixed into what was there before has to be a number; `None` for other assignments."""
+    targets = [file.source.code(part) for target in statement.targets for part in _parts(target.target)]
+    places = (cst.Name, cst.Attribute, cst.Subscript)
+    read = {file.source.code(node) for node in walk(statement.value) if isinstance(node, places)}
+    carried = next((target for target in targets if target in read), None)
+    return f"what `{carried}` becomes on line {line} is more than a sum that the figure goes into" if carried else None
+
+
+def _parts(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [part for element in target.elements for part in _parts(element.value)]
+    return [target]
 
 
 def _why_metered(file: FileFacts, func: cst.BaseExpression) -> str | None:

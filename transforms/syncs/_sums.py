@@ -92,7 +92,8 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
         assert isinstance(statement, (cst.AugAssign, cst.Assign))
         term = term_of(file, statement.value, file.source.code(target))
         if not term.reads:
-            raise CannotRewrite(term.shared[0])
+            code = file.source.code(statement.value)
+            raise CannotRewrite(next(iter(term.shared), f"`{code}` gets its value in several places"))
         sites.append(Site(statement, term))
     if isinstance(target, cst.Name):
         return _collect_name(file, target, sites)

@@ -94,6 +94,8 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> boo
         term.dtypes.append(read.dtype)
         return True
     source, code = file.source, file.source.code(node)
+    if isinstance(node, (cst.List, cst.Tuple)):
+        raise CannotRewrite("a list is extended by it, and of lists only `append` is followed")
     if any(host_read(file, call) is not None for call in find_all(node, cst.Call)):
         raise CannotRewrite(f"`{code}` is more than a sum or a product of the figure")
     value = file.value(node)
