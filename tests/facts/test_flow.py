@@ -24,9 +24,16 @@ REACHING = {
     "loop variable": ("x = 0  # a\nfor x in n:  # b\n    use(x)", "b"),
     "loop variable afterwards": ("x = 0  # a\nfor x in n:  # b\n    pass\nuse(x)", "a b"),
     "break": ("x = 0  # a\nfor i in n:\n    x = 1  # b\n    break\n    x = 2  # c\nuse(x)", "a b"),
-    "break past an else": ("for i in n:\n    x = 1  # a\n    if c:\n        break\nelse:\n    x = 2  # b\nuse(x)", "a b"),
+    "break past an else": (
+        "for i in n:\n    x = 1  # a\n    if c:\n        break\nelse:\n    x = 2  # b\nuse(x)",
+        "a b",
+    ),
     "else of a loop": ("x = 0  # a\nfor i in n:\n    x = 1  # b\nelse:\n    use(x)", "a b"),
-    "continue": ("x = 0  # a\nfor i in n:\n    use(x)\n    x = 1  # b\n    if c:\n        continue\n    x = 2  # c", "a b c"),
+    "continue": (
+        ("x = 0  # a\nfor i in n:\n    use(x)\n    x = 1  # b\n    if c:\n        continue\n"
+        "    x = 2  # c"),
+        "a b c",
+    ),
     "continue skips": ("x = 0  # a\nwhile c:\n    x = 1  # b\n    continue\n    x = 2  # c\nuse(x)", "a b"),
     "nested loops": ("x = 0  # a\nfor i in n:\n    for j in n:\n        use(x)\n    x = 1  # b", "a b"),
     "test of a while": ("x = 0  # a\nwhile use(x):\n    x = 1  # b", "a b"),
@@ -60,10 +67,18 @@ REACHING = {
     "suppressed": ("x = 0  # a\nwith suppress(E):\n    x = f()  # b\nuse(x)", "a b"),
     "suppressed by module": ("x = 0  # a\nwith contextlib.suppress(E):\n    f()\n    x = g()  # b\nuse(x)", "a b"),
     "no_grad suppresses nothing": ("x = 0  # a\nwith torch.no_grad():\n    x = f()  # b\nuse(x)", "b"),
-    "match": ("x = 0  # a\nmatch y:\n    case [x, 1]:  # b\n        pass\n    case {'k': 2, **x}:  # c\n        pass\nuse(x)", "a b c"),
+    "match": (
+        ("x = 0  # a\nmatch y:\n    case [x, 1]:  # b\n        pass\n    case {'k': 2, **x}:  # c\n"
+        "        pass\nuse(x)"),
+        "a b c",
+    ),
     "match star": ("match y:\n    case [1, *x]:  # a\n        use(x)", "a"),
     "match as": ("match y:\n    case P(q=1) as x:  # a\n        use(x)", "a"),
-    "match guard": ("x = 0  # a\nmatch y:\n    case 1 if (x := f()):  # b\n        pass\n    case _:\n        use(x)", "a b"),
+    "match guard": (
+        ("x = 0  # a\nmatch y:\n    case 1 if (x := f()):  # b\n        pass\n    case _:\n"
+        "        use(x)"),
+        "a b",
+    ),
     "walrus": ("x = 0  # a\nif (x := f()):  # b\n    pass\nuse(x)", "b"),
     "walrus behind and": ("x = 0  # a\nif c and (x := f()):  # b\n    pass\nuse(x)", "a b"),
     "walrus behind or": ("x = 0  # a\ny = c or (x := f())  # b\nuse(x)", "a b"),

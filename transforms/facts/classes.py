@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 from attrs import define, field
@@ -22,6 +23,7 @@ class ClassFacts:
         parents: its bases that are classes of this file.
         methods: its own methods by name.
         assigned: for every attribute, the statements that assign it through `self` in a method, or in the class body.
+        children: the classes of this file that derive from it directly.
     """
 
     node: cst.ClassDef
@@ -29,6 +31,7 @@ class ClassFacts:
     parents: tuple[ClassFacts, ...] = ()
     methods: dict[str, cst.FunctionDef] = field(factory=dict)
     assigned: dict[str, list[AttributeAssignment]] = field(factory=dict)
+    children: list[ClassFacts] = field(factory=list)
 
     @property
     def name(self) -> str:
@@ -46,8 +49,14 @@ class ClassFacts:
         return next((cls.methods[name] for cls in self.lineage() if name in cls.methods), None)
 
     def assignments(self, name: str) -> list[AttributeAssignment]:
-        """Every assignment to an attribute in the class and its ancestors."""
-        return [found for cls in self.lineage() for found in cls.assigned.get(name, ())]
+        """Every assignment to an attribute in the class, its ancestors and its descendants."""
+        family = {**dict.fromkeys(self.lineage()), **dict.fromkeys(self._descendants())}
+        return [found for cls in family for found in cls.assigned.get(name, ())]
+
+    def _descendants(self) -> Iterator[ClassFacts]:
+        for child in self.children:
+            yield child
+            yield from child._descendants()
 
     def derives(self, *prefixes: str) -> bool:
         """Whether a base has one of these qualified names, or begins with one that ends in a dot."""
@@ -105,6 +114,8 @@ class Classes:
                         if known is not None:
                             parents.append(known)
             facts = ClassFacts(node, tuple(bases), tuple(parents))
+            for parent in parents:
+                parent.children.append(facts)
             self._by_node[node] = facts
             for statement in node.body.body:
                 if isinstance(statement, cst.FunctionDef):
@@ -139,6 +150,20 @@ class Classes:
             method = self._tree.function(method)
         return None
 
+    def assigned_elsewhere(self, name: str) -> list[tuple[cst.BaseExpression, AttributeAssignment]]:
+        """Assignments to an attribute of this name through anything but `self`: the object, and what it gets."""
+        return self._elsewhere.get(name, [])
+
+    @cached_property
+    def _elsewhere(self) -> dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]]:
+        found: dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]] = {}
+        for assign in find_all(self._tree.module, cst.Assign):
+            for target in (item.target for item in assign.targets):
+                if isinstance(target, cst.Attribute) and self.self_attribute(target) is None:
+                    assignment = AttributeAssignment(target, assign.value, (), None)
+                    found.setdefault(target.attr.value, []).append((target.value, assignment))
+        return found
+
     def _collect_assignments(self, facts: ClassFacts) -> None:
         for statement in facts.node.body.body:
             if isinstance(statement, cst.SimpleStatementLine):
@@ -155,8 +180,10 @@ class Classes:
                         self._assign(facts, target.target, node.value, (), method)
                 elif isinstance(node, cst.AnnAssign) and node.value is not None:
                     self._assign(facts, node.target, node.value, (), method)
-                elif isinstance(node, cst.AugAssign):
+                elif isinstance(node, (cst.AugAssign, cst.For)):
                     self._assign(facts, node.target, None, (), method)
+                elif isinstance(node, cst.WithItem) and node.asname is not None:
+                    self._assign(facts, node.asname.name, None, (), method)
                 elif (
                     isinstance(node, cst.Call) and dotted(node.func).endswith(".register_buffer") and len(node.args) > 1
                 ):
@@ -175,8 +202,10 @@ class Classes:
         in_body: bool = False,
     ) -> None:
         if isinstance(target, (cst.Tuple, cst.List)):
+            is_known = True
             for index, element in enumerate(target.elements):
-                self._assign(facts, element.value, value, (*path, index), method, in_body)
+                is_known = is_known and not isinstance(element, cst.StarredElement)
+                self._assign(facts, element.value, value, (*path, index if is_known else -1), method, in_body)
             return
         name = None
         if in_body and isinstance(target, cst.Name):

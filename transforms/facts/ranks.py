@@ -42,13 +42,19 @@ def positional(arguments: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
     return found
 
 
+def all_positional(arguments: Sequence[cst.Arg]) -> list[cst.BaseExpression] | None:
+    """The arguments passed by position; `None` where `*` hides how many there are."""
+    return None if any(arg.star == "*" for arg in arguments) else positional(arguments)
+
+
 def has_dim(arguments: Sequence[cst.Arg]) -> bool:
     """Whether a reduction is told a dimension; `arguments` are those behind the tensor."""
     return keyword(arguments, "dim", "axis") is not None or bool(positional(arguments))
 
 
-def sizes_rank(sizes: Sequence[cst.BaseExpression], is_number: Callable[[cst.CSTNode], bool]) -> int | None:
+def sizes_rank(arguments: Sequence[cst.Arg], is_number: Callable[[cst.CSTNode], bool]) -> int | None:
     """Number of dimensions that sizes as in `view(-1, n)` or `zeros((a, b))` give."""
+    sizes = all_positional(arguments) or ()
     if len(sizes) == 1 and isinstance(sizes[0], (cst.Tuple, cst.List)):
         elements = sizes[0].elements
         return None if any(isinstance(element, cst.StarredElement) for element in elements) else len(elements)
@@ -64,30 +70,35 @@ def operation_rank(
     is_number: Callable[[cst.CSTNode], bool],
 ) -> int | None:
     """Number of dimensions of `subject.short(*arguments)`; `None` where it is not known."""
-    given = positional(arguments)
-    if short in torch_api.ELEMENTWISE or short in _SAME:
-        return subject
     if short in torch_api.LOSS_FUNCTIONS:
-        return 0 if keyword(arguments, "reduction", "reduce") is None else None
+        is_mean = keyword(arguments, "reduction", "reduce") is None and len(positional(arguments)) <= 2
+        return 0 if is_mean else None
     if short in torch_api.REDUCTIONS:
-        if not has_dim(arguments):
-            return 0
-        kept = keyword(arguments, "keepdim")
-        one = keyword(arguments, "dim", "axis") or given[0]
-        if kept is not None or len(given) > 1 or isinstance(one, (cst.Tuple, cst.List)):
-            return None
-        return subject - 1 if subject is not None else None
-    if short in ("view", "reshape", "expand", "repeat"):
-        return sizes_rank(given, is_number)
-    if short in ("flatten", "ravel", "masked_select", "bincount", "unique"):
-        return 1 if not arguments else (1 if short == "masked_select" else None)
-    if short == "permute":
-        return sizes_rank(given, is_number)
-    if short == "unsqueeze":
+        return _reduced_rank(short, subject, arguments, is_number)
+    if short in ("view", "reshape", "expand", "repeat", "permute"):
+        return sizes_rank(arguments, is_number)
+    if short == "masked_select" or (short in ("flatten", "ravel", "bincount", "unique") and not arguments):
+        return 1
+    if short in ("unsqueeze", "one_hot"):
         return subject + 1 if subject is not None else None
-    if short == "one_hot":
-        return subject + 1 if subject is not None else None
-    return None
+    return subject if short in torch_api.ELEMENTWISE or short in _SAME else None
+
+
+def _reduced_rank(
+    short: str, subject: int | None, arguments: Sequence[cst.Arg], is_number: Callable[[cst.CSTNode], bool]
+) -> int | None:
+    given = positional(arguments)
+    if not has_dim(arguments):
+        return 0 if all_positional(arguments) is not None else None
+    one = keyword(arguments, "dim", "axis")
+    if one is None:
+        # What `norm` is given first is an order, and what `std` is given may be a flag.
+        one = None if short == "norm" or len(given) > 1 else given[0]
+    is_one = one is not None and (is_minus_one(one) or is_number(one))
+    is_flag = isinstance(one, cst.Name) and one.value in ("True", "False")
+    if keyword(arguments, "keepdim") is not None or not is_one or is_flag or not subject:
+        return None
+    return subject - 1
 
 
 def is_minus_one(node: cst.CSTNode) -> bool:

@@ -92,6 +92,13 @@ NOT_TENSORS: dict[str, str | None] = {
     "Size": None, "storage": None, "retain_grad": None, "unsafe_split": None, "tensor_split": None,
     "use_deterministic_algorithms": None, "set_printoptions": None, "get_default_dtype": None, "vmap": None, "func":
     None,
+    "is_pinned": "bool", "is_shared": "bool", "is_inference": "bool", "is_signed": "bool",
+    "is_same_size": "bool", "storage_offset": "integer", "dim_order": None, "broadcast_shapes": None,
+    "result_type": None, "promote_types": None, "typename": None, "can_cast": "bool", "svd": None, "qr": None,
+    "eig": None, "eigh": None, "slogdet": None, "lstsq": None, "lu": None, "lu_factor": None, "lu_unpack": None,
+    "inv_ex": None, "cholesky_ex": None, "solve_ex": None, "geqrf": None, "triangular_solve": None, "frexp": None,
+    "histogram": None, "unravel_index": None, "hsplit": None, "vsplit": None, "dsplit": None, "split_with_sizes": None,
+    "unsafe_chunk": None,
 }  # fmt: skip
 
 # Functions that make tensors on the CPU unless they are told a device, and the type of the result.
@@ -119,7 +126,36 @@ ELEMENTWISE = frozenset(
 )  # fmt: skip
 
 # Operations of two operands whose result has the wider type of both.
-ARITHMETIC = frozenset({"add", "sub", "mul", "pow", "maximum", "minimum", "remainder", "fmod", "subtract", "multiply"})
+ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "pow", "maximum", "minimum", "fmax", "fmin", "remainder", "fmod", "subtract", "multiply",
+     "floor_divide", "clamp", "clamp_min", "clamp_max", "clip", "bitwise_and", "bitwise_or", "bitwise_xor"}
+)  # fmt: skip
+
+# Operations whose further arguments may be tensors, which all broadcast together.
+BROADCASTS = ARITHMETIC | {
+    "div", "divide", "true_divide", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor",
+    "isclose", "masked_fill", "atan2", "hypot", "lerp", "addcmul", "addcdiv",
+}  # fmt: skip
+
+# Operations whose result has the type of their subject.
+SAME_DTYPE = frozenset(
+    {"abs", "neg", "negative", "square", "sign", "round", "floor", "ceil", "trunc", "relu", "detach", "clone",
+     "contiguous", "requires_grad_", "masked_fill", "fill", "zero", "cumsum", "cumprod", "nan_to_num", "sum",
+     "prod", "max", "min", "amax", "amin", "median", "nansum", "unique", "unique_consecutive", "diff",
+     "bitwise_not", "view", "view_as", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "squeeze",
+     "unsqueeze", "transpose", "permute", "t", "expand", "expand_as", "narrow", "select", "diagonal", "unfold",
+     "swapaxes", "swapdims", "movedim", "moveaxis", "broadcast_to", "atleast_1d", "atleast_2d", "atleast_3d",
+     "pin_memory", "cpu", "cuda", "roll", "flip", "fliplr", "flipud", "rot90", "tile", "repeat",
+     "repeat_interleave", "gather", "take", "take_along_dim", "index_select", "masked_select", "index_fill",
+     "index_add", "index_copy", "index_put", "scatter", "scatter_add", "scatter_reduce", "masked_scatter",
+     "copy", "put", "tril", "triu", "diag", "diag_embed", "pad", "bernoulli", "dropout", "dropout1d",
+     "dropout2d", "dropout3d", "as_strided", "random", "normal", "uniform", "exponential", "leaky_relu", "elu",
+     "silu", "gelu", "hardtanh", "threshold", "relu6", "max_pool1d", "max_pool2d", "max_pool3d", "mm", "bmm",
+     "matmul", "dot", "mv", "addmm", "baddbmm", "cross", "conv1d", "conv2d", "conv3d", "linear", "interpolate",
+     "avg_pool2d", "pixel_shuffle", "pixel_unshuffle", "normalize", "renorm", "logcumsumexp",
+     "adaptive_max_pool2d", "tensordot"}
+)  # fmt: skip
+JOINS = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack", "dstack"})
 
 CASTS = frozenset(
     {
@@ -147,13 +183,14 @@ REDUCTIONS = frozenset(
 
 # Reductions that give (values, indices) when they are told a dimension, and functions that always give pairs.
 PAIRS_WITH_DIM = frozenset({"max", "min", "median", "mode", "kthvalue"})
-PAIRS = PAIRS_WITH_DIM | {"topk", "sort", "aminmax", "std_mean", "var_mean"}
+PAIRS_OF_VALUES = frozenset({"aminmax", "std_mean", "var_mean"})
+PAIRS = PAIRS_WITH_DIM | PAIRS_OF_VALUES | {"topk", "sort", "cummax", "cummin"}
 
 RESULT_DTYPES = {
     **dict.fromkeys(
         ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor",
          "isnan", "isinf",
-         "isfinite", "bool", "any", "all", "isin", "signbit"),
+         "isfinite", "bool", "any", "all", "isin", "signbit", "isclose", "isposinf", "isneginf", "isreal"),
         "bool",
     ),
     **dict.fromkeys(
@@ -166,9 +203,13 @@ RESULT_DTYPES = {
 }  # fmt: skip
 
 FLOAT_RESULTS = frozenset(
-    {"mean", "std", "var", "norm", "softmax", "log_softmax", "sigmoid", "tanh", "exp", "log", "sqrt",
-     "true_divide", "logsumexp",
-     "nanmean", "rsqrt", "matmul", "mm", "bmm"}
+    {"mean", "std", "var", "norm", "softmax", "log_softmax", "sigmoid", "tanh", "exp", "log", "sqrt", "true_divide",
+     "logsumexp", "nanmean", "rsqrt", "log1p", "log2", "log10", "exp2", "expm1", "sin", "cos", "tan", "asin", "acos",
+     "atan", "atan2", "sinh", "cosh", "erf", "erfc", "erfinv", "reciprocal", "logit", "logsigmoid", "softplus",
+     "log_sigmoid", "quantile", "nanquantile", "dist", "cdist", "hypot", "embedding", "embedding_bag", "layer_norm",
+     "batch_norm", "group_norm", "instance_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "cosine_similarity",
+     "pairwise_distance", "scaled_dot_product_attention", "grid_sample", "linspace", "logspace", "gumbel_softmax",
+     "vector_norm", "matrix_norm", "gelu", "silu", "mish", "softsign", "tanhshrink", "lgamma", "digamma", "sinc"}
 )  # fmt: skip
 
 LOSS_FUNCTIONS = frozenset(
@@ -188,6 +229,14 @@ LOSS_MODULES = frozenset(
         "KLDivLoss", "PoissonNLLLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "CosineEmbeddingLoss",
         "TripletMarginLoss", "MarginRankingLoss", "MultiMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss",
     )
+)  # fmt: skip
+
+# Modules of torch.nn that only rearrange or pick what they are given.
+SAME_DTYPE_MODULES = frozenset(
+    f"torch.nn.{name}"
+    for name in ("Identity", "Flatten", "Unflatten", "ReLU", "ReLU6", "PixelShuffle", "PixelUnshuffle",
+                 "ChannelShuffle", "MaxPool1d", "MaxPool2d", "MaxPool3d", "ZeroPad1d", "ZeroPad2d", "ConstantPad1d",
+                 "ConstantPad2d", "ReflectionPad2d", "ReplicationPad2d", "Dropout")
 )  # fmt: skip
 
 # Modules of torch.nn that return several values.
@@ -234,7 +283,11 @@ PASSES_ITEMS = frozenset(
 )  # fmt: skip
 NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
 
-NUMPY_NUMBERS = frozenset({"prod", "mean", "sum", "float32", "float64", "int64", "int32", "load", "random", "seed"})
+# Libraries whose functions give arrays, frames and the like: whatever it is, no tensor.
+ARRAY_LIBRARIES = (
+    "numpy.", "pandas.", "cv2.", "scipy.", "skimage.", "sklearn.", "cupy.", "jax.", "tensorflow.", "polars.", "PIL.",
+    "imageio.", "matplotlib.",
+)  # fmt: skip
 
 # Attributes of PyTorch Geometric's batches that are Python integers.
 GRAPH_COUNTS = frozenset({"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"})

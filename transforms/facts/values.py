@@ -230,9 +230,7 @@ class Values:
         if definition.binding is Binding.AUGMENTED:
             statement = self._tree.statement(node)
             assert isinstance(statement, cst.AugAssign)
-            return self._arithmetic(
-                self.of(statement.target), self.of(statement.value), _is_division(statement.operator)
-            )
+            return self._arithmetic(self.of(statement.target), self.of(statement.value), statement.operator)
         if definition.binding is Binding.MANAGED and value is not None:
             return self._project(OBJECT if self.of(value).kind is Kind.OBJECT else UNKNOWN, definition.path)
         return UNKNOWN
@@ -369,7 +367,8 @@ class Values:
         return False
 
     def _return(self, function: cst.FunctionDef) -> Value:
-        if any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
+        is_lazy = any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
+        if is_lazy or function.asynchronous is not None:
             return UNKNOWN
         found = [
             self.of(node.value) if node.value is not None else Value(Kind.NONE)
@@ -380,6 +379,11 @@ class Values:
 
     def _attribute(self, cls: ClassFacts, name: str) -> Value:
         found = [self._assigned(assignment) for assignment in cls.assignments(name)]
+        for base, assignment in self._classes.assigned_elsewhere(name):
+            owner = self.of(base)
+            is_other = owner.cls is None or not (owner.cls in cls.lineage() or cls in owner.cls.lineage())
+            if not is_other or owner.kind is Kind.UNKNOWN:
+                found.append(self._assigned(assignment))
         return join(found)
 
     def _assigned(self, assignment: AttributeAssignment) -> Value:
@@ -399,7 +403,9 @@ class Values:
         return value
 
     def item(self, value: Value, key: int | str) -> Value:
-        """One element of a value, by position or by key."""
+        """One element of a value, by position or by key; -1 stands for an unknown part, or several."""
+        if key == -1:
+            return UNKNOWN
         if value.origin is not None and not (value.is_tensor and value.origin.path):
             origin = Origin(value.origin.loader, (*value.origin.path, key))
             return Value(Kind.TENSOR, device=value.device, origin=origin)
@@ -409,9 +415,7 @@ class Values:
             return ARRAY
         if value.items is not None and isinstance(key, int) and -len(value.items) <= key < len(value.items):
             return value.items[key]
-        if value.element is not None and key != -1:
-            return value.element
-        return UNKNOWN
+        return value.element or UNKNOWN
 
     def _iterate(self, node: cst.BaseExpression) -> Value:
         if isinstance(node, cst.Call):
@@ -419,7 +423,7 @@ class Values:
             first = node.args[0].value if node.args else None
             if name in torch_api.NUMBERS_ITEMS and first is not None:
                 return Value(Kind.SEQUENCE, items=(INTEGER, self.iterated(first)))
-            if name == "builtins.zip":
+            if name == "builtins.zip" and not has_star(node):
                 items = tuple(self.iterated(arg.value) for arg in node.args)
                 return Value(Kind.SEQUENCE, items=items)
             if name == "builtins.range":
@@ -468,7 +472,7 @@ class Values:
                 else UNKNOWN
             )
         if isinstance(node, cst.BinaryOperation):
-            return self._arithmetic(self.of(node.left), self.of(node.right), _is_division(node.operator))
+            return self._arithmetic(self.of(node.left), self.of(node.right), node.operator)
         if isinstance(node, cst.Comparison):
             return self._comparison(node)
         if isinstance(node, (cst.Tuple, cst.List)):
@@ -523,7 +527,8 @@ class Values:
                 return INTEGER if attribute == "ndim" else BOOL
             return UNKNOWN
         if base.kind is Kind.ARRAY:
-            return ARRAY if attribute == "T" else UNKNOWN
+            numbers = {"shape": Value(Kind.SEQUENCE, element=INTEGER), "size": INTEGER, "ndim": INTEGER}
+            return numbers.get(attribute, ARRAY)
         if base.cls is not None and own is None:
             value = self.attribute(base.cls, attribute)
             if value.kind is not Kind.UNKNOWN:
@@ -567,36 +572,27 @@ class Values:
         if any(isinstance(t.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for t in node.comparisons):
             return BOOL
         sides = [self.of(node.left), *(self.of(target.comparator) for target in node.comparisons)]
-        compared = self._arithmetic(sides[0], join(sides[1:]) if len(sides) > 1 else sides[0], False)
+        compared = self._arithmetic(sides[0], join(sides[1:]), None)
         if len(node.comparisons) == 1 and compared.kind in (Kind.TENSOR, Kind.ARRAY):
             return evolve(compared, dtype=DType.BOOL)
         return BOOL if compared.kind is Kind.NUMBER else UNKNOWN
 
-    def _arithmetic(self, left: Value, right: Value, division: bool) -> Value:
+    def _arithmetic(self, left: Value, right: Value, operator: cst.CSTNode | None) -> Value:
         kinds = {left.kind, right.kind}
-        if Kind.TENSOR in kinds:
-            tensor, other = (left, right) if left.is_tensor else (right, left)
-            dtype = DType.FLOATING if division else _promote(left.dtype, right.dtype)
-            if other.is_tensor:
-                device = left.device if left.device is right.device else (left.device or right.device)
-                if Device.ACCELERATOR in (left.device, right.device):
-                    device = Device.ACCELERATOR
-                rank = left.rank if left.rank == right.rank else None
-                if left.rank is not None and right.rank is not None:
-                    rank = max(left.rank, right.rank)
-                return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
-            if other.kind is Kind.ARRAY:
-                return UNKNOWN
-            return Value(
-                Kind.TENSOR,
-                device=tensor.device,
-                dtype=dtype,
-                rank=tensor.rank if other.kind is Kind.NUMBER else None,
-            )
+        if Kind.TENSOR in kinds and Kind.ARRAY not in kinds:
+            is_product = isinstance(operator, (cst.MatrixMultiply, cst.MatrixMultiplyAssign))
+            dtype = DType.FLOATING if _is_division(operator) else _promote(left.dtype, right.dtype)
+            rank = None if is_product else _broadcast_rank((left, right))
+            devices = [value.device for value in (left, right) if value.is_tensor]
+            device = Device.ACCELERATOR if Device.ACCELERATOR in devices else next(filter(None, devices), None)
+            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
         if Kind.ARRAY in kinds:
-            return ARRAY
+            return ARRAY if Kind.TENSOR not in kinds else UNKNOWN
         if kinds == {Kind.NUMBER}:
-            return Value(Kind.NUMBER, dtype=DType.FLOATING if division else _promote(left.dtype, right.dtype))
+            dtype = DType.FLOATING if _is_division(operator) else _promote(left.dtype, right.dtype)
+            # `2 ** -1` is a fraction.
+            is_power = isinstance(operator, (cst.Power, cst.PowerAssign))
+            return Value(Kind.NUMBER, dtype=None if is_power and dtype is not DType.FLOATING else dtype)
         return UNKNOWN
 
     # Calls
@@ -631,12 +627,19 @@ class Values:
     def _module_call(self, node: cst.Call, module: Value) -> Value:
         device = join(self.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
         if module.name in torch_api.LOSS_MODULES:
-            reduced = module.call is not None and argument(module.call, "reduction") is None
+            options = module.call.args if module.call is not None else ()
+            named = ranks.keyword(options, "reduction", "reduce", "size_average")
+            reduced = module.call is not None and named is None and len(ranks.positional(options)) <= 1
             return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)
         if module.name is not None and module.name in torch_api.SEQUENCE_MODULES:
             return UNKNOWN
         if module.name is not None or module.cls is None:
-            return Value(Kind.TENSOR, device=device, dtype=None if module.name is None else DType.FLOATING)
+            if module.name is not None and module.name.startswith("torchvision.models.detection."):
+                return UNKNOWN
+            dtype = DType.FLOATING if module.name is not None else None
+            if module.name in torch_api.SAME_DTYPE_MODULES:
+                dtype = join(self.of(arg.value) for arg in node.args[:1]).dtype
+            return Value(Kind.TENSOR, device=device, dtype=dtype)
         return Value(Kind.TENSOR, device=device) if module.cls.method("forward") is None else UNKNOWN
 
     def _library_call(self, node: cst.Call, name: str) -> Value:
@@ -646,7 +649,9 @@ class Values:
         if name in ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs", "builtins.round"):
             values = [self.of(arg.value) for arg in node.args]
             if len(values) == 1 and name in ("builtins.max", "builtins.min", "builtins.sum"):
-                return self.iterated(node.args[0].value)
+                value = self.iterated(node.args[0].value)
+                is_count = name == "builtins.sum" and value.dtype is DType.BOOL
+                return evolve(value, dtype=DType.INTEGER) if is_count else value
             return evolve(join(values), origin=None)
         if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
             return (
@@ -685,8 +690,8 @@ class Values:
                     rank=first.rank,
                 )
             return Value(Kind.MODULE, name=name, call=node)
-        if name.startswith("numpy."):
-            return ARRAY if name.rpartition(".")[2] not in torch_api.NUMPY_NUMBERS else UNKNOWN
+        if name.startswith(torch_api.ARRAY_LIBRARIES):
+            return ARRAY
         if name.startswith("torch."):
             return self._torch_call(node, name, first)
         return Value(Kind.OBJECT, name=name, call=node) if name.rpartition(".")[2][:1].isupper() else UNKNOWN
@@ -710,51 +715,85 @@ class Values:
                 device = (
                     (first.device if short.endswith("_like") else Device.CPU) if where is None else Device.ACCELERATOR
                 )
-            dtype = self._dtype_argument(node) or _dtype(torch_api.CREATES[short])
-            if short.endswith("_like") and argument(node, "dtype") is None:
+            dtype, rank = _dtype(torch_api.CREATES[short]), self._created_rank(node, short, first)
+            if short.endswith("_like"):
                 dtype = first.dtype
-            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=self._created_rank(node, short, first))
-        if short in torch_api.PAIRS and (short not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args[1:])):
-            device = first.device
-            tensor = Value(Kind.TENSOR, device=device, dtype=first.dtype)
-            index = Value(Kind.TENSOR, device=device, dtype=DType.INTEGER)
-            second = index if short in torch_api.PAIRS_WITH_DIM or short in ("topk", "sort") else tensor
-            return Value(Kind.SEQUENCE, items=(tensor, second))
+            elif first.is_tensor and short in ("tensor", "as_tensor"):
+                dtype, rank = first.dtype, first.rank
+                device = first.device if where is None else device
+            if argument(node, "dtype") is not None:
+                dtype = self._dtype_argument(node)
+            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
+        several = self._several(short, node.args[1:], first)
+        if several is not None:
+            return several
         if short == "where" and len(node.args) == 1:
             return _coordinates(first)
         if short == "nonzero" and _is_true(argument(node, "as_tuple")):
             return _coordinates(first)
         return self._tensor_result(short, node.args[1:], first)
 
+    def _several(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value | None:
+        """The values of operations that give more than one, `x.max(dim)`; `None` for others."""
+        tensor = Value(Kind.TENSOR, device=first.device, dtype=first.dtype)
+        index = Value(Kind.TENSOR, device=first.device, dtype=DType.INTEGER)
+        if short in torch_api.PAIRS_WITH_DIM and (not ranks.has_dim(behind) or self._second(short, behind) is not None):
+            return None
+        if short in torch_api.PAIRS:
+            return Value(Kind.SEQUENCE, items=(tensor, tensor if short in torch_api.PAIRS_OF_VALUES else index))
+        asked = [arg.value for arg in behind if arg.keyword is not None and arg.keyword.value.startswith("return_")]
+        if asked and short.startswith("unique") and all(map(_is_true, asked)):
+            return Value(Kind.SEQUENCE, items=(tensor, *(index for _ in asked)))
+        return Value(Kind.SEQUENCE) if asked else None
+
+    def _second(self, short: str, behind: Sequence[cst.Arg]) -> Value | None:
+        """The second operand of `torch.max(x, y)`."""
+        second = self.of(behind[0].value) if behind and short in ("max", "min") else UNKNOWN
+        return second if second.is_tensor else None
+
     def _tensor_result(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value:
         """Result of a tensor operation `torch.short(first, *behind)` or `first.short(*behind)`."""
+        if self._second(short, behind) is not None:
+            short = "maximum"
         given = [self.of(arg.value) for arg in behind]
         sources = [first, *given]
         if first.kind is Kind.SEQUENCE:
-            sources.append(first.element or join(first.items or ()))
+            first = first.element or join(first.items or ())
+            sources.append(first)
         devices = {value.device for value in sources if value.is_tensor}
         device = (
             Device.ACCELERATOR if Device.ACCELERATOR in devices else Device.CPU if devices == {Device.CPU} else None
         )
-        dtype = first.dtype
-        if short in torch_api.RESULT_DTYPES:
-            dtype = _dtype(torch_api.RESULT_DTYPES[short])
-        elif short in ("sum", "cumsum", "prod") and dtype is DType.BOOL:
-            dtype = DType.INTEGER
-        elif short == "where" and len(given) == 2:
-            dtype = _promote(given[0].dtype, given[1].dtype)
-        elif short in torch_api.FLOAT_RESULTS or (short == "div" and len(behind) == 1):
-            dtype = DType.FLOATING
-        elif short in torch_api.ARITHMETIC | {"div"} and given:
-            dtype = _promote(first.dtype, given[0].dtype)
-        elif short == "type_as":
-            dtype = given[0].dtype if given else None
         rank = ranks.operation_rank(short, first.rank, behind, self._is_number)
+        if short in torch_api.BROADCASTS | {"where"}:
+            rank = _broadcast_rank((first, *given))
+        elif short in torch_api.JOINS:
+            rank = first.rank + (short == "stack") if first.rank else None
+        return Value(Kind.TENSOR, device=device, dtype=self._result_dtype(short, behind, first, given), rank=rank)
+
+    def _result_dtype(self, short: str, behind: Sequence[cst.Arg], first: Value, given: list[Value]) -> DType | None:
+        asked = ranks.keyword(behind, "dtype")
+        if asked is not None:
+            return self._dtype_of(asked)
+        if short in torch_api.RESULT_DTYPES:
+            return _dtype(torch_api.RESULT_DTYPES[short])
+        if short in ("sum", "cumsum", "prod", "cumprod") and first.dtype is DType.BOOL:
+            return DType.INTEGER
         if short == "where" and len(given) == 2:
-            # Numbers and 0-dim tensors broadcast to the condition.
-            known = {value.rank for value in (first, *given) if value.is_tensor and value.rank != 0}
-            rank = known.pop() if len(known) == 1 else 0 if not known else None
-        return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
+            return _promote(given[0].dtype, given[1].dtype)
+        is_division = short in ("div", "divide") and ranks.keyword(behind, "rounding_mode") is None
+        if short in torch_api.FLOAT_RESULTS or is_division:
+            return DType.FLOATING
+        if short in torch_api.ARITHMETIC | {"div", "divide"}:
+            dtype = first.dtype
+            for value in given:
+                dtype = dtype if value.kind in (Kind.NONE, Kind.TEXT) else _promote(dtype, value.dtype)
+            return dtype
+        if short == "type_as":
+            return given[0].dtype if given else None
+        if short == "view" and behind and self._dtype_of(behind[0].value) is not None:
+            return self._dtype_of(behind[0].value)
+        return first.dtype if short in torch_api.SAME_DTYPE | torch_api.JOINS else None
 
     def _is_number(self, node: cst.CSTNode) -> bool:
         return self.of(node).kind is Kind.NUMBER
@@ -796,20 +835,28 @@ class Values:
             return INTEGER if node.args else Value(Kind.SEQUENCE, element=INTEGER)
         if method == "numpy":
             return ARRAY
-        if method in torch_api.PAIRS and (method not in torch_api.PAIRS_WITH_DIM or ranks.has_dim(node.args)):
-            tensor = Value(Kind.TENSOR, device=base.device, dtype=base.dtype)
-            return Value(Kind.SEQUENCE, items=(tensor, Value(Kind.TENSOR, device=base.device, dtype=DType.INTEGER)))
+        several = self._several(method, node.args, base)
+        if several is not None:
+            return several
+        if method == "where" and len(node.args) == 2:
+            condition, other = self.of(node.args[0].value), self.of(node.args[1].value)
+            rank = _broadcast_rank((base, condition, other))
+            return Value(Kind.TENSOR, device=base.device, dtype=_promote(base.dtype, other.dtype), rank=rank)
+        if method == "type" and not node.args:
+            return Value(Kind.TEXT)
         if method == "type" and node.args:
-            return Value(Kind.TENSOR, device=base.device, dtype=self._dtype_of(node.args[0].value), origin=base.origin)
+            dtype = self._dtype_of(node.args[0].value)
+            return Value(Kind.TENSOR, device=base.device, dtype=dtype, rank=base.rank, origin=base.origin)
         if method.startswith("new_"):
             where = argument(node, "device")
-            dtype = self._dtype_argument(node) or base.dtype
+            dtype = self._dtype_argument(node) if argument(node, "dtype") is not None else base.dtype
             return Value(Kind.TENSOR, device=self.device_of(where) if where else base.device, dtype=dtype)
         if method == "nonzero" and _is_true(argument(node, "as_tuple")):
             return _coordinates(base)
         value = self._tensor_result(method.removesuffix("_"), node.args, base)
         if method.endswith("_"):
-            value = evolve(value, dtype=base.dtype)
+            in_place = method.removesuffix("_") in torch_api.BROADCASTS
+            value = evolve(value, dtype=base.dtype, rank=base.rank if in_place else value.rank)
         if method in torch_api.CASTS or method in ("contiguous", "detach", "pin_memory", "requires_grad_"):
             value = evolve(value, origin=base.origin)
         return value
@@ -828,10 +875,15 @@ class Values:
             where = self.destination(node)
             if where is not None:
                 device = self.device_of(where) or Device.ACCELERATOR
+                is_named = argument(node, "device") is not None or _is_device_name(where)
+                if not is_named and self.of(where).kind is Kind.UNKNOWN:
+                    dtype = None
             for arg in node.args:
-                given = self._dtype_of(arg.value)
-                if given is not None or self.of(arg.value).is_tensor or _is_dtype(arg.value):
-                    dtype = given if given is not None else self.of(arg.value).dtype
+                given = self.of(arg.value)
+                if given.is_tensor:
+                    device, dtype = given.device, given.dtype
+                elif self._dtype_of(arg.value) is not None or self._is_dtype(arg.value):
+                    dtype = self._dtype_of(arg.value)
         return Value(
             base.kind,
             device=device,
@@ -848,7 +900,7 @@ class Values:
         if named is not None:
             return named
         for arg in call.args:
-            if _is_dtype(arg.value):
+            if self._is_dtype(arg.value):
                 return None
             if arg.keyword is None and self._dtype_of(arg.value) is None and not arg.star:
                 value = self.of(arg.value)
@@ -859,6 +911,18 @@ class Values:
                 return arg.value
             break
         return None
+
+    def _is_dtype(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a type as far as it shows: `x.dtype`, `torch.cfloat`, `weight_dtype`."""
+        if "dtype" in dotted(node).rpartition(".")[2]:
+            return True
+        if isinstance(node, cst.IfExp):
+            return self._is_dtype(node.body) and self._is_dtype(node.orelse)
+        if isinstance(node, cst.Name):
+            values = [d.value for d in self._flow.definitions(node) if d.value is not None]
+            return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self._is_dtype(v) for v in values)
+        name = self._names.qualified(node) or ""
+        return name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES
 
     def device_of(self, node: cst.BaseExpression | None) -> Device | None:
         """The device that an expression names: `CPU` only where it can be nothing else."""
@@ -875,12 +939,26 @@ class Values:
             found = {self.device_of(node.body), self.device_of(node.orelse)}
             return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
         if isinstance(node, cst.Name):
-            found = {self.device_of(d.value) for d in self._flow.definitions(node) if d.binding is Binding.ASSIGNED}
-            return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+            return self._remember_device(node)
         if isinstance(node, cst.Attribute) and node.attr.value == "device":
             owner = self.of(node.value)
             return owner.device if owner.is_tensor else Device.ACCELERATOR
         return Device.ACCELERATOR
+
+    def _remember_device(self, node: cst.Name) -> Device:
+        """The device that a variable names."""
+        key = ("device", node)
+        if key in self._open:
+            return Device.ACCELERATOR
+        self._open.add(key)
+        try:
+            found = {
+                self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
+                for d in self._flow.definitions(node)
+            }
+        finally:
+            self._open.discard(key)
+        return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
 
     def _created_rank(self, node: cst.Call, short: str, first: Value) -> int | None:
         if short in ("arange", "linspace", "randperm"):
@@ -891,8 +969,7 @@ class Values:
             return 0
         if short not in ("full", "zeros", "ones", "empty", "rand", "randn"):
             return None
-        sizes = ranks.positional(node.args)
-        return ranks.sizes_rank(sizes[:1] if short == "full" else sizes, self._is_number)
+        return ranks.sizes_rank(node.args[:1] if short == "full" else node.args, self._is_number)
 
     def _dtype_argument(self, node: cst.Call) -> DType | None:
         given = argument(node, "dtype")
@@ -902,6 +979,14 @@ class Values:
         name = self._names.qualified(node)
         if name is None and isinstance(node, cst.Attribute) and node.attr.value == "dtype":
             return self.of(node.value).dtype
+        if isinstance(node, cst.IfExp):
+            both = {self._dtype_of(node.body), self._dtype_of(node.orelse)}
+            return both.pop() if len(both) == 1 else None
+        if name is None and isinstance(node, cst.Name) and self._is_dtype(node):
+            definitions = self._flow.definitions(node)
+            given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
+            types = {self._dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
+            return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
         return _dtype(torch_api.DTYPES.get(name or "")) or _dtype(torch_api.TENSOR_TYPES.get(name or ""))
 
 
@@ -915,9 +1000,20 @@ def _is_true(node: cst.BaseExpression | None) -> bool:
     return node is not None and _is_name(node, "True")
 
 
-def _is_dtype(node: cst.BaseExpression) -> bool:
-    """Whether an expression reads the type of a tensor, `x.dtype`."""
-    return isinstance(node, cst.Attribute) and node.attr.value == "dtype"
+def _is_device_name(node: cst.BaseExpression) -> bool:
+    """Whether an argument of `x.to(...)` is a device by its name."""
+    if not isinstance(node, (cst.Name, cst.Attribute)):
+        return True
+    return any(word in dotted(node).rpartition(".")[2].lower() for word in ("dev", "gpu", "cuda", "cpu", "rank"))
+
+
+def _broadcast_rank(operands: Iterable[Value]) -> int | None:
+    """Number of dimensions of what several operands broadcast to."""
+    ranks_seen = [
+        0 if value.kind is Kind.NUMBER else value.rank for value in operands if value.kind not in (Kind.NONE, Kind.TEXT)
+    ]
+    known = [rank for rank in ranks_seen if rank is not None]
+    return max(known) if len(known) == len(ranks_seen) else None
 
 
 def _is_complete(value: Value) -> bool:
@@ -937,7 +1033,7 @@ def _promote(left: DType | None, right: DType | None) -> DType | None:
     return DType.INTEGER if DType.INTEGER in (left, right) else DType.BOOL
 
 
-def _is_division(operator: cst.CSTNode) -> bool:
+def _is_division(operator: cst.CSTNode | None) -> bool:
     return isinstance(operator, (cst.Divide, cst.DivideAssign))
 
 

@@ -1,0 +1,351 @@
+"""What is known of values: kinds, devices, types and ranks, and above all what must not be claimed."""
+
+from __future__ import annotations
+
+import pytest
+from snippets import facts, used
+
+from perfmod.transforms.facts.values import Kind, Value
+
+HEAD = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import numpy as np
+import pandas as pd
+import cv2
+from torch import Tensor
+
+def f(x: Tensor, y: Tensor, u, n: int):
+    i = torch.zeros(3, dtype=torch.long, device="cuda")
+    z = torch.zeros((), device="cuda")
+    v = torch.zeros(3, device="cuda")
+    m2 = torch.rand(3, 4, device="cuda")
+    b = m2 > 0
+    host = torch.zeros(3)
+    a = np.zeros(3)
+"""
+
+
+def shown(value: Value) -> str:
+    """A value in a few words: `tensor accelerator floating 2`, with `?` for what is not known."""
+    if value.is_tensor:
+        fields = (value.device and value.device.value, value.dtype and value.dtype.value, value.rank)
+        return " ".join(["tensor", *("?" if field is None else str(field) for field in fields)])
+    if value.kind is Kind.NUMBER:
+        return value.dtype.value if value.dtype is not None else "number"
+    return value.kind.value
+
+
+def asked(code: str) -> list[str]:
+    file = facts(code)
+    return [shown(file.value(node)) for node in used(file)]
+
+
+def indented(code: str) -> str:
+    return "".join(f"    {line}\n" for line in code.splitlines())
+
+
+EXPRESSIONS = {
+    # Arithmetic
+    "v + m2": "tensor accelerator floating 2",
+    "v @ v": "tensor accelerator floating ?",
+    "m2 @ v": "tensor accelerator floating ?",
+    "i + 1": "tensor accelerator integer 1",
+    "i / 2": "tensor accelerator floating 1",
+    "i // 2": "tensor accelerator integer 1",
+    "i + 0.5": "tensor accelerator floating 1",
+    "i * u": "tensor accelerator ? ?",
+    "v * u": "tensor accelerator floating ?",
+    "z + u": "tensor accelerator floating ?",
+    "-b.long()": "tensor accelerator integer 2",
+    "b & (v > 0)": "tensor accelerator bool 2",
+    "i == u": "tensor accelerator bool ?",
+    "x is None": "bool",
+    "0 < n < 3": "bool",
+    "n / 2": "floating",
+    "n + 2": "integer",
+    "2 ** -n": "number",
+    "2 ** 0.5": "floating",
+    # Creation
+    "torch.zeros(3, 4)": "tensor cpu floating 2",
+    "torch.zeros((3, 4))": "tensor cpu floating 2",
+    "torch.zeros(n)": "tensor cpu floating 1",
+    "torch.zeros(u)": "tensor cpu floating ?",
+    "torch.zeros(3, *u)": "tensor cpu floating ?",
+    "torch.zeros(x.shape)": "tensor cpu floating ?",
+    "torch.zeros(3, dtype=torch.long)": "tensor cpu integer 1",
+    "torch.zeros(3, dtype=u)": "tensor cpu ? 1",
+    "torch.zeros(3, dtype=x.dtype)": "tensor cpu ? 1",
+    "torch.zeros(3, dtype=torch.cfloat)": "tensor cpu ? 1",
+    "torch.zeros_like(i)": "tensor accelerator integer 1",
+    "torch.zeros_like(i, dtype=u)": "tensor accelerator ? 1",
+    "torch.zeros_like(i, device='cpu')": "tensor cpu integer 1",
+    "torch.zeros(3, device=u)": "tensor accelerator floating 1",
+    "torch.zeros(3, device='cpu')": "tensor cpu floating 1",
+    "torch.tensor(1)": "tensor cpu ? 0",
+    "torch.tensor([1])": "tensor cpu ? ?",
+    "torch.tensor(v)": "tensor accelerator floating 1",
+    "torch.as_tensor(b)": "tensor accelerator bool 2",
+    "v.new_zeros(3, dtype=u)": "tensor accelerator ? ?",
+    "v.new_ones(3)": "tensor accelerator floating ?",
+    # Types of results
+    "b.sum()": "tensor accelerator integer 0",
+    "b.sum(dtype=torch.float32)": "tensor accelerator floating 0",
+    "b.sum(dtype=u)": "tensor accelerator ? 0",
+    "i.softmax(0, dtype=torch.float32)": "tensor accelerator floating 1",
+    "i.mean(dtype=torch.float32)": "tensor accelerator floating 0",
+    "torch.isclose(v, v)": "tensor accelerator bool 1",
+    "torch.isposinf(v)": "tensor accelerator bool ?",
+    "torch.sin(i)": "tensor accelerator floating 1",
+    "torch.log1p(i)": "tensor accelerator floating 1",
+    "i.reciprocal()": "tensor accelerator floating 1",
+    "i.divide(2)": "tensor accelerator floating 1",
+    "F.embedding(i, m2)": "tensor accelerator floating ?",
+    "i.clamp(0, 2)": "tensor accelerator integer 1",
+    "i.clamp(min=0.5)": "tensor accelerator floating 1",
+    "i.clamp(0, u)": "tensor accelerator ? ?",
+    "i.masked_fill(i > 0, 0.5)": "tensor accelerator integer 1",
+    "torch.where(b, m2, 0)": "tensor accelerator floating 2",
+    "torch.where(b, i, 0)": "tensor accelerator integer 2",
+    "m2.where(b, 0)": "tensor accelerator floating 2",
+    "i.where(i > 0, 0.5)": "tensor accelerator floating 1",
+    "torch.where(z > 0, u, 0)": "tensor accelerator ? ?",
+    "torch.where(z > 0, 1.0, 0)": "tensor accelerator floating 0",
+    "i.add(0.5)": "tensor accelerator floating 1",
+    "i.add_(1)": "tensor accelerator integer 1",
+    "i.to(torch.float32)": "tensor accelerator floating 1",
+    "i.to(u.dtype)": "tensor accelerator ? 1",
+    "i.to(y)": "tensor accelerator ? 1",
+    "i.to('cpu')": "tensor cpu integer 1",
+    "i.to(device=u)": "tensor accelerator integer 1",
+    "i.to('cuda', torch.float16)": "tensor accelerator floating 1",
+    "i.type(torch.float32)": "tensor accelerator floating 1",
+    "i.view(torch.float32)": "tensor accelerator floating ?",
+    "i.float().cpu()": "tensor cpu floating 1",
+    "torch.fft.fft(v)": "tensor accelerator ? ?",
+    "torch.complex(v, v)": "tensor accelerator ? ?",
+    "v.argmax()": "tensor accelerator integer 0",
+    "F.one_hot(i, 3)": "tensor accelerator integer 2",
+    "torch.cat([i, i])": "tensor accelerator integer 1",
+    "torch.stack((i, b))": "tensor accelerator ? ?",
+    # Ranks
+    "m2.sum(0)": "tensor accelerator floating 1",
+    "m2.sum(-1)": "tensor accelerator floating 1",
+    "m2.sum(n)": "tensor accelerator floating 1",
+    "m2.sum(u)": "tensor accelerator floating ?",
+    "m2.sum(None)": "tensor accelerator floating ?",
+    "m2.sum((0, 1))": "tensor accelerator floating ?",
+    "m2.sum(0, keepdim=True)": "tensor accelerator floating ?",
+    "m2.norm(2)": "tensor accelerator floating ?",
+    "m2.norm()": "tensor accelerator floating 0",
+    "m2.norm(dim=1)": "tensor accelerator floating 1",
+    "m2.std(False)": "tensor accelerator floating ?",
+    "torch.norm(m2, 2)": "tensor accelerator floating ?",
+    "m2.view(-1, *v.shape)": "tensor accelerator floating ?",
+    "m2.view(-1)": "tensor accelerator floating 1",
+    "m2.view(u)": "tensor accelerator floating ?",
+    "m2.reshape(3, 2, 2)": "tensor accelerator floating 3",
+    "m2.permute(*u)": "tensor accelerator floating ?",
+    "m2.unsqueeze(0)": "tensor accelerator floating 3",
+    "m2.squeeze()": "tensor accelerator floating ?",
+    "m2.flatten()": "tensor accelerator floating 1",
+    "m2.flatten(1)": "tensor accelerator floating ?",
+    "m2[b]": "tensor accelerator floating ?",
+    "m2[0]": "tensor accelerator floating ?",
+    "z.mul(m2)": "tensor accelerator floating 2",
+    "z.mul(u)": "tensor accelerator floating ?",
+    "z.eq(u)": "tensor accelerator bool ?",
+    "torch.add(z, m2)": "tensor accelerator floating 2",
+    "torch.maximum(z, m2)": "tensor accelerator floating 2",
+    "torch.max(v, m2)": "tensor accelerator floating 2",
+    "z.mul_(2)": "tensor accelerator floating 0",
+    "F.mse_loss(v, v)": "tensor accelerator floating 0",
+    "F.mse_loss(v, v, reduction='none')": "tensor accelerator floating ?",
+    "F.mse_loss(v, v, None, None, 'none')": "tensor accelerator floating ?",
+    "nn.MSELoss()(v, v)": "tensor accelerator floating 0",
+    "nn.MSELoss(reduction='none')(v, v)": "tensor accelerator floating ?",
+    "nn.MSELoss(reduce=False)(v, v)": "tensor accelerator floating ?",
+    "nn.MSELoss(None, False)(v, v)": "tensor accelerator floating ?",
+    # Several results
+    "m2.max(1)": "sequence",
+    "m2.max(1)[1]": "tensor accelerator integer ?",
+    "m2.max()": "tensor accelerator floating 0",
+    "torch.unique(i, return_counts=True)": "sequence",
+    "torch.cummax(m2, 0)": "sequence",
+    "torch.linalg.eigh(m2)": "unknown",
+    "torch.svd(m2)": "unknown",
+    "torch.topk(v, 2)[0]": "tensor accelerator floating ?",
+    "torch.broadcast_shapes(u, u)": "unknown",
+    "torch.is_grad_enabled()": "bool",
+    "v.is_complex()": "bool",
+    "v.type()": "text",
+    # Modules
+    "nn.Linear(3, 4)(v)": "tensor accelerator floating ?",
+    "nn.Identity()(i)": "tensor accelerator integer ?",
+    "nn.Flatten()(b)": "tensor accelerator bool ?",
+    "nn.Embedding(3, 4)(i)": "tensor accelerator floating ?",
+    # No tensors
+    "a": "numpy array",
+    "a + 1": "numpy array",
+    "a > 0": "numpy array",
+    "a.T": "numpy array",
+    "a.copy()": "numpy array",
+    "v.cpu().numpy()": "numpy array",
+    "np.where(a > 0)": "numpy array",
+    "np.mean(a)": "numpy array",
+    "pd.read_csv(u)": "numpy array",
+    "pd.read_csv(u)['x'].values": "numpy array",
+    "cv2.imread(u)": "numpy array",
+    "v + a": "unknown",
+    "len(v)": "integer",
+    "v.item()": "floating",
+    "v.tolist()": "unknown",
+    "v.size(0)": "integer",
+    "v.shape": "sequence",
+    "v.shape[0]": "integer",
+    "sum(w > 0 for w in v)": "tensor accelerator integer ?",
+    "max(v)": "tensor accelerator floating ?",
+    "(v, 1)": "sequence",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions(expression: str) -> None:
+    assert asked(HEAD + f"    use({expression})\n") == [EXPRESSIONS[expression]]
+
+
+STATEMENTS = {
+    "starred target": ("a, *rest = v, i, b\nuse(rest)", "unknown"),
+    "behind a starred target": ("*rest, last = v, i, b\nuse(last)", "unknown"),
+    "starred target of a tensor": ("one, *rest = v\nuse(rest)", "unknown"),
+    "zip of many": ("for one, other in zip(*u):\n    use(one)", "unknown"),
+    "zip": ("for one, other in zip(i, b):\n    use(other)", "tensor accelerator bool ?"),
+    "enumerate": ("for one, other in enumerate(i):\n    use(one)", "integer"),
+    "added in place": ("i += 1\nuse(i)", "tensor accelerator integer 1"),
+    "added to a number": ("t = 0\nfor k in range(3):\n    t += v\nuse(t)", "unknown"),
+    "either type": ("t = i\nif n:\n    t = v\nuse(t)", "tensor accelerator ? 1"),
+    "either device": ("t = v\nif n:\n    t = host\nuse(t)", "tensor ? floating 1"),
+    "tensor or array": ("t = v\nif n:\n    t = a\nuse(t)", "unknown"),
+    "walrus": ("if (t := v.long()).any():\n    use(t)", "tensor accelerator integer 1"),
+    "walrus that may not run": ("t = a\nif n and (t := v) is not None:\n    pass\nuse(t)", "unknown"),
+    "interrupted": ("t = a\ntry:\n    t = v\nfinally:\n    use(t)", "unknown"),
+    "device through itself": (
+        "d = 'cpu'\nfor k in range(3):\n    d = torch.device(d)\nuse(torch.zeros(3, device=d))",
+        "tensor accelerator floating 1",
+    ),
+    "device by name": ("d = torch.device('cpu')\nuse(torch.zeros(3, device=d))", "tensor cpu floating 1"),
+    "device by choice": ("d = 'cuda' if n else 'cpu'\nuse(torch.zeros(3, device=d))", "tensor accelerator floating 1"),
+    "type by name": ("d = torch.long\nuse(v.to(d))", "tensor accelerator integer 1"),
+    "type by choice": ("d = torch.long if n else torch.float16\nuse(v.to(d))", "tensor accelerator ? 1"),
+    "type of a parameter": ("use(i.to(u))", "tensor accelerator ? 1"),
+    "device of a parameter": ("device = u\nuse(i.to(device))", "tensor accelerator integer 1"),
+    "frame in disguise": ("frame = pd.read_csv(u)\nuse(frame)\nframe.where(frame.eq(1)).abs()", "numpy array"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements(name: str) -> None:
+    code, expected = STATEMENTS[name]
+    assert asked(HEAD + indented(code)) == [expected]
+
+
+PROGRAMS = {
+    "parameter by its calls": (
+        "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3, dtype=torch.long))\ng(torch.ones(2).long())",
+        ["tensor cpu integer 1"],
+    ),
+    "parameter called with two types": (
+        "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(torch.ones(2, 2).long())",
+        ["tensor cpu ? ?"],
+    ),
+    "parameter called with an array": (
+        "import torch\nimport numpy as np\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(np.zeros(3))",
+        ["unknown"],
+    ),
+    "keyword and default": (
+        "import torch\ndef g(t, k=None, *, s=2):\n    use(k)\n    use(s)\ng(1, k=torch.zeros(3))\ng(1, torch.ones(3))",
+        ["tensor cpu floating 1", "integer"],
+    ),
+    "starred call": ("import torch\ndef g(t, k=0.5):\n    use(k)\ng(*args)\ng(1)", ["unknown"]),
+    "method": (
+        "import torch\nclass K:\n    def g(self, t):\n        use(t)\nk = K()\nk.g(torch.zeros(3, device='cuda'))",
+        ["tensor accelerator floating 1"],
+    ),
+    "static method": (
+        "import torch\nclass K:\n    @staticmethod\n    def g(t):\n        use(t)\nk = K()\nk.g(torch.zeros(3).long())",
+        ["tensor cpu integer 1"],
+    ),
+    "returned": (
+        ("import torch\ndef g(c):\n    if c:\n        return torch.zeros(3)\n"
+        "    return torch.zeros(4)\nuse(g(1))"),
+        ["tensor cpu floating 1"],
+    ),
+    "yielded": ("import torch\ndef g():\n    yield 1\n    return torch.zeros(3)\nuse(g())", ["unknown"]),
+    "coroutine": ("import torch\nasync def g():\n    return torch.zeros(3)\nuse(g())", ["unknown"]),
+    "attribute": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+        "    def g(self):\n        use(self.t)"),
+        ["tensor cpu floating 1"],
+    ),
+    "attribute of two types": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+        "    def g(self):\n        self.t = self.t.long()\n        use(self.t)"),
+        ["tensor ? ? ?"],
+    ),
+    "attribute set from outside": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+        "    def g(self):\n        use(self.t)\nk = K()\nk.t = None"),
+        ["unknown"],
+    ),
+    "attribute of a subclass": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+        "    def g(self):\n        use(self.t)\nclass L(K):\n    def __init__(self):\n"
+        "        self.t = None"),
+        ["unknown"],
+    ),
+    "attribute bound by a loop": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+        "    def g(self, ts):\n        for self.t in ts:\n            use(self.t)"),
+        ["unknown"],
+    ),
+    "buffer": (
+        ("import torch\nfrom torch import nn\nclass K(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('t', torch.zeros(3))\n"
+        "    def forward(self, x):\n        use(self.t)"),
+        ["tensor accelerator floating 1"],
+    ),
+    "batch": (
+        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor x, y in loader:\n"
+        "    use(x)\n    x = x.cuda()\n    use(x)"),
+        ["tensor cpu ? ?", "tensor accelerator ? ?"],
+    ),
+    "batch as a dictionary": (
+        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+        "for i, b in enumerate(loader):\n    use(b['x'])\n    use(b['x'].to(device))"),
+        ["tensor cpu ? ?", "tensor accelerator ? ?"],
+    ),
+    "array of a batch": (
+        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor x, y in loader:\n"
+        "    x = x.numpy()\n    use(x)"),
+        ["numpy array"],
+    ),
+    "global that functions change": (
+        "import torch\nt = torch.zeros(3)\ndef g():\n    global t\n    t = None\ng()\nuse(t)",
+        ["unknown"],
+    ),
+    "closure variable": (
+        "import torch\ndef g():\n    t = torch.zeros(3)\n    def h():\n        use(t)\n    t = t.long()",
+        ["tensor cpu ? 1"],
+    ),
+    "detector": (
+        "import torchvision\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn()\nuse(model(x))",
+        ["unknown"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    code, expected = PROGRAMS[name]
+    assert asked(code) == expected
