@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import libcst as cst
 
@@ -122,9 +121,9 @@ def _require_normal_end(
     for outer in file.tree.ancestors(loop):
         if isinstance(outer, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
-        if _stops_exceptions(file, outer) and not all(
-            file.tree.is_within(definition.node, outer.body) for definition in definitions
-        ):
+        if not isinstance(outer, (cst.Try, cst.TryStar, cst.With)) or not _stops_exceptions(file, outer):
+            continue
+        if not all(file.tree.is_within(definition.node, outer.body) for definition in definitions):
             line = file.source.line(outer)
             kind = "with" if isinstance(outer, cst.With) else "try"
             raise CannotRewrite(
@@ -132,11 +131,11 @@ def _require_normal_end(
             )
 
 
-def _stops_exceptions(file: FileFacts, node: cst.CSTNode) -> TypeGuard[cst.Try | cst.TryStar | cst.With]:
+def _stops_exceptions(file: FileFacts, node: cst.Try | cst.TryStar | cst.With) -> bool:
     """Whether code behind `node` may go on after an exception inside of it."""
-    if isinstance(node, cst.With):
-        return any(file.qualified(item.item) == "contextlib.suppress" for item in node.items)
-    return isinstance(node, (cst.Try, cst.TryStar))
+    return not isinstance(node, cst.With) or any(
+        file.qualified(item.item) == "contextlib.suppress" for item in node.items
+    )
 
 
 def _require_harmless(
