@@ -437,6 +437,14 @@ STAYS = {
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
         "`losses` may be kept elsewhere from line 8 on, and tensors would be seen there",
     ),
+    "read by its name": (
+        ("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
+        "`total` may be read by its name, with `locals()` on line 15",
+    ),
+    "list read by its name": (
+        ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
+        "`losses` may be read by its name, with `eval()` on line 15",
+    ),
     "list extended by a list": (
         ("losses = []", "losses += [loss.item()]", "print(losses)"),
         "a list is extended by it, and of lists only `append` is followed",
@@ -693,6 +701,19 @@ def test_sum_that_an_exception_may_leave_is_a_number_in_the_handler() -> None:
         code,
         code.replace("loss.item()", "loss.detach().double()").replace("print(total)", "print(float(total))"),
     )
+
+
+def test_sum_that_may_be_an_integer_or_divided_keeps_every_digit() -> None:
+    step, divided = "total += {}", "if step:\n    total {}\nprint(total)"
+    before = training("total = 0", step.format("loss.item()"), divided.format("/= len(loader)"))
+    after = training(
+        "total = 0",
+        step.format("loss.detach().double()"),
+        divided.format("= float(total) / len(loader)").replace(
+            "print(total)", "print((total.item() if torch.is_tensor(total) else total))"
+        ),
+    )
+    assert_becomes(before, after)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._by_name import require_unread_by_name
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
@@ -68,6 +69,7 @@ def keep_on_device(
     definitions = file.flow.definitions(target)
     if not definitions or not all(_is_empty_list(file, definition) for definition in definitions):
         raise CannotRewrite(f"that `{name}` starts as an empty list could not be shown")
+    require_unread_by_name(file, name, definitions[0].scope)
     loops = list(dict.fromkeys(loop for _, loop in reads if loop is not None))
     if not all(loop for _, loop in reads):
         raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")

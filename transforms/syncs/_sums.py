@@ -15,6 +15,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.syncs._by_name import require_unread_by_name
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
 
@@ -114,6 +115,7 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
         if any(item.name.value == name for item in declaration.names):
             line = file.source.line(declaration)
             raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
+    require_unread_by_name(file, name, scope)
     bound = file.flow.bound(scope, name)
     statements = {
         id(file.tree.statement(d.node)): d for d in bound if d.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
