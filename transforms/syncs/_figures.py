@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Collection
 
 import libcst as cst
 
@@ -19,12 +20,12 @@ _FORMATS_AS_FLOAT = frozenset("eEfFgG%")
 
 
 def as_number(
-    file: FileFacts, node: cst.BaseExpression, dtype: DType, *, may_be_int: bool
+    file: FileFacts, node: cst.BaseExpression, dtype: DType, starts: Collection[DType | None]
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Edits that read a sum as a number (none where the code does so already), and the imports they need.
 
-    The sum may still be the number that it started with. Where that may be the integer 0 in a sum of floats,
-    and where the difference to 0.0 could be seen, the number is kept as it is.
+    The sum may still be the number that it started with, of one of the types `starts`. Where that may be the
+    integer 0 in a sum of floats, and where the difference to 0.0 could be seen, the number is kept as it is.
 
     Raises:
         CannotRewrite: the read stands where its own text is shown.
@@ -37,10 +38,14 @@ def as_number(
         return (), ()
     code = file.source.code(node)
     builtin = number_type(file, node, dtype)
-    if dtype is DType.INTEGER or not may_be_int or _shows_no_type(file, node):
+    if dtype is DType.INTEGER or DType.INTEGER not in starts or _shows_no_type(file, node):
         return (replace(file.source, node, f"{builtin}({code})"),), ()
     torch, imports = file.names.spelled("torch", node)
-    return (replace(file.source, node, f"{torch}.as_tensor({code}).item()"),), imports
+    number = f"{torch}.as_tensor({code}).item()"
+    if set(starts) != {DType.INTEGER}:
+        # `as_tensor` would round a float to 32 bits.
+        number = f"({code}.item() if {torch}.is_tensor({code}) else {code})"
+    return (replace(file.source, node, number),), imports
 
 
 def number_type(file: FileFacts, node: cst.CSTNode, dtype: DType) -> str:

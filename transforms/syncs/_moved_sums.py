@@ -42,8 +42,7 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
             edits.append(edit)
             imports += needed
     for use in found.uses:
-        may_be_int = any(start.dtype is DType.INTEGER for start in use.starts)
-        written, needed = as_number(file, use.node, dtype, may_be_int=may_be_int)
+        written, needed = as_number(file, use.node, dtype, [start.dtype for start in use.starts])
         edits += written
         imports += needed
     for changed in found.changed:
