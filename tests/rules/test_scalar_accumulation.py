@@ -616,6 +616,12 @@ def test_public_attribute_stays() -> None:
     assert reasons(code) == ["`self.total` is public: code outside this file may read it"]
 
 
+def test_attribute_that_is_read_with_all_others() -> None:
+    code = TRAINER.format(name="_total", added="loss.item()", read="self._total")
+    code += "\n\ndef show(thing):\n    print(vars(thing))\n"
+    assert reasons(code) == ["`_total` may be read with the whole object's dictionary on line 26"]
+
+
 def test_private_attribute_that_may_be_read_elsewhere_in_the_file_stays() -> None:
     code = TRAINER.format(name="_total", added="loss.item()", read="self._total")
     code += "\n\ndef show(thing):\n    print(thing._total)\n"

@@ -20,3 +20,13 @@ def require_unread_by_name(file: FileFacts, name: str, scope: Scope) -> None:
         if isinstance(scope, cst.Module) or reader != "builtins.globals":
             code = file.source.code(call.func)
             raise CannotRewrite(f"`{name}` may be read by its name, with `{code}()` on line {file.source.line(call)}")
+
+
+def require_unseen_dictionary(file: FileFacts, name: str) -> None:
+    """Raises `CannotRewrite` where code of the file may read an attribute with all others of its object."""
+    for node in find_all(file.tree.module, cst.Name):
+        call = file.tree.parent(node)
+        is_vars = isinstance(call, cst.Call) and call.func is node and bool(call.args) and node.value == "vars"
+        if is_vars or node.value == "__dict__":
+            line = file.source.line(node)
+            raise CannotRewrite(f"`{name}` may be read with the whole object's dictionary on line {line}")

@@ -15,7 +15,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.values import DType, Kind
-from perfmod.transforms.syncs._by_name import require_unread_by_name
+from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
 
@@ -235,6 +235,7 @@ def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseEx
     for text in find_all(file.tree.module, cst.SimpleString):
         if text.evaluated_value == name:
             raise CannotRewrite(f"`{name}` may be read by name on line {file.source.line(text)}")
+    require_unseen_dictionary(file, name)
     places: list[cst.BaseExpression] = []
     for node in find_all(file.tree.module, cst.Attribute):
         if node.attr.value == name:
