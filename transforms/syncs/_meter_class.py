@@ -1,7 +1,6 @@
 """Classes such as `AverageMeter`, which keep the last figure, its sum, its weight and its mean.
 
-`understood` says what the fields of such a class are and what to write so that they can live on the device: the
-last figure and the sum become properties that read the device when somebody asks, and the mean is computed then.
+`understood` says what the fields of such a class are, or why it is another kind of class.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.writing import comments, delete_statement, insert_after_statement, replace
 
 # Methods that see or change attributes behind the back of properties.
 _ATTRIBUTE_MAGIC = frozenset(
@@ -29,7 +26,7 @@ _ATTRIBUTE_MAGIC = frozenset(
 SHOWS = frozenset({"builtins.str", "builtins.repr", "builtins.print", "builtins.format"})
 """Functions that turn a meter into text at once."""
 
-_Start = cst.Assign | cst.AnnAssign
+Start = cst.Assign | cst.AnnAssign
 
 
 @define(eq=False)
@@ -42,7 +39,7 @@ class Meter:
         value: its parameter for the figure.
         weight: its parameter for the figure's weight, if it has one.
         latest: fields that hold the last figure.
-        sums: fields that add figures up, with the statement that does.
+        sums: fields that add figures up.
         counts: fields that add weights up.
         means: fields that hold a sum divided by a count, with the statement that divides.
         starts: for every field, the statements that set it to a constant.
@@ -56,11 +53,11 @@ class Meter:
     sums: list[str] = field(factory=list)
     counts: list[str] = field(factory=list)
     means: dict[str, cst.Assign] = field(factory=dict)
-    starts: dict[str, list[_Start]] = field(factory=dict)
+    starts: dict[str, list[Start]] = field(factory=dict)
 
     @property
     def figures(self) -> list[str]:
-        """The fields that come from figures, in the order in which `update` sets them."""
+        """The fields that come from figures: the last ones, their sums, their means."""
         return [*self.latest, *self.sums, *self.means]
 
 
@@ -101,7 +98,7 @@ def understood(file: FileFacts, cls: ClassFacts) -> Meter:
             raise CannotRewrite(f"`{mean}` is set in an unusual way on line {file.source.line(division)}")
     _read_starts(file, meter)
     for node in find_all(cls.node, cst.Attribute):
-        if _own_field(file, cls, node) == "update":
+        if own_field(file, cls, node) == "update":
             raise CannotRewrite(f"`{cls.name}` calls its own `update` on line {file.source.line(node)}")
     taken = {node.attr.value for node in find_all(cls.node, cst.Attribute)} | set(cls.methods) | set(cls.assigned)
     for name in (*meter.latest, *meter.sums):
@@ -132,7 +129,7 @@ def _require_plain(file: FileFacts, cls: ClassFacts) -> None:
         raise CannotRewrite(f"`{name}.{magic}` sees how the figures are kept (line {source.line(cls.methods[magic])})")
 
 
-def _own_field(file: FileFacts, cls: ClassFacts, node: cst.CSTNode) -> str | None:
+def own_field(file: FileFacts, cls: ClassFacts, node: cst.CSTNode) -> str | None:
     """`sum` of `self.sum` in a method of the class itself."""
     found = file.classes.self_attribute(node)
     return found[1] if found is not None and found[0] is cls else None
@@ -172,14 +169,14 @@ def _update_of(
 ) -> tuple[str | None, cst.BaseExpression | None]:
     """The field that a statement sets, and what is added to it where it is a sum."""
     if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, cst.AddAssign):
-        return _own_field(file, cls, statement.target), statement.value
+        return own_field(file, cls, statement.target), statement.value
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-        target = _own_field(file, cls, statement.targets[0].target)
+        target = own_field(file, cls, statement.targets[0].target)
         value = statement.value
         if (
             isinstance(value, cst.BinaryOperation)
             and isinstance(value.operator, cst.Add)
-            and _own_field(file, cls, value.left) == target
+            and own_field(file, cls, value.left) == target
         ):
             return target, value.right
         return target, None
@@ -195,8 +192,8 @@ def _is_mean(file: FileFacts, meter: Meter, node: cst.BaseExpression) -> bool:
     return (
         isinstance(node, cst.BinaryOperation)
         and isinstance(node.operator, cst.Divide)
-        and _own_field(file, meter.cls, node.left) in meter.sums
-        and _own_field(file, meter.cls, node.right) in meter.counts
+        and own_field(file, meter.cls, node.left) in meter.sums
+        and own_field(file, meter.cls, node.right) in meter.counts
     )
 
 
@@ -206,7 +203,7 @@ def _read_starts(file: FileFacts, meter: Meter) -> None:
     fields = {*meter.figures, *meter.counts}
     by_method: dict[cst.FunctionDef, set[str]] = {}
     for node in find_all(cls.node, cst.Attribute):
-        name, method = _own_field(file, cls, node), file.tree.function(node)
+        name, method = own_field(file, cls, node), file.tree.function(node)
         if name is None or name not in fields or method is meter.update or not is_stored(file, node):
             continue
         statement = file.tree.statement(node)
@@ -243,98 +240,6 @@ def _number(node: cst.BaseExpression | None) -> float | None:
     return node.evaluated_value if isinstance(node, (cst.Integer, cst.Float)) else None
 
 
-def class_edits(
-    file: FileFacts, meter: Meter, *, weights_are_positive: bool
-) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
-    """Edits that let a class keep its figures on the device, and the imports that they need.
-
-    `weights_are_positive` says that no mean divides by zero; else `update` goes on raising as it did.
-
-    Raises:
-        CannotRewrite: the class shows its attributes in a way that a property cannot follow.
-    """
-    source, cls = file.source, meter.cls
-    edits: list[Edit] = []
-    hidden = (*meter.latest, *meter.sums)
-    gone = list(meter.means.values())
-    for node in find_all(cls.node, cst.Attribute):
-        if _own_field(file, cls, node) not in hidden or file.tree.statement(node) in gone:
-            continue
-        if file.tree.function(node) is meter.update or is_stored(file, node):
-            edits.append(replace(source, node.attr, f"_{node.attr.value}"))
-    for method in cls.methods.values():
-        edits += _shown_attributes(file, meter, method)
-    for name, statement in meter.means.items():
-        for start in meter.starts[name]:
-            edits += _without_target(file, cls, start, name)
-        edits.append(_without_mean(file, statement, is_never_zero=weights_are_positive))
-    torch, imports = file.names.spelled("torch", meter.update)
-    own = next(parameters(meter.update)).name.value
-    indent = source.module.default_indent
-    text = ""
-    for name in hidden:
-        kept = f"{own}._{name}"
-        read = f"{kept}.item() if {torch}.is_tensor({kept}) else {kept}"
-        text += f"\n@property\ndef {name}({own}):\n{indent}return {read}\n"
-    for name, statement in meter.means.items():
-        assert isinstance(statement.value, cst.BinaryOperation)
-        first = meter.starts[name][0].value
-        assert first is not None
-        mean = f"{source.code(statement.value)} if {source.code(statement.value.right)} else {source.code(first)}"
-        comment = "".join(f"  {words}" for _, words in comments(source, statement))
-        text += f"\n@property\ndef {name}({own}):\n{indent}return {mean}{comment}\n"
-    edits.append(insert_after_statement(source, meter.update, text))
-    return tuple(edits), imports
-
-
-def _without_mean(file: FileFacts, statement: cst.Assign, *, is_never_zero: bool) -> Edit:
-    """`self.avg = self.sum / self.count` gone, with its comment; what it raised for a count of zero stays."""
-    source = file.source
-    (line,) = delete_statement(source, statement)
-    if is_never_zero:
-        return Edit(line.start, line.end, "")
-    assert isinstance(statement.value, cst.BinaryOperation)
-    start, end = source.span(statement)
-    _, end = max([(start, end), *((at, at + len(words)) for at, words in comments(source, statement))])
-    indent = source.newline + source.indentation(start) + source.module.default_indent
-    count = source.code(statement.value.right)
-    return Edit(start, end, f'if not {count}:{indent}raise ZeroDivisionError("division by zero")')
-
-
-def _without_target(file: FileFacts, cls: ClassFacts, start: _Start, name: str) -> Iterator[Edit]:
-    """`self.avg = 0` gone, and `self.avg = self.sum = 0` as `self.sum = 0`."""
-    if isinstance(start, cst.AnnAssign) or len(start.targets) == 1:
-        yield from delete_statement(file.source, start)
-        return
-    for index, target in enumerate(start.targets):
-        if _own_field(file, cls, target.target) == name:
-            following = start.targets[index + 1].target if index + 1 < len(start.targets) else start.value
-            yield Edit(file.source.span(target.target)[0], file.source.span(following)[0], "")
-
-
-def _shown_attributes(file: FileFacts, meter: Meter, method: cst.FunctionDef) -> Iterator[Edit]:
-    """Let `format(**self.__dict__)` show the properties too; refuse what else looks behind them."""
-    for own in whole_uses(file, method):
-        parent = file.tree.parent(own)
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if isinstance(parent, (cst.Return, cst.FormattedStringExpression)) or (
-            call is not None and file.qualified(call) in SHOWS
-        ):
-            continue
-        line = file.source.line(own)
-        shown = call if call is not None and file.qualified(call) == "builtins.vars" else parent
-        if not isinstance(shown, (cst.Call, cst.Attribute)) or (shown is not call and isinstance(shown, cst.Call)):
-            raise CannotRewrite(f"`{meter.cls.name}.{method.name.value}` hands itself on (line {line})")
-        arg = file.tree.parent(shown)
-        formats = file.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
-        func = formats.func if isinstance(formats, cst.Call) else None
-        if not (isinstance(func, cst.Attribute) and func.attr.value == "format"):
-            code = file.source.code(shown)
-            raise CannotRewrite(f"`{code}` on line {line} shows how `{meter.cls.name}` keeps its figures")
-        at = file.source.span(shown)[1]
-        yield Edit(at, at, "".join(f", {name}={own.value}.{name}" for name in meter.figures))
-
-
 def whole_uses(file: FileFacts, method: cst.FunctionDef) -> Iterator[cst.Name]:
     """The uses of `self` in a method that are no access to one of its attributes."""
     own = next(parameters(method), None)
@@ -354,7 +259,7 @@ def reading_methods(file: FileFacts, meter: Meter) -> set[str]:
         for name, method in meter.cls.methods.items():
             fields = (node for node in find_all(method.body, cst.Attribute) if not is_stored(file, node))
             if method is not meter.update and (
-                any(_own_field(file, meter.cls, node) in reading for node in fields)
+                any(own_field(file, meter.cls, node) in reading for node in fields)
                 or next(whole_uses(file, method), None) is not None
             ):
                 reading.add(name)

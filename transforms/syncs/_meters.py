@@ -16,7 +16,8 @@ from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._float64 import float64_doubts
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, kept_on_device, require_scalar
-from perfmod.transforms.syncs._meter_class import Meter, class_edits, understood
+from perfmod.transforms.syncs._meter_class import Meter, understood
+from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._never_zero import is_never_zero
