@@ -264,6 +264,22 @@ CHANGES = {
             "losses[:] = [float(value) for value in losses]\nprint(losses)",
         ),
     ),
+    "list extended by a list of one": (
+        ("losses = []", "losses += [loss.item()]", "print(losses)"),
+        (
+            "losses = []",
+            "losses += [loss.detach()]",
+            "losses[:] = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+        ),
+    ),
+    "list extended in two ways": (
+        ("losses = []", "losses += [loss.item()]\nlosses.append(2.0)", "print(losses)"),
+        (
+            "losses = []",
+            "losses += [loss.detach()]\nlosses.append(2.0)",
+            "losses[:] = [float(value) for value in losses]\nprint(losses)",
+        ),
+    ),
     "list of losses that have a second name": (
         ("losses = []", "raw = loss.detach()\nlosses.append(loss.item())\nraw.mul_(2)", "print(losses)"),
         (
@@ -445,9 +461,13 @@ STAYS = {
         ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
         "`losses` may be read by its name, with `eval()` on line 15",
     ),
-    "list extended by a list": (
-        ("losses = []", "losses += [loss.item()]", "print(losses)"),
-        "a list is extended by it, and of lists only `append` is followed",
+    "list extended by two figures": (
+        ("losses = []", "losses += [loss.item(), loss.item() / 2]", "print(losses)"),
+        "`losses` is extended by more than one figure on line 14",
+    ),
+    "list extended by other numbers": (
+        ("losses = []", "losses += [loss.item()]", "losses += model.losses\nprint(losses)"),
+        "`losses` is extended on line 15",
     ),
     "computed before it is appended": (
         ("accuracies = []", "accuracies.append((out.argmax(1) == y).sum().item() / len(y))", "print(accuracies)"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.values import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
@@ -36,12 +36,15 @@ _READING_LIBRARIES = frozenset(
 
 
 def appended_to(file: FileFacts, read: HostRead) -> cst.BaseExpression | None:
-    """`losses` of `losses.append(loss.item())`."""
-    arg = file.tree.parent(read.call)
-    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
-    if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)):
-        return None
-    return call.func.value if _append(file, call.func.value) is call else None
+    """`losses` of `losses.append(loss.item())` and `losses += [loss.item()]`."""
+    around = file.tree.parent(file.tree.parent(read.call) or read.call)
+    statement = file.tree.parent(around) if isinstance(around, cst.List) else None
+    target: cst.BaseExpression | None = None
+    if isinstance(around, cst.Call) and isinstance(around.func, cst.Attribute):
+        target = around.func.value
+    elif isinstance(statement, cst.AugAssign):
+        target = statement.target
+    return target if target is not None and _appended(file, target) is read.call else None
 
 
 def keep_on_device(
@@ -66,7 +69,8 @@ def keep_on_device(
     if dtype not in _CONVERSIONS:
         raise CannotRewrite("whether integers or floats are appended could not be shown")
     assert dtype is not None
-    definitions = file.flow.definitions(target)
+    held = _all_definitions(file, target)
+    definitions = [definition for definition in held if not _appends(file, definition)]
     if not definitions or not all(_is_empty_list(file, definition) for definition in definitions):
         raise CannotRewrite(f"that `{name}` starts as an empty list could not be shown")
     require_unread_by_name(file, name, definitions[0].scope)
@@ -75,7 +79,7 @@ def keep_on_device(
         raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")
     for loop in loops:
         _require_normal_end(file, name, loop, definitions)
-    uses = dict.fromkeys(use for definition in definitions for use in file.flow.uses(definition))
+    uses = dict.fromkeys(use for definition in held for use in file.flow.uses(definition))
     appended = {id(read.call) for read, _ in reads}
     for use in uses:
         _require_harmless(file, use, loops, definitions, dtype, appended)
@@ -85,7 +89,7 @@ def keep_on_device(
         edits.append(without_read(file, read, own_copy(file, read)))
     imports: tuple[str, ...] = ()
     text = f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]"
-    appends = [use for use in uses if _append(file, use) is not None]
+    appends = [use for use in uses if _appended(file, use) is not None]
     if len(appends) == 1 and _is_renewed(file, loops[0], definitions):
         # One tensor a step and nothing else: they all come in one transfer.
         torch, imports = file.names.spelled("torch", loops[0])
@@ -95,11 +99,33 @@ def keep_on_device(
     return edits, imports
 
 
-def _append(file: FileFacts, target: cst.CSTNode) -> cst.Call | None:
-    """The call `target.append(x)` around `target`."""
-    func = file.tree.parent(target)
-    call = file.tree.parent(func) if isinstance(func, cst.Attribute) and func.attr.value == "append" else None
-    return call if isinstance(call, cst.Call) and call.func is func and len(call.args) == 1 else None
+def _appended(file: FileFacts, target: cst.CSTNode) -> cst.BaseExpression | None:
+    """`x` of `target.append(x)` and `target += [x]`."""
+    parent = file.tree.parent(target)
+    if isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.AddAssign) and parent.target is target:
+        elements = parent.value.elements if isinstance(parent.value, cst.List) else ()
+        return elements[0].value if len(elements) == 1 and isinstance(elements[0], cst.Element) else None
+    call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) and parent.attr.value == "append" else None
+    if not isinstance(call, cst.Call) or call.func is not parent or len(call.args) != 1:
+        return None
+    return call.args[0].value
+
+
+def _appends(file: FileFacts, definition: Definition) -> bool:
+    """Whether a definition is that of `losses += [x]`, which leaves the name with the list that it had."""
+    return definition.binding is Binding.AUGMENTED and _appended(file, definition.node) is not None
+
+
+def _all_definitions(file: FileFacts, target: cst.Name) -> list[Definition]:
+    """Where the name gets its list, and every `losses += [x]` that the list may have gone through."""
+    found: dict[Definition, None] = {}
+    names = [target]
+    while names:
+        for definition in file.flow.definitions(names.pop()):
+            if definition not in found and _appends(file, definition):
+                names.append(cst.ensure_type(definition.node, cst.Name))
+            found[definition] = None
+    return list(found)
 
 
 def _is_renewed(file: FileFacts, loop: cst.For | cst.While, definitions: Sequence[Definition]) -> bool:
@@ -150,10 +176,10 @@ def _require_harmless(
 ) -> None:
     line = file.source.line(use)
     parent = file.tree.parent(use)
-    call = _append(file, use)
-    if call is not None:
-        value = file.value(call.args[0].value)
-        if id(call.args[0].value) in appended or (value.kind is Kind.NUMBER and value.dtype is dtype):
+    added = _appended(file, use)
+    if added is not None:
+        value = file.value(added)
+        if id(added) in appended or (value.kind is Kind.NUMBER and value.dtype is dtype):
             return
         raise CannotRewrite(f"what is appended to `{use.value}` on line {line} could not be shown")
     around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None

@@ -28,6 +28,8 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
                 reason = _why_metered(file, parent.func) or _why_collected(file, parent.func, line)
                 if reason is not None:
                     return reason
+            if isinstance(parent, cst.AugAssign) and isinstance(child, (cst.List, cst.Tuple)):
+                return f"`{file.source.code(parent.target)}` is extended by more than one figure on line {line}"
             if isinstance(parent, cst.Assign) and child is parent.value:
                 reason = _why_carried(file, parent, line)
                 if reason is not None:
@@ -41,7 +43,8 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
 def _why_collected(file: FileFacts, func: cst.BaseExpression, line: int) -> str | None:
     """Why `figures.append(figure / count)` has to get a number."""
     if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
-        return f"`{file.source.code(func)}` on line {line} keeps the figure, and only `append` of the read itself is followed"
+        code = file.source.code(func)
+        return f"`{code}` on line {line} keeps the figure, and only `append` of the read itself is followed"
     return None
 
 

@@ -70,7 +70,7 @@ class RunningSum:
 def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
     """`total` of `total += x`, `total -= x` and `total = total + x`, if `statement` is one of these."""
     if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign)):
-        return statement.target
+        return statement.target if not isinstance(statement.value, (cst.List, cst.Tuple)) else None
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target = statement.targets[0].target
         code = file.source.code(target)
