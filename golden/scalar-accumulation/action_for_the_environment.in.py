@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused
 """Reinforcement learning: the number is an action, and the environment runs on the host."""
 import torch
 from torch import nn

@@ -5,8 +5,8 @@ from torch import Tensor
 
 
 def rescale(x: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+    x = x.tanh() * 2
     scale = torch.ones((), device=x.device, dtype=x.dtype)
-    x = x * 2
     peak = x.detach().abs().amax()
     condition = peak > limit
     scale = torch.where(condition, scale * 0.5, scale)
