@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
@@ -139,6 +140,8 @@ class Entry:
         name = self._names.qualified(call.func)
         if name == "os.makedirs":
             return any(arg.keyword is not None and arg.keyword.value == "exist_ok" for arg in call.args)
+        if name == "torch.tensor" and argument(call, "device") is not None:
+            return False  # every worker would set up the GPU
         if name is not None:
             return name.startswith(_REPEATABLE)
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS

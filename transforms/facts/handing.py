@@ -140,7 +140,10 @@ class Handing:
         """Everything that may hold the container in which a value is put later."""
         if isinstance(container, cst.Name):
             definitions = self._flow.definitions(container)
-            made = all(isinstance(d.value, (cst.Dict, cst.List, cst.Call)) and not d.path for d in definitions)
+            made = all(
+                isinstance(d.value, (cst.Dict, cst.DictComp, cst.List, cst.ListComp, cst.Call)) and not d.path
+                for d in definitions
+            )
             if definitions and made and container.value not in self.outer_names:
                 return [Held(use, path) for definition in definitions for use in self._flow.uses(definition)]
         own = self._classes.self_attribute(container)
@@ -159,7 +162,7 @@ class Handing:
             wanted = literal(index.value)
             return [Held(parent, tuple(rest))] if wanted is None or first is None or wanted == first else []
         if isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node:
-            return self._stored(parent.target, tuple(rest))
+            return [] if self._is_dictionary(node) else self._stored(parent.target, tuple(rest))
         if isinstance(parent, cst.Attribute) and parent.value is node:
             call = self._tree.parent(parent)
             if isinstance(call, cst.Call) and call.func is parent:
@@ -177,6 +180,13 @@ class Handing:
             wanted = literal(call.args[0].value)
             return [Held(call, rest)] if None in (wanted, first) or wanted == first else []
         return None
+
+    def _is_dictionary(self, node: cst.BaseExpression) -> bool:
+        """Whether a container is a dictionary for sure, so that iterating it gives its keys."""
+        if isinstance(node, cst.Name):
+            values = [d.value if not d.path else None for d in self._flow.definitions(node)]
+            return bool(values) and all(isinstance(value, (cst.Dict, cst.DictComp)) for value in values)
+        return isinstance(node, (cst.Dict, cst.DictComp))
 
     # Names and attributes
 

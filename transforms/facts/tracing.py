@@ -260,6 +260,8 @@ class Tracing:
                 return None
             if name == "builtins.next":
                 return [(values[0], (None, *path))]
+            if path and isinstance(path[0], str):
+                return None  # an attribute of the iterator
             if name == "builtins.enumerate" and path[:2] != (None, 0):
                 return [(values[0], (None, *path[2:]))] if path else None
             if name == "builtins.zip" and path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 from attrs import frozen
 
@@ -17,6 +19,10 @@ from perfmod.transforms.feeding._pipelines import Unmovable
 
 _SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "is_cuda", "device"})
 
+_CHOOSES_DEVICE = frozenset(
+    {"torch.cuda.set_device", "torch.distributed.init_process_group", "torch.multiprocessing.spawn"}
+)
+
 
 @frozen
 class Copy:
@@ -25,12 +31,14 @@ class Copy:
     Attributes:
         call: `images.to(device)` or `images.cuda()`.
         device: the device as code.
+        source: the definitions of the variable that holds it; empty for other expressions.
         anchor: the statement next to which the constants are made, once for all batches.
         is_before: whether they are made before `anchor`, or behind it.
     """
 
     call: cst.Call
     device: str
+    source: tuple[Definition, ...]
     anchor: cst.BaseStatement
     is_before: bool
 
@@ -48,6 +56,15 @@ class _Copies:
     def __init__(self, file: FileFacts, feeds: list[Feed]) -> None:
         self.file = file
         self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
+
+    @cached_property
+    def devices_change(self) -> bool:
+        """Whether the file chooses a GPU by other means than by naming it, which must come before the first use."""
+        return any(
+            (isinstance(node, cst.Call) and self.file.qualified(node) in _CHOOSES_DEVICE)
+            or (isinstance(node, cst.SimpleString) and node.evaluated_value == "CUDA_VISIBLE_DEVICES")
+            for node in walk(self.file.source.module)
+        )
 
     def run(self) -> list[Copy]:
         found: dict[cst.Call, None] = {}
@@ -161,18 +178,22 @@ class _Copies:
         """
         device = self._device(call)
         code = self.file.source.code(device) if device is not None else '"cuda"'
-        behind = self._behind_definition(device) if isinstance(device, cst.Name) else None
-        if behind is not None and self.file.tree.function(behind) is self.file.tree.function(call):
-            return Copy(call, code, behind, False)
+        source = self.file.flow.definitions(device) if isinstance(device, cst.Name) else ()
+        behind = self._behind_definition(source)
+        around = self.file.tree.function(call)
+        if behind is not None and not self.devices_change and self.file.tree.function(behind) is around:
+            return Copy(call, code, source, behind, False)
         loop = self._outermost_loop(call, device)
         if loop is not None:
-            return Copy(call, code, self._line_of(loop), True)
+            return Copy(call, code, source, self._line_of(loop), True)
         line = self._line(call)
         if behind is None:
             raise Unmovable(f"there is no place outside of the step for the constants of the copy on line {line}")
+        if self.devices_change:
+            raise Unmovable(f"the process may choose its GPU after line {self._line(behind)}, where `{code}` is made")
         if self._is_imported_code(behind):
             raise Unmovable(f"the constants for line {line} would be made by every process that imports this")
-        return Copy(call, code, behind, False)
+        return Copy(call, code, source, behind, False)
 
     def _device(self, call: cst.Call) -> cst.BaseExpression | None:
         """Where a copy goes; `None` for the current CUDA device."""
@@ -211,10 +232,9 @@ class _Copies:
             line, above = above, self.file.tree.parent(above)
         return line
 
-    def _behind_definition(self, device: cst.Name) -> cst.BaseStatement | None:
+    def _behind_definition(self, definitions: tuple[Definition, ...]) -> cst.BaseStatement | None:
         """The statement that binds a device once and for all, in its own scope and outside of loops."""
         file = self.file
-        definitions: tuple[Definition, ...] = file.flow.definitions(device)
         if len(definitions) != 1 or not isinstance(file.tree.parent(definitions[0].node), cst.AssignTarget):
             return None
         (definition,) = definitions

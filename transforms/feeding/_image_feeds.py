@@ -11,7 +11,7 @@ from perfmod.transforms.facts import data_api, torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted, parameters
+from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import HANDS_ON, Step
@@ -154,7 +154,7 @@ class _Search:
         name = self.file.qualified(call) or self._base_of(call)
         place = f"on line {self._line(call)}"
         if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
-            raise Unmovable(f"it is handed to {dotted(call.func) or 'a call'} {place}")
+            raise Unmovable(f"it is handed to {self.file.source.code(call.func)} {place}")
         loader = argument(call, "loader", _IMAGE_FOLDER_LOADER if name.endswith(".ImageFolder") else None)
         if loader is not None:
             raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
@@ -243,7 +243,7 @@ class _Search:
 
     def _check_self(self, cls: ClassFacts) -> None:
         """Raises `Unmovable` where a dataset reads its own samples or hands itself on."""
-        for method in cls.methods.values():
+        for method in (method for each in cls.lineage() for method in each.methods.values()):
             first = next(parameters(method), None)
             definitions = self.file.flow.bound(method, first.name.value) if first is not None else ()
             for use in (use for definition in definitions for use in self.file.flow.uses(definition)):

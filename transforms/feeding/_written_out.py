@@ -46,6 +46,7 @@ Refusal = tuple[cst.BaseExpression, str]
 
 def written_out(file: FileFacts) -> Iterator[WrittenOut | Refusal]:
     """Every normalisation in a `__getitem__`; those in another form with the reason why they stay."""
+    scales = _mentions_bytes(file)
     for cls in file.classes:
         function = cls.methods.get("__getitem__")
         if function is None or not cls.is_dataset:
@@ -56,9 +57,9 @@ def written_out(file: FileFacts) -> Iterator[WrittenOut | Refusal]:
                 "torchvision.transforms.v2.functional.normalize",
             ):
                 yield node, "it is a function of torchvision, called by the dataset itself"
-        chains = [chain for chain in _chains(file, function) if chain.kinds[:3] == _ORDER]
-        for chain in chains:
-            yield _examined(file, cls, function, chain)
+        for chain in _chains(file, function) if scales else ():
+            if chain.kinds[:3] == _ORDER:
+                yield _examined(file, cls, function, chain)
 
 
 @define(eq=False)
@@ -274,7 +275,7 @@ def _unread(file: FileFacts, cls: ClassFacts, chain: _Chain, stored: list[_Opera
     yield from delete_statements(file.source, gone)
 
 
-def mentions_bytes(file: FileFacts) -> bool:
+def _mentions_bytes(file: FileFacts) -> bool:
     """Whether a number 255 is written anywhere: without it nothing is scaled by hand."""
     return any(
         isinstance(node, (cst.Integer, cst.Float)) and node.evaluated_value == 255 for node in walk(file.source.module)

@@ -29,7 +29,7 @@ from perfmod.transforms.feeding._image_copies import Copy, copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
 from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable, pipelines
-from perfmod.transforms.feeding._written_out import WrittenOut, mentions_bytes, written_out
+from perfmod.transforms.feeding._written_out import WrittenOut, written_out
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
@@ -60,11 +60,11 @@ class CpuNormalisation(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        if not any(loader.trains for loader in file.loaders):
+        if not file.steps.found or not any(True for _ in file.loaders):
             return
         movable: list[Movable] = []
         refusals: list[tuple[cst.BaseExpression, str]] = []
-        for found in (*pipelines(file), *(written_out(file) if mentions_bytes(file) else ())):
+        for found in (*pipelines(file), *written_out(file)):
             if isinstance(found, tuple):
                 refusals.append(found)
             else:
@@ -171,7 +171,8 @@ def _common(file: FileFacts, movable: list[Movable]) -> _Arithmetic:
     if any(other != found[0] for other in found):
         raise Unmovable("pipelines of this file normalise with different constants, or scale in different ways")
     first = movable[0]
-    in_place = all(isinstance(one, Pipeline) for one in movable)
+    per_channel = any(isinstance(value, tuple) for value in found[0][1:])
+    in_place = not per_channel or all(isinstance(one, Pipeline) for one in movable)
     written = (first.mean, first.std) if isinstance(first, Pipeline) else ()
     return _Arithmetic(*found[0], written, in_place)
 
@@ -222,10 +223,11 @@ def _check_scopes(file: FileFacts, moves: list[Copy]) -> None:
         if function is not file.tree.function(move.anchor):
             line = file.source.line(move.call)
             raise Unmovable(f"the constants of the copy on line {line} would be hidden by those of another copy")
-    devices: dict[cst.BaseStatement, str] = {}
+    devices: dict[cst.FunctionDef | None, str] = {}
     for move in moves:
-        if devices.setdefault(move.anchor, move.device) != move.device:
-            raise Unmovable("the images of one loop are copied to several devices")
+        if devices.setdefault(file.tree.function(move.anchor), move.device) != move.device:
+            line = file.source.line(move.call)
+            raise Unmovable(f"the copy on line {line} goes to another device than others for the same constants")
 
 
 def _first_of_each(file: FileFacts, moves: list[Copy]) -> list[Copy]:
@@ -234,8 +236,7 @@ def _first_of_each(file: FileFacts, moves: list[Copy]) -> list[Copy]:
     for move in sorted(moves, key=lambda move: file.source.span(move.anchor)[0]):
         block = file.tree.block(move.anchor)
         if not any(
-            move.anchor is other.anchor
-            or (move.device == other.device and move.device.isidentifier() and other.anchor in block)
+            move.anchor is other.anchor or (bool(move.source) and move.source == other.source and other.anchor in block)
             for other in chosen
         ):
             chosen.append(move)
