@@ -461,6 +461,10 @@ STAYS = {
         ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
         "`losses` may be read by its name, with `eval()` on line 15",
     ),
+    "list with two names": (
+        ("losses = curve = []", "losses.append(loss.item())\nprint(curve)", ""),
+        "that `losses` starts as an empty list could not be shown",
+    ),
     "list extended by two figures": (
         ("losses = []", "losses += [loss.item(), loss.item() / 2]", "print(losses)"),
         "`losses` is extended by more than one figure on line 14",

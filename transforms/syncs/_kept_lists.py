@@ -135,7 +135,12 @@ def _is_renewed(file: FileFacts, loop: cst.For | cst.While, definitions: Sequenc
 
 
 def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
-    value = definition.part
+    value, statement = definition.part, file.tree.statement(definition.node)
+    if isinstance(file.tree.parent(definition.node), cst.NamedExpr):
+        return False
+    if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
+        # `losses = history = []` is one list with two names.
+        return False
     if isinstance(value, cst.Call):
         return file.qualified(value) == "builtins.list" and not value.args
     return isinstance(value, cst.List) and not value.elements
