@@ -223,13 +223,22 @@ class Handing:
             for node in find_all(self._tree.module, cst.Attribute)
             if node.attr.value == name
             and self._names.qualified(node) is None
-            and not isinstance(self._tree.parent(node), (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
+            and not self._is_target(node)
             and (
                 (own := self._classes.self_attribute(node)) is None
                 or cls in own[0].lineage()
                 or own[0] in cls.lineage()
             )
         ]
+
+    def _is_target(self, node: cst.CSTNode) -> bool:
+        """Whether an attribute is assigned here, alone or in a tuple."""
+        parent = self._tree.parent(node)
+        if isinstance(parent, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
+            return self._is_target(parent)
+        if isinstance(parent, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor)):
+            return parent.target is node
+        return isinstance(parent, cst.AssignTarget)
 
     # Functions
 
