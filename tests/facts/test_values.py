@@ -207,6 +207,9 @@ EXPRESSIONS = {
     "sum(w > 0 for w in v)": "tensor accelerator integer ?",
     "max(v)": "tensor accelerator floating ?",
     "(v, 1)": "sequence",
+    "torch.finfo(v.dtype).max": "floating",
+    "torch.iinfo(i.dtype).max": "integer",
+    "torch.finfo(v.dtype).bits": "integer",
 }  # fmt: skip
 
 

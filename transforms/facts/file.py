@@ -16,6 +16,7 @@ from perfmod.transforms.facts.loaders import Loaders
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.shapes import Shapes
 from perfmod.transforms.facts.steps import Steps
+from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tracing import Tracing
 from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.values import Value, Values
@@ -56,7 +57,12 @@ class FileFacts:
     @cached_property
     def shapes(self) -> Shapes:
         """Which expressions provably have the same shape."""
-        return Shapes(self.tree, self.flow, self.names, self.values)
+        return Shapes(self.tree, self.flow, self.names, self.values, self.aliasing, self.stores)
+
+    @cached_property
+    def stores(self) -> Stores:
+        """Assignments to attributes and items."""
+        return Stores(self.tree, self.values)
 
     @cached_property
     def aliasing(self) -> Aliasing:

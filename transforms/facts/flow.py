@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import libcst as cst
 from attrs import define, field, frozen
@@ -73,8 +73,8 @@ class Definition:
         return value
 
 
-# Definitions that a name may see, each with whether it was bound in an earlier round of a loop.
-_Seen = frozenset[tuple[Definition, bool]]
+# Definitions that a name may see, each with the loops of which a new round has begun since it was bound.
+_Seen = frozenset[tuple[Definition, frozenset[cst.CSTNode]]]
 _Env = dict[str, _Seen]
 # Calls that make context managers which end their block at an exception, and go on behind it.
 _SUPPRESSING = frozenset({"suppress", "raises", "assertRaises"})
@@ -94,8 +94,7 @@ class Flow:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._reaching: dict[cst.Name, set[Definition]] = {}
-        self._earlier: dict[cst.Name, set[Definition]] = {}
+        self._reaching: dict[cst.Name, set[tuple[Definition, frozenset[cst.CSTNode]]]] = {}
         self._by_node: dict[cst.CSTNode, list[Definition]] = {}
         # What scopes bind in scopes around them, and where the names that they declare live.
         self._from_within: dict[Scope, dict[str, list[Definition]]] = {}
@@ -121,7 +120,7 @@ class Flow:
         scope = self._tree.scope(name)
         local = self._reaching.get(name)
         if local is not None:
-            found = {*local, *self._from_within.get(scope, {}).get(name.value, ())}
+            found = {*(definition for definition, _ in local), *self._from_within.get(scope, {}).get(name.value, ())}
             return tuple(sorted(found, key=lambda definition: definition.order))
         comprehended = self._from_comprehension(name, scope)
         if comprehended:
@@ -154,7 +153,15 @@ class Flow:
 
     def from_earlier_rounds(self, name: cst.Name) -> frozenset[Definition]:
         """Those definitions that a read of `name` may see as an earlier round of a loop in the same scope left them."""
-        return frozenset(self._earlier.get(name, ()))
+        return frozenset(definition for definition, loops in self._reaching.get(name, ()) if loops)
+
+    def moment(self, name: cst.Name) -> Hashable | None:
+        """Equal for two reads of a name between which nothing in its scope binds it; `None` for names of other scopes."""
+        seen = self._reaching.get(name)
+        if seen is None:
+            return None
+        around = {loop for loop in self._tree.loops(name) if any(self._tree.is_within(d.node, loop) for d, _ in seen)}
+        return frozenset(seen), frozenset(around)
 
     def defined(self, node: cst.CSTNode) -> Sequence[Definition]:
         """What a node binds: the `Name` of a target, a `Param`, `FunctionDef`, `ClassDef` or `ImportAlias`."""
@@ -350,7 +357,7 @@ class _ScopeWalk:
                 self.expression(node.test)
             self.suite(node.body)
             self.loops.pop()
-            again = merge([before, *(_carried(env, loop.bound) for env in (self.env, *loop.continues))])
+            again = merge([before, *(_carried(env, node, loop.bound) for env in (self.env, *loop.continues))])
             if again == entry:
                 break
             entry = again
@@ -516,10 +523,9 @@ class _ScopeWalk:
     def read(self, name: cst.Name) -> None:
         if self.env is None or name.value in self.homes:
             return
-        for definition, is_earlier in self.env.get(name.value, ()):
-            self.flow._reaching.setdefault(name, set()).add(definition)
-            if is_earlier:
-                self.flow._earlier.setdefault(name, set()).add(definition)
+        seen = self.env.get(name.value)
+        if seen is not None:
+            self.flow._reaching.setdefault(name, set()).update(seen)
 
     # Bindings
 
@@ -566,7 +572,7 @@ class _ScopeWalk:
                 self.flow._from_within.setdefault(scope, {}).setdefault(name, []).append(definition)
         if self.env is None or is_away:
             return
-        seen = frozenset({(definition, False)})
+        seen: _Seen = frozenset({(definition, frozenset())})
         self.env[name] = seen
         if comprehension is None:
             for interrupted in self.guards:
@@ -591,11 +597,14 @@ def merge(environments: Sequence[_Env | None]) -> _Env | None:
     return merged
 
 
-def _carried(env: _Env | None, bound: set[Definition]) -> _Env | None:
+def _carried(env: _Env | None, loop: cst.CSTNode, bound: set[Definition]) -> _Env | None:
     """An environment at the end of a loop's round as the next round sees it."""
     if env is None:
         return None
-    return {name: frozenset((d, earlier or d in bound) for d, earlier in seen) for name, seen in env.items()}
+    return {
+        name: frozenset((definition, loops | {loop} if definition in bound else loops) for definition, loops in seen)
+        for name, seen in env.items()
+    }
 
 
 def _loops_of(comprehension: cst.BaseComp) -> Iterator[cst.CompFor]:

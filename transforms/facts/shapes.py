@@ -1,8 +1,8 @@
 """Which expressions provably have the same shape.
 
-A shape is a key: two expressions with equal keys have equal shapes whenever both are evaluated. A key names
-where the shape comes from (a definition, an attribute) and what was done to it (`flat`, `argmax over dim 1`).
-Different keys prove nothing.
+A shape is a key: two expressions with equal keys have equal shapes when both are evaluated in the same round of all
+loops around them. A key names where the shape comes from (a definition, an attribute) and what was done to it (`flat`,
+`argmax over dim 1`). Different keys prove nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Hashable, Sequence
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.ranks import is_minus_one
+from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.values import Kind, Values
 
@@ -36,16 +39,36 @@ _NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
 _IN_PLACE = frozenset(
     {"masked_fill_", "fill_", "zero_", "clamp_", "mul_", "add_", "sub_", "div_", "copy_", "index_fill_"}
 )
+_RESHAPES = frozenset(
+    {
+        "unsqueeze_",
+        "squeeze_",
+        "t_",
+        "transpose_",
+        "swapaxes_",
+        "swapdims_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "as_strided_",
+    }
+)
+# Keyword arguments that broadcast with the subject.
+_OPERANDS = frozenset({"other", "exponent", "min", "max", "mask", "value"})
 
 
 class Shapes:
     """Shape keys of one file's expressions."""
 
-    def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values) -> None:
+    def __init__(
+        self, tree: Tree, flow: Flow, names: Names, values: Values, aliasing: Aliasing, stores: Stores
+    ) -> None:
         self._tree = tree
         self._flow = flow
         self._names = names
         self._values = values
+        self._aliasing = aliasing
+        self._stores = stores
         self._open: set[Definition] = set()
 
     def same(self, left: cst.CSTNode, right: cst.CSTNode) -> bool:
@@ -61,26 +84,45 @@ class Shapes:
             return self._of_attribute(node)
         if isinstance(node, cst.UnaryOperation):
             return self.key(node.expression)
-        if isinstance(node, cst.BinaryOperation):
+        if isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.MatrixMultiply):
             return self._broadcast(node.left, node.right)
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             return self._broadcast(node.left, node.comparisons[0].comparator)
         if isinstance(node, cst.Call):
             return self._of_call(node)
         if isinstance(node, cst.Subscript):
-            base = self.key(node.value)
-            code = self._index_code(node)
-            return ("index", code, base) if base is not None and code is not None else None
+            return self._of_subscript(node)
         if isinstance(node, cst.IfExp):
             return self.key(node.body) if self.same(node.body, node.orelse) else None
         return None
 
     def _of_name(self, node: cst.Name) -> Key | None:
         definitions = self._flow.definitions(node)
-        keys = {self._of_definition(definition) for definition in definitions}
-        if len(keys) == 1:
-            return keys.pop()
-        return ("one of", frozenset(definitions)) if definitions else None
+        if not definitions or any(self._changes_elsewhere(definition) for definition in definitions):
+            return None
+        moment = self._flow.moment(node)
+        earlier = self._flow.from_earlier_rounds(node)
+        if moment is None and any(self._tree.loops(definition.node) for definition in definitions):
+            return ("from outside", frozenset(definitions))
+        if not earlier:
+            keys = {self._of_definition(definition) for definition in definitions}
+            if len(keys) == 1:
+                return keys.pop()
+        return ("one of", moment or frozenset(definitions))
+
+    def _changes_elsewhere(self, definition: Definition) -> bool:
+        """Whether another function binds the name, or the tensor itself is given another shape."""
+        if definition.scope is not self._tree.scope(definition.node):
+            return True
+        parents = (self._tree.parent(use) for use in self._flow.uses(definition))
+        return any(
+            isinstance(parent, cst.Attribute)
+            and (parent.attr.value in _RESHAPES or (parent.attr.value == "data" and self._is_assigned(parent)))
+            for parent in parents
+        )
+
+    def _is_assigned(self, node: cst.CSTNode) -> bool:
+        return isinstance(self._tree.parent(node), cst.AssignTarget)
 
     def _of_definition(self, definition: Definition) -> Key:
         if definition in self._open:
@@ -91,20 +133,52 @@ class Shapes:
                 return self.key(definition.value) or definition
             if definition.binding is Binding.AUGMENTED:
                 statement = self._tree.statement(definition.node)
-                if isinstance(statement, cst.AugAssign):
-                    # In-place operations keep the shape of tensors.
+                if isinstance(statement, cst.AugAssign) and self._keeps_shape(statement):
                     return self.key(statement.target) or definition
             return definition
         finally:
             self._open.discard(definition)
 
+    def _keeps_shape(self, statement: cst.AugAssign) -> bool:
+        """Whether a statement such as `x += y` works in place, as it does on tensors."""
+        is_product = isinstance(statement.operator, cst.MatrixMultiplyAssign)
+        return self._values.of(statement.target).is_tensor and not is_product
+
     def _of_attribute(self, node: cst.Attribute) -> Key | None:
         if node.attr.value in ("data", "grad", "real"):
             return self.key(node.value)
-        if isinstance(node.value, cst.Name):
-            return ("attribute", frozenset(self._flow.definitions(node.value)), node.attr.value)
-        base = self._of_attribute(node.value) if isinstance(node.value, cst.Attribute) else None
-        return ("attribute", base, node.attr.value) if base is not None else None
+        base = self._object(node.value)
+        return ("attribute", node.attr.value, base, self._stores.before(node)) if base is not None else None
+
+    def _object(self, node: cst.CSTNode) -> Key | None:
+        """Which object an expression is: `self`, `data`, `batch["graph"]`."""
+        if isinstance(node, cst.Name):
+            return self._flow.moment(node) or frozenset(self._flow.definitions(node)) or None
+        if isinstance(node, cst.Attribute):
+            return self._of_attribute(node)
+        return self._of_item(node) if isinstance(node, cst.Subscript) else None
+
+    def _of_item(self, node: cst.Subscript) -> Key | None:
+        code, base = self._index_code(node), self._object(node.value)
+        return ("item", code, base, self._stores.before(node)) if None not in (code, base) else None
+
+    def _of_subscript(self, node: cst.Subscript) -> Key | None:
+        pair = self._of_pair(node)
+        if pair is not None:
+            return pair
+        if not self._values.of(node.value).is_tensor:
+            return self._of_item(node)
+        base, code = self.key(node.value), self._index_code(node)
+        return ("index", code, base) if base is not None and code is not None else None
+
+    def _of_pair(self, node: cst.Subscript) -> Key | None:
+        """Values and indices of `x.max(1)` have the shape of `x.amax(1)`."""
+        call, index = node.value, node.slice[0].slice
+        if not (isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and isinstance(index, cst.Index)):
+            return None
+        if call.func.attr.value not in torch_api.PAIRS_WITH_DIM or self._values.of(call).items is None:
+            return None
+        return self._of_reduction("amax", call.func.value, list(call.args))
 
     def _broadcast(self, left: cst.CSTNode, right: cst.CSTNode) -> Key | None:
         first, second = self._values.of(left), self._values.of(right)
@@ -144,27 +218,32 @@ class Shapes:
             return base
         if short in ("flatten", "ravel") and not rest:
             return ("flat", base)
-        if short in ("view", "reshape") and len(rest) == 1 and _is_minus_one(rest[0].value):
+        if short in ("view", "reshape") and len(rest) == 1 and is_minus_one(rest[0].value):
             return ("flat", base)
+        if short in torch_api.BROADCASTS:
+            operands = [arg.value for arg in rest if arg.keyword is None or arg.keyword.value in _OPERANDS]
+            return self._broadcast_all([subject, *operands])
         if short in torch_api.ELEMENTWISE:
-            tensors = [
-                arg.value
-                for arg in rest
-                if short not in torch_api.CASTS | {"type_as", "softmax", "log_softmax"}
-                and self._values.of(arg.value).is_tensor
-            ]
-            return self._broadcast_all([subject, *tensors]) if tensors else base
-        if (
-            short
-            in torch_api.REDUCTIONS | {"squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "flatten"}
-            and rest
-        ):
+            return base
+        if short in torch_api.REDUCTIONS:
+            return self._of_reduction(short, subject, rest)
+        if short in ("squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "flatten") and rest:
             code = tuple(self._literal(arg) for arg in rest)
-            return (short if short not in torch_api.REDUCTIONS else "reduce", code, base) if None not in code else None
+            return (short, code, base) if None not in code else None
         return None
 
+    def _of_reduction(self, short: str, subject: cst.CSTNode, rest: list[cst.Arg]) -> Key | None:
+        """`x.sum(1)`: the same for every reduction that is given a dimension first."""
+        base, code = self.key(subject), tuple(self._literal(arg) for arg in rest)
+        is_order = short == "norm" and any(arg.keyword is None for arg in rest)
+        is_pair = short in torch_api.PAIRS_WITH_DIM
+        if base is None or not rest or None in code or is_order or is_pair or {"dim=True", "dim=False"} & set(code):
+            return None
+        return ("reduce", code, base)
+
     def _broadcast_all(self, nodes: list[cst.CSTNode]) -> Key | None:
-        tensors = [n for n in nodes if self._values.of(n).kind is not Kind.NUMBER and self._values.of(n).rank != 0]
+        no_tensors = (Kind.NUMBER, Kind.NONE, Kind.TEXT)
+        tensors = [n for n in nodes if self._values.of(n).kind not in no_tensors and self._values.of(n).rank != 0]
         keys = {self.key(node) for node in tensors}
         return keys.pop() if len(keys) == 1 else None
 
@@ -187,17 +266,10 @@ class Shapes:
         parts: list[Hashable] = []
         for element in node.slice:
             if isinstance(element.slice, cst.Index):
-                value = element.slice.value
-                if isinstance(value, (cst.Integer, cst.UnaryOperation, cst.Ellipsis)) or (
-                    isinstance(value, cst.Name) and value.value == "None"
-                ):
-                    parts.append(cst.Module([]).code_for_node(value))
-                elif isinstance(value, cst.Name):
-                    parts.append(frozenset(self._flow.definitions(value)))
-                elif isinstance(value, cst.SimpleString):
-                    parts.append(value.value)
-                else:
+                part = self._index_part(element.slice.value)
+                if part is None:
                     return None
+                parts.append(part)
             elif isinstance(element.slice, cst.Slice):
                 bounds = (element.slice.lower, element.slice.upper, element.slice.step)
                 codes = [None if b is None else self._literal(cst.Arg(b)) or "?" for b in bounds]
@@ -205,6 +277,21 @@ class Shapes:
                     return None
                 parts.append(("slice", *codes))
         return tuple(parts)
+
+    def _index_part(self, node: cst.BaseExpression) -> Hashable | None:
+        """What an index is: a constant, or a variable that nobody writes to, `~` before it or not."""
+        if isinstance(node, cst.UnaryOperation):
+            inner = self._index_part(node.expression)
+            return (type(node.operator), inner) if inner is not None else None
+        if isinstance(node, (cst.Integer, cst.Ellipsis, cst.SimpleString)):
+            return cst.Module([]).code_for_node(node)
+        if isinstance(node, cst.Name):
+            definitions = self._flow.definitions(node)
+            if not definitions:
+                return node.value
+            is_written = self._values.of(node).kind is not Kind.NUMBER and self._aliasing.is_mutated(node)
+            return self._flow.moment(node) or frozenset(definitions) if not is_written else None
+        return None
 
     def _literal(self, arg: cst.Arg) -> str | None:
         """The code of a constant argument such as `1`, `dim=-1`, `(0, 2)`."""
@@ -224,12 +311,3 @@ def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
     for child in node.children:
         found.extend(_parts(child))
     return found
-
-
-def _is_minus_one(node: cst.CSTNode) -> bool:
-    return (
-        isinstance(node, cst.UnaryOperation)
-        and isinstance(node.operator, cst.Minus)
-        and isinstance(node.expression, cst.Integer)
-        and node.expression.value == "1"
-    )

@@ -533,6 +533,9 @@ class Values:
             value = self.attribute(base.cls, attribute)
             if value.kind is not Kind.UNKNOWN:
                 return value
+        if base.name in ("torch.finfo", "torch.iinfo"):
+            is_bits = attribute == "bits" or base.name == "torch.iinfo"
+            return (INTEGER if is_bits else FLOAT) if attribute != "dtype" else UNKNOWN
         if base.name == "argparse.Namespace":
             declared = _dtype(self._arguments.type_of(attribute))
             return Value(Kind.NUMBER, dtype=declared) if declared is not None else UNKNOWN
@@ -698,6 +701,8 @@ class Values:
 
     def _torch_call(self, node: cst.Call, name: str, first: Value) -> Value:
         short = name.removeprefix("torch.nn.functional.").removeprefix("torch.linalg.").removeprefix("torch.")
+        if short in ("finfo", "iinfo"):
+            return Value(Kind.OBJECT, name=name, call=node)
         if short in torch_api.NOT_TENSORS:
             result = torch_api.NOT_TENSORS[short]
             return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
