@@ -156,7 +156,7 @@ class Flow:
         return frozenset(definition for definition, loops in self._reaching.get(name, ()) if loops)
 
     def moment(self, name: cst.Name) -> Hashable | None:
-        """Equal for two reads of a name between which nothing in its scope binds it; `None` for names of other scopes."""
+        """Equal for two reads of a name between which nothing in its scope binds it; `None` for other scopes."""
         seen = self._reaching.get(name)
         if seen is None:
             return None
