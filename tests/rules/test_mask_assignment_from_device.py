@@ -62,6 +62,14 @@ CHANGES = {
         "with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t[b] = w[b] * x[b]\nreturn t",
         "with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t = torch.where(b, w * x, t)\nreturn t",
     ),
+    "graph that a new tensor would lose": (
+        "t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t[b] = w[b] * 3\nreturn t",
+        "t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t.copy_(torch.where(b, w * 3, t))\nreturn t",
+    ),
+    "graph that a new tensor may lose": (
+        "t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n    t[b] = w[b]\nreturn t",
+        "t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n    t.copy_(torch.where(b, w, t))\nreturn t",
+    ),
     "product of detached": (
         "t = x + 0\nb = t > 0\nt[b] = w.detach()[b].abs() * x.detach()[b]\nreturn t",
         "t = x + 0\nb = t > 0\nt = torch.where(b, w.detach().abs() * x.detach(), t)\nreturn t",

@@ -147,6 +147,8 @@ REBINDS = {
         "h = x * 1\nh = torch.where(c, h - h.mean(), h)\nreturn h.softmax(0)",
     "with torch.no_grad():\n    h = x * 1.0\n    if c:\n        h = h.exp()\nreturn h.sigmoid()":
         "with torch.no_grad():\n    h = x * 1.0\n    h = torch.where(c, h.exp(), h)\nreturn h.sigmoid()",
+    "h = x * 1.0\nwith torch.no_grad():\n    if c:\n        h = h.nan_to_num()\nreturn h": "",
+    "with torch.no_grad():\n    h = loss if c else loss * 2\nreturn h": "",
     "m = big\nif c:\n    m = torch.zeros_like(m)\nreturn x * m":
         "m = big\nm = torch.where(c, torch.zeros_like(m), m)\nreturn x * m",
     "return (loss * 2 if c else loss * 3) + 1": "return (torch.where(c, loss * 2, loss * 3)) + 1",

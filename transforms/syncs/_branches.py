@@ -15,6 +15,7 @@ from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
+from perfmod.transforms.syncs._gradients import cuts_graph
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import comments, dedent_block, replace
 
@@ -66,6 +67,7 @@ def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     test = condition(file, node.test)
     arms = (node.body, node.orelse)
     Choices(file, node).check(arms)
+    _check_graph(file, arms)
     torch, imports = file.names.spelled("torch", node)
     text = f"{torch}.where({test}, {', '.join(map(file.source.code, arms))})"
     edits = (replace(file.source, node, text),)
@@ -116,6 +118,7 @@ def rebinds_as_where(file: FileFacts, node: cst.If, unused: UnusedNames) -> Rewr
         if not has_else:
             arms.append(_old_value(file, node, rebinds[-1]))
         _check_arms(file, choices, rebinds, arms)
+        _check_graph(file, arms)
         copies += _check_aliases(file, node, rebinds, arms)
     writer = _Writer(file, node, cases, bound[0], has_else, unused)
     edits, imports = writer.edits()
@@ -264,6 +267,13 @@ def _check_arms(
         raise CannotSelect(f"{code} is not shown to keep the shape")
     if old != new:
         raise CannotSelect(f"{code} is not shown to keep the type, and the tensors that get a gradient")
+
+
+def _check_graph(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> None:
+    """Raises `CannotSelect` where a tensor would lose its graph, because `torch.where` runs without one."""
+    for arm in arms:
+        if isinstance(arm, cst.Name) and cuts_graph(file, arm):
+            raise CannotSelect(f"{shown(file, arm)} keeps its graph, and `torch.where` would make a copy without one")
 
 
 def _check_aliases(

@@ -11,6 +11,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.values import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
+_SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 _OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"requires_grad_"}
 
 
@@ -29,6 +30,38 @@ def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
         if isinstance(ancestor, cst.FunctionDef):
             return any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
         child = ancestor
+    return False
+
+
+def cuts_graph(file: FileFacts, name: cst.Name) -> bool:
+    """Whether a new tensor made where `name` is read may lack the graph of the tensor that the name holds.
+
+    That is so under `torch.no_grad()` and the like, unless the tensor was made there as well. Parameters are
+    not looked at.
+    """
+    if not _may_lack_graph(file, name) or file.value(name).dtype in (DType.INTEGER, DType.BOOL):
+        return False
+    return any(
+        d.binding is not Binding.ASSIGNED
+        or d.value is None
+        or not (runs_without_graph(file, d.value) and file.aliasing.is_fresh(d.value))
+        for d in file.flow.definitions(name)
+        if d.binding is not Binding.PARAMETER
+    )
+
+
+def _may_lack_graph(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether `node` stands under anything that switches gradients off, or may do so."""
+    for ancestor in file.tree.ancestors(node):
+        switches: list[cst.BaseExpression] = []
+        if isinstance(ancestor, cst.With):
+            switches = [item.item for item in ancestor.items]
+        elif isinstance(ancestor, cst.FunctionDef):
+            switches = [decorator.decorator for decorator in ancestor.decorators]
+        if any((file.qualified(switch) or "").rpartition(".")[2] in _SWITCHES for switch in switches):
+            return True
+        if isinstance(ancestor, cst.FunctionDef):
+            return False
     return False
 
 

@@ -16,7 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.values import Device, Kind
 from perfmod.transforms.rule import Numerics
-from perfmod.transforms.syncs._gradients import may_carry_gradient
+from perfmod.transforms.syncs._gradients import cuts_graph, may_carry_gradient
 
 _OPERATORS: dict[type[cst.BaseAugOp], tuple[str, type[cst.BaseBinaryOp]]] = {
     cst.AddAssign: ("+", cst.Add),
@@ -267,6 +267,8 @@ def _in_type_of(
 def _may_rebind(file: FileFacts, subject: cst.BaseExpression) -> bool:
     """Whether nobody can tell a new tensor from the old one written in place, not even by its layout."""
     if not isinstance(subject, cst.Name) or not file.aliasing.rebinding_is_unobservable(subject):
+        return False
+    if cuts_graph(file, subject):
         return False
     uses = (use for definition in file.flow.definitions(subject) for use in file.flow.uses(definition))
     around = (file.tree.parent(use) for use in uses)
