@@ -453,6 +453,18 @@ STAYS = {
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
         "`losses` may be kept elsewhere from line 8 on, and tensors would be seen there",
     ),
+    "inference tensor that other code adds to": (
+        (
+            "total = 0.0",
+            "with torch.inference_mode():\n    total += out.float().mean().item()\ntotal += loss.item()",
+            "return total",
+        ),
+        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16",
+    ),
+    "inference tensor that is scaled outside": (
+        ("total = 0.0", "with torch.inference_mode():\n    total += loss.item()", "total *= 0.5\nreturn total"),
+        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16",
+    ),
     "read by its name": (
         ("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
         "`total` may be read by its name, with `locals()` on line 15",

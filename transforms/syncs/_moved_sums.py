@@ -29,6 +29,7 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
     """The sum on the device. Raises `CannotRewrite` where a figure could change or is needed in every step."""
     dtype = _dtype(found)
     _require_late_uses(file, found)
+    _require_one_mode(file, found)
     doubts = _doubts(file, found, dtype)
     edits: list[Edit] = []
     imports: list[str] = []
@@ -69,6 +70,33 @@ def _require_late_uses(file: FileFacts, found: RunningSum) -> None:
         inside = any(loop is not None and is_repeated(file, node, loop) for loop in loops)
         if (inside or (file.steps.found and file.steps.in_sight(node))) and not file.steps.is_gated(node):
             raise CannotRewrite(f"`{found.label}` is read in every step on line {file.source.line(node)}")
+
+
+def _require_one_mode(file: FileFacts, found: RunningSum) -> None:
+    """A tensor that was made in inference mode cannot be added to outside of it."""
+    modes: dict[cst.CSTNode | None, cst.CSTNode] = {}
+    for statement in (*(site.statement for site in found.sites), *found.kept):
+        modes.setdefault(_inference(file, statement), statement)
+    inside = next((statement for mode, statement in modes.items() if mode is not None), None)
+    if len(modes) > 1 and inside is not None:
+        outside = next(statement for statement in modes.values() if statement is not inside)
+        raise CannotRewrite(
+            f"`{found.label}` is changed inside of `torch.inference_mode()` on line {file.source.line(inside)} and "
+            f"outside of it on line {file.source.line(outside)}"
+        )
+
+
+def _inference(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The block or function around `node` that runs in inference mode."""
+    for ancestor in file.tree.ancestors(node):
+        switches: list[cst.BaseExpression] = []
+        if isinstance(ancestor, cst.With):
+            switches = [item.item for item in ancestor.items]
+        elif isinstance(ancestor, cst.FunctionDef):
+            switches = [decorator.decorator for decorator in ancestor.decorators]
+        if any((file.qualified(switch) or "").endswith(".inference_mode") for switch in switches):
+            return ancestor
+    return None
 
 
 def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
