@@ -112,6 +112,14 @@ CHANGES = {
         ("total = 0.0", "value = loss.item()\ntotal += value", "return total"),
         ("total = 0.0", "value = loss.detach().double()\ntotal += value", "return float(total)"),
     ),
+    "through a variable, and overwritten before it is added": (
+        ("total = 0.0", "value = loss.item()\nloss.data.zero_()\ntotal += value", "return total"),
+        (
+            "total = 0.0",
+            "value = loss.detach().clone().double()\nloss.data.zero_()\ntotal += value",
+            "return float(total)",
+        ),
+    ),
     "hits": (
         ("hits = 0", "hits += (out.argmax(1) == y).sum().item()", "print(hits)"),
         ("hits = 0", "hits += (out.argmax(1) == y).sum()", "print(int(hits))"),

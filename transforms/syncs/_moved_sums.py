@@ -38,7 +38,9 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
             require_scalar(file, read)
             if len(found.sites) > 1 and file.value(read.tensor).rank != 0:
                 raise CannotRewrite("whether all the tensors have the same shape could not be shown")
-            edits.append(kept_on_device(file, read, dtype))
+            # `value = loss.item()` keeps the figure while the loss may be overwritten.
+            is_stored = file.tree.statement(read.call) is not site.statement and file.aliasing.is_mutated(read.tensor)
+            edits.append(kept_on_device(file, read, dtype, is_stored=is_stored))
         for edit, needed in divisors_on_device(file, site.term):
             edits.append(edit)
             imports += needed
