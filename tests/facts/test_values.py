@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from snippets import facts, used
 
-from perfmod.transforms.facts.values import Kind, Value
+from perfmod.transforms.facts.value import Kind, Value
 
 HEAD = """
 import torch

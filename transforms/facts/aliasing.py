@@ -9,7 +9,8 @@ import libcst as cst
 from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk
-from perfmod.transforms.facts.values import DType, Kind, Values
+from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.values import Values
 
 # Methods and functions whose result may share storage with (or be) their subject.
 _VIEWS = frozenset(

@@ -19,7 +19,8 @@ from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tracing import Tracing
 from perfmod.transforms.facts.tree import Tree
-from perfmod.transforms.facts.values import Value, Values
+from perfmod.transforms.facts.value import Value
+from perfmod.transforms.facts.values import Values
 from perfmod.transforms.source import Source
 
 

@@ -15,7 +15,8 @@ from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
 from perfmod.transforms.facts.tree import Tree, find_all, walk
-from perfmod.transforms.facts.values import Kind, Values
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.values import Values
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 

@@ -18,7 +18,8 @@ from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.ranks import is_minus_one
 from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tree import Tree
-from perfmod.transforms.facts.values import Kind, Values
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.values import Values
 
 Key = Hashable
 

@@ -15,7 +15,8 @@ import libcst as cst
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
-from perfmod.transforms.facts.values import Kind, Values
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.values import Values
 
 _BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "training_step"})
 

@@ -8,127 +8,44 @@ parameters to the calls of the file, attributes to their assignments and loops t
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import libcst as cst
-from attrs import evolve, frozen
+from attrs import evolve
 
-from perfmod.transforms.facts import ranks, torch_api
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.arguments import Arguments
-from perfmod.transforms.facts.calls import Calls, argument, has_star, passed
+from perfmod.transforms.facts.call_values import CallValues
+from perfmod.transforms.facts.calls import Calls, has_star, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.placement import Placement
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
-
-
-class Kind(enum.Enum):
-    """What an expression evaluates to."""
-
-    TENSOR = "tensor"
-    ARRAY = "numpy array"
-    NUMBER = "number"
-    TEXT = "text"
-    NONE = "None"
-    DEVICE = "device"
-    SEQUENCE = "sequence"
-    MODULE = "module"
-    LOADER = "loader"
-    OPTIMIZER = "optimizer"
-    INSTANCE = "instance"
-    OBJECT = "object"
-    UNKNOWN = "unknown"
-
-
-class Device(enum.Enum):
-    """Where a tensor lives. `ACCELERATOR` also stands for a device that is chosen at run time."""
-
-    CPU = "cpu"
-    ACCELERATOR = "accelerator"
-
-
-class DType(enum.Enum):
-    """The class of a tensor's or number's type."""
-
-    BOOL = "bool"
-    INTEGER = "integer"
-    FLOATING = "floating"
-
-
-@frozen
-class Origin:
-    """A part of what a loader yields: `path` leads from the batch to it, as `(1,)` leads to `y` in `x, y = batch`."""
-
-    loader: cst.BaseExpression
-    path: tuple[int | str, ...]
-
-
-@frozen
-class Value:
-    """What is known of an expression's value; `None` in a field means that it is not known.
-
-    Attributes:
-        kind: see `Kind`.
-        device: of tensors (and of batches that were moved).
-        dtype: of tensors and numbers.
-        rank: number of dimensions of a tensor.
-        cls: the class of this file, for instances and modules of such a class.
-        name: the qualified name of the library class or function that made an object (`torch.nn.CrossEntropyLoss`).
-        call: the call that made a module, loader, optimizer or object.
-        items: values of a tuple's or list's elements, where they are listed in the code.
-        element: value of any element of a sequence.
-        origin: for batches of a loader and their parts, also after a move to another device or a cast.
-    """
-
-    kind: Kind
-    device: Device | None = None
-    dtype: DType | None = None
-    rank: int | None = None
-    cls: ClassFacts | None = None
-    name: str | None = None
-    call: cst.Call | None = None
-    items: tuple[Value, ...] | None = None
-    element: Value | None = None
-    origin: Origin | None = None
-
-    @property
-    def is_tensor(self) -> bool:
-        """Whether it is a `torch.Tensor` for sure."""
-        return self.kind is Kind.TENSOR
-
+from perfmod.transforms.facts.value import (
+    ARRAY,
+    BOOL,
+    FLOAT,
+    INTEGER,
+    OBJECT,
+    TENSOR,
+    UNKNOWN,
+    Device,
+    DType,
+    Kind,
+    Origin,
+    Value,
+    broadcast_rank,
+    dtype_named,
+    join,
+    promoted,
+)
 
 # How many expressions one question may look at before it settles for what it knows.
 _PATIENCE = 1000
 # How many questions may wait for each other; every one of them takes about eight frames of Python's stack.
 _DEPTH = 60
-
-UNKNOWN = Value(Kind.UNKNOWN)
-NUMBER = Value(Kind.NUMBER)
-INTEGER = Value(Kind.NUMBER, dtype=DType.INTEGER)
-FLOAT = Value(Kind.NUMBER, dtype=DType.FLOATING)
-BOOL = Value(Kind.NUMBER, dtype=DType.BOOL)
-TENSOR = Value(Kind.TENSOR)
-ARRAY = Value(Kind.ARRAY)
-OBJECT = Value(Kind.OBJECT)
-
-
-def join(values: Iterable[Value]) -> Value:
-    """What is true of all of several values; `UNKNOWN` where their kinds differ."""
-    joined: Value | None = None
-    for value in values:
-        if joined is None or joined == value:
-            joined = value
-        elif joined.kind is not value.kind:
-            return UNKNOWN
-        else:
-            same = {
-                name: getattr(joined, name) if getattr(joined, name) == getattr(value, name) else None
-                for name in ("device", "dtype", "rank", "cls", "name", "call", "items", "element", "origin")
-            }
-            joined = Value(joined.kind, **same)
-    return joined if joined is not None else UNKNOWN
 
 
 class Values:
@@ -140,6 +57,8 @@ class Values:
         self._names = names
         self._classes = classes
         self.calls = Calls(tree, flow, names, classes, self)
+        self.placement = Placement(flow, names, self)
+        self._calls = CallValues(names, self.placement, self)
         self._known: dict[object, Value] = {}
         self._open: set[object] = set()
         self._cut = False
@@ -251,7 +170,7 @@ class Values:
         if name is None:
             return None
         if name in torch_api.TENSOR_TYPES:
-            return evolve(TENSOR, dtype=_dtype(torch_api.TENSOR_TYPES[name]))
+            return evolve(TENSOR, dtype=dtype_named(torch_api.TENSOR_TYPES[name]))
         return {
             "builtins.int": INTEGER,
             "builtins.float": FLOAT,
@@ -451,7 +370,7 @@ class Values:
         if isinstance(node, cst.Name):
             return self._name(node)
         if isinstance(node, cst.Call):
-            return self._call(node)
+            return self._calls.of_call(node)
         if isinstance(node, cst.Attribute):
             return self._read_attribute(node)
         if isinstance(node, cst.Subscript):
@@ -537,7 +456,7 @@ class Values:
             is_bits = attribute == "bits" or base.name == "torch.iinfo"
             return (INTEGER if is_bits else FLOAT) if attribute != "dtype" else UNKNOWN
         if base.name == "argparse.Namespace":
-            declared = _dtype(self._arguments.type_of(attribute))
+            declared = dtype_named(self._arguments.type_of(attribute))
             return Value(Kind.NUMBER, dtype=declared) if declared is not None else UNKNOWN
         if base.origin is not None:
             if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric"):
@@ -584,458 +503,38 @@ class Values:
         kinds = {left.kind, right.kind}
         if Kind.TENSOR in kinds and Kind.ARRAY not in kinds:
             is_product = isinstance(operator, (cst.MatrixMultiply, cst.MatrixMultiplyAssign))
-            dtype = DType.FLOATING if _is_division(operator) else _promote(left.dtype, right.dtype)
-            rank = None if is_product else _broadcast_rank((left, right))
+            dtype = DType.FLOATING if _is_division(operator) else promoted(left.dtype, right.dtype)
+            rank = None if is_product else broadcast_rank((left, right))
             devices = [value.device for value in (left, right) if value.is_tensor]
             device = Device.ACCELERATOR if Device.ACCELERATOR in devices else next(filter(None, devices), None)
             return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
         if Kind.ARRAY in kinds:
             return ARRAY if Kind.TENSOR not in kinds else UNKNOWN
         if kinds == {Kind.NUMBER}:
-            dtype = DType.FLOATING if _is_division(operator) else _promote(left.dtype, right.dtype)
+            dtype = DType.FLOATING if _is_division(operator) else promoted(left.dtype, right.dtype)
             # `2 ** -1` is a fraction.
             is_power = isinstance(operator, (cst.Power, cst.PowerAssign))
             return Value(Kind.NUMBER, dtype=None if is_power and dtype is not DType.FLOATING else dtype)
         return UNKNOWN
-
-    # Calls
-
-    def _call(self, node: cst.Call) -> Value:
-        name = self._names.qualified(node.func)
-        if name is not None:
-            return self._library_call(node, name)
-        made = self.calls.constructed(node)
-        if made is not None:
-            return self._instance(node, made)
-        called = self.calls.resolve(node)
-        if called is not None:
-            value = self.returned(called)
-            if value.kind is Kind.UNKNOWN and called.name.value == "forward":
-                return Value(Kind.TENSOR, device=Device.ACCELERATOR)
-            return value
-        target = self.of(node.func)
-        if target.kind is Kind.MODULE:
-            return self._module_call(node, target)
-        if isinstance(node.func, cst.Attribute):
-            return self._method_call(node, node.func, self.of(node.func.value))
-        return UNKNOWN
-
-    def _instance(self, node: cst.Call, cls: ClassFacts) -> Value:
-        if cls.derives("torch.utils.data.DataLoader"):
-            return Value(Kind.LOADER, cls=cls, call=node)
-        if cls.derives("torch.optim."):
-            return Value(Kind.OPTIMIZER, cls=cls, call=node)
-        return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls, call=node)
-
-    def _module_call(self, node: cst.Call, module: Value) -> Value:
-        device = join(self.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
-        if module.name in torch_api.LOSS_MODULES:
-            options = module.call.args if module.call is not None else ()
-            named = ranks.keyword(options, "reduction", "reduce", "size_average")
-            reduced = module.call is not None and named is None and len(ranks.positional(options)) <= 1
-            return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)
-        if module.name is not None and module.name in torch_api.SEQUENCE_MODULES:
-            return UNKNOWN
-        if module.name is not None or module.cls is None:
-            if module.name is not None and module.name.startswith("torchvision.models.detection."):
-                return UNKNOWN
-            dtype = DType.FLOATING if module.name is not None else None
-            if module.name in torch_api.SAME_DTYPE_MODULES:
-                dtype = join(self.of(arg.value) for arg in node.args[:1]).dtype
-            return Value(Kind.TENSOR, device=device, dtype=dtype)
-        return Value(Kind.TENSOR, device=device) if module.cls.method("forward") is None else UNKNOWN
-
-    def _library_call(self, node: cst.Call, name: str) -> Value:
-        first = self.of(node.args[0].value) if node.args else UNKNOWN
-        if name in torch_api.BUILTIN_NUMBERS:
-            return Value(Kind.NUMBER, dtype=_dtype(torch_api.BUILTIN_NUMBERS[name]))
-        if name in ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs", "builtins.round"):
-            values = [self.of(arg.value) for arg in node.args]
-            if len(values) == 1 and name in ("builtins.max", "builtins.min", "builtins.sum"):
-                value = self.iterated(node.args[0].value)
-                is_count = name == "builtins.sum" and value.dtype is DType.BOOL
-                return evolve(value, dtype=DType.INTEGER) if is_count else value
-            return evolve(join(values), origin=None)
-        if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
-            return (
-                Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value)) if node.args else Value(Kind.SEQUENCE)
-            )
-        if name == "builtins.next" and node.args:
-            return self.iterated(node.args[0].value)
-        if name == "builtins.iter" and node.args:
-            return first
-        if name in torch_api.PASSES_ITEMS and node.args:
-            return (
-                first
-                if first.kind is not Kind.LOADER
-                else Value(Kind.SEQUENCE, element=self.iterated(node.args[0].value))
-            )
-        if name in ("builtins.super", "builtins.zip", "builtins.enumerate", "builtins.range"):
-            return UNKNOWN
-        if name == "torch.utils.data.DataLoader" or name in torch_api.OTHER_LOADERS:
-            return Value(Kind.LOADER, name=name, call=node)
-        if name == "torch.device":
-            return Value(Kind.DEVICE, device=self.device_of(node), call=node)
-        if name.startswith("torch.optim.") and not name.startswith("torch.optim.lr_scheduler."):
-            return Value(Kind.OPTIMIZER, name=name, call=node)
-        if name.startswith(("torchvision.models.", "timm.create_model")) or name in torch_api.MODEL_FACTORIES:
-            return Value(Kind.MODULE, name=name, call=node)
-        if name in torch_api.WRAPPERS and node.args:
-            return first
-        if name.startswith("torch.nn.") and not name.startswith(
-            ("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")
-        ):
-            if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
-                return Value(
-                    Kind.TENSOR,
-                    device=Device.ACCELERATOR,
-                    dtype=first.dtype or DType.FLOATING,
-                    rank=first.rank,
-                )
-            return Value(Kind.MODULE, name=name, call=node)
-        if name.startswith(torch_api.ARRAY_LIBRARIES):
-            return ARRAY
-        if name.startswith("torch."):
-            return self._torch_call(node, name, first)
-        return Value(Kind.OBJECT, name=name, call=node) if name.rpartition(".")[2][:1].isupper() else UNKNOWN
-
-    def _torch_call(self, node: cst.Call, name: str, first: Value) -> Value:
-        short = name.removeprefix("torch.nn.functional.").removeprefix("torch.linalg.").removeprefix("torch.")
-        if short in ("finfo", "iinfo"):
-            return Value(Kind.OBJECT, name=name, call=node)
-        if short in torch_api.NOT_TENSORS:
-            result = torch_api.NOT_TENSORS[short]
-            return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
-        if short == "nn.utils.rnn.pad_sequence":
-            batch = first.element or UNKNOWN
-            return Value(Kind.TENSOR, device=batch.device, dtype=batch.dtype)
-        if short in torch_api.GRADIENT_NORMS:
-            return Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING, rank=0)
-        if "." in short and not name.startswith(("torch.nn.functional.", "torch.special.", "torch.fft.")):
-            return Value(Kind.OBJECT, name=name, call=node)
-        if short in torch_api.CREATES:
-            where = argument(node, "device")
-            device = self.device_of(where) if where is not None else None
-            if device is None:
-                device = (
-                    (first.device if short.endswith("_like") else Device.CPU) if where is None else Device.ACCELERATOR
-                )
-            dtype, rank = _dtype(torch_api.CREATES[short]), self._created_rank(node, short, first)
-            if short.endswith("_like"):
-                dtype = first.dtype
-            elif first.is_tensor and short in ("tensor", "as_tensor"):
-                dtype, rank = first.dtype, first.rank
-                device = first.device if where is None else device
-            if argument(node, "dtype") is not None:
-                dtype = self._dtype_argument(node)
-            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
-        several = self._several(short, node.args[1:], first)
-        if several is not None:
-            return several
-        if short == "where" and len(node.args) == 1:
-            return _coordinates(first)
-        if short == "nonzero" and _is_true(argument(node, "as_tuple")):
-            return _coordinates(first)
-        return self._tensor_result(short, node.args[1:], first)
-
-    def _several(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value | None:
-        """The values of operations that give more than one, `x.max(dim)`; `None` for others."""
-        tensor = Value(Kind.TENSOR, device=first.device, dtype=first.dtype)
-        index = Value(Kind.TENSOR, device=first.device, dtype=DType.INTEGER)
-        if short in torch_api.PAIRS_WITH_DIM and (not ranks.has_dim(behind) or self._second(short, behind) is not None):
-            return None
-        if short in torch_api.PAIRS:
-            return Value(Kind.SEQUENCE, items=(tensor, tensor if short in torch_api.PAIRS_OF_VALUES else index))
-        asked = [arg.value for arg in behind if arg.keyword is not None and arg.keyword.value.startswith("return_")]
-        if asked and short.startswith("unique") and all(map(_is_true, asked)):
-            return Value(Kind.SEQUENCE, items=(tensor, *(index for _ in asked)))
-        return Value(Kind.SEQUENCE) if asked else None
-
-    def _second(self, short: str, behind: Sequence[cst.Arg]) -> Value | None:
-        """The second operand of `torch.max(x, y)`."""
-        second = self.of(behind[0].value) if behind and short in ("max", "min") else UNKNOWN
-        return second if second.is_tensor else None
-
-    def _tensor_result(self, short: str, behind: Sequence[cst.Arg], first: Value) -> Value:
-        """Result of a tensor operation `torch.short(first, *behind)` or `first.short(*behind)`."""
-        if self._second(short, behind) is not None:
-            short = "maximum"
-        given = [self.of(arg.value) for arg in behind]
-        sources = [first, *given]
-        if first.kind is Kind.SEQUENCE:
-            first = first.element or join(first.items or ())
-            sources.append(first)
-        devices = {value.device for value in sources if value.is_tensor}
-        device = (
-            Device.ACCELERATOR if Device.ACCELERATOR in devices else Device.CPU if devices == {Device.CPU} else None
-        )
-        rank = ranks.operation_rank(short, first.rank, behind, self._is_number)
-        if short in torch_api.BROADCASTS | {"where"}:
-            rank = _broadcast_rank((first, *given))
-        elif short in torch_api.JOINS:
-            rank = first.rank + (short == "stack") if first.rank else None
-        return Value(Kind.TENSOR, device=device, dtype=self._result_dtype(short, behind, first, given), rank=rank)
-
-    def _result_dtype(self, short: str, behind: Sequence[cst.Arg], first: Value, given: list[Value]) -> DType | None:
-        asked = ranks.keyword(behind, "dtype")
-        if asked is not None:
-            return self._dtype_of(asked)
-        if short in torch_api.RESULT_DTYPES:
-            return _dtype(torch_api.RESULT_DTYPES[short])
-        if short in ("sum", "cumsum", "prod", "cumprod") and first.dtype is DType.BOOL:
-            return DType.INTEGER
-        if short == "where" and len(given) == 2:
-            return _promote(given[0].dtype, given[1].dtype)
-        is_division = short in ("div", "divide") and ranks.keyword(behind, "rounding_mode") is None
-        if short in torch_api.FLOAT_RESULTS or is_division:
-            return DType.FLOATING
-        if short in torch_api.ARITHMETIC | {"div", "divide"}:
-            dtype = first.dtype
-            for value in given:
-                dtype = dtype if value.kind in (Kind.NONE, Kind.TEXT) else _promote(dtype, value.dtype)
-            return dtype
-        if short == "type_as":
-            return given[0].dtype if given else None
-        if short == "view" and behind and self._dtype_of(behind[0].value) is not None:
-            return self._dtype_of(behind[0].value)
-        return first.dtype if short in torch_api.SAME_DTYPE | torch_api.JOINS else None
-
-    def _is_number(self, node: cst.CSTNode) -> bool:
-        return self.of(node).kind is Kind.NUMBER
-
-    def _method_call(self, node: cst.Call, func: cst.Attribute, base: Value) -> Value:
-        method = func.attr.value
-        if method in ("to", "cuda", "cpu") and base.kind is not Kind.ARRAY:
-            return self._moved(node, method, base)
-        if base.kind is Kind.MODULE:
-            if method in torch_api.MODULE_RETURNS_SELF:
-                return base
-            if method == "forward":
-                return Value(Kind.TENSOR, device=Device.ACCELERATOR)
-            if method in ("parameters", "buffers"):
-                return Value(Kind.SEQUENCE, element=Value(Kind.TENSOR, device=Device.ACCELERATOR, dtype=DType.FLOATING))
-            return UNKNOWN
-        if base.kind is Kind.ARRAY:
-            if method == "item":
-                return NUMBER
-            return ARRAY if method not in ("tolist", "tobytes") else UNKNOWN
-        if base.kind is Kind.LOADER or base.kind is Kind.OPTIMIZER:
-            return UNKNOWN
-        if base.name == "argparse.ArgumentParser" and method == "parse_args":
-            return Value(Kind.OBJECT, name="argparse.Namespace")
-        if method == "item" and not node.args and not base.is_tensor:
-            return NUMBER
-        # Only tensors have a `size` that is called with a dimension.
-        if method == "size" and len(node.args) == 1:
-            return INTEGER
-        known = base.is_tensor or (base.kind is Kind.UNKNOWN and method in torch_api.TENSOR_ONLY_METHODS)
-        if not known:
-            return UNKNOWN
-        if method in torch_api.NOT_TENSORS:
-            result = torch_api.NOT_TENSORS[method]
-            if method == "item":
-                return Value(Kind.NUMBER, dtype=base.dtype)
-            return Value(Kind.NUMBER, dtype=_dtype(result)) if result else UNKNOWN
-        if method in ("size", "stride"):
-            return INTEGER if node.args else Value(Kind.SEQUENCE, element=INTEGER)
-        if method == "numpy":
-            return ARRAY
-        several = self._several(method, node.args, base)
-        if several is not None:
-            return several
-        if method == "where" and len(node.args) == 2:
-            condition, other = self.of(node.args[0].value), self.of(node.args[1].value)
-            rank = _broadcast_rank((base, condition, other))
-            return Value(Kind.TENSOR, device=base.device, dtype=_promote(base.dtype, other.dtype), rank=rank)
-        if method == "type" and not node.args:
-            return Value(Kind.TEXT)
-        if method == "type" and node.args:
-            dtype = self._dtype_of(node.args[0].value)
-            return Value(Kind.TENSOR, device=base.device, dtype=dtype, rank=base.rank, origin=base.origin)
-        if method.startswith("new_"):
-            where = argument(node, "device")
-            dtype = self._dtype_argument(node) if argument(node, "dtype") is not None else base.dtype
-            return Value(Kind.TENSOR, device=self.device_of(where) if where else base.device, dtype=dtype)
-        if method == "nonzero" and _is_true(argument(node, "as_tuple")):
-            return _coordinates(base)
-        value = self._tensor_result(method.removesuffix("_"), node.args, base)
-        if method.endswith("_"):
-            in_place = method.removesuffix("_") in torch_api.BROADCASTS
-            value = evolve(value, dtype=base.dtype, rank=base.rank if in_place else value.rank)
-        if method in torch_api.CASTS or method in ("contiguous", "detach", "pin_memory", "requires_grad_"):
-            value = evolve(value, origin=base.origin)
-        return value
-
-    def _moved(self, node: cst.Call, method: str, base: Value) -> Value:
-        """`x.to(...)`, `x.cuda(...)`, `x.cpu()`: the same value elsewhere."""
-        if base.kind in (Kind.MODULE, Kind.LOADER, Kind.OPTIMIZER):
-            return base
-        device: Device | None = base.device
-        dtype = base.dtype
-        if method == "cpu":
-            device = Device.CPU
-        elif method == "cuda":
-            device = Device.ACCELERATOR
-        else:
-            where = self.destination(node)
-            if where is not None:
-                device = self.device_of(where) or Device.ACCELERATOR
-                is_named = argument(node, "device") is not None or _is_device_name(where)
-                if not is_named and self.of(where).kind is Kind.UNKNOWN:
-                    dtype = None
-            for arg in node.args:
-                given = self.of(arg.value)
-                if given.is_tensor:
-                    device, dtype = given.device, given.dtype
-                elif self._dtype_of(arg.value) is not None or self._is_dtype(arg.value):
-                    dtype = self._dtype_of(arg.value)
-        return Value(
-            base.kind,
-            device=device,
-            dtype=dtype,
-            rank=base.rank,
-            origin=base.origin,
-            cls=base.cls,
-            call=base.call,
-        )
-
-    def destination(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The device argument of `x.to(...)`; `None` where only the type is changed."""
-        named = argument(call, "device")
-        if named is not None:
-            return named
-        for arg in call.args:
-            if self._is_dtype(arg.value):
-                return None
-            if arg.keyword is None and self._dtype_of(arg.value) is None and not arg.star:
-                value = self.of(arg.value)
-                if value.kind in (Kind.NUMBER, Kind.NONE):
-                    continue
-                if value.is_tensor:
-                    return None
-                return arg.value
-            break
-        return None
-
-    def _is_dtype(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a type as far as it shows: `x.dtype`, `torch.cfloat`, `weight_dtype`."""
-        if "dtype" in dotted(node).rpartition(".")[2]:
-            return True
-        if isinstance(node, cst.IfExp):
-            return self._is_dtype(node.body) and self._is_dtype(node.orelse)
-        if isinstance(node, cst.Name):
-            values = [d.value for d in self._flow.definitions(node) if d.value is not None]
-            return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self._is_dtype(v) for v in values)
-        name = self._names.qualified(node) or ""
-        return name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES
-
-    def device_of(self, node: cst.BaseExpression | None) -> Device | None:
-        """The device that an expression names: `CPU` only where it can be nothing else."""
-        if node is None:
-            return None
-        if isinstance(node, cst.SimpleString):
-            text = node.evaluated_value
-            return Device.CPU if isinstance(text, str) and text.startswith("cpu") else Device.ACCELERATOR
-        if isinstance(node, cst.Integer):
-            return Device.ACCELERATOR
-        if isinstance(node, cst.Call) and self._names.qualified(node.func) == "torch.device" and node.args:
-            return self.device_of(node.args[0].value)
-        if isinstance(node, cst.IfExp):
-            found = {self.device_of(node.body), self.device_of(node.orelse)}
-            return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
-        if isinstance(node, cst.Name):
-            return self._remember_device(node)
-        if isinstance(node, cst.Attribute) and node.attr.value == "device":
-            owner = self.of(node.value)
-            return owner.device if owner.is_tensor else Device.ACCELERATOR
-        return Device.ACCELERATOR
-
-    def _remember_device(self, node: cst.Name) -> Device:
-        """The device that a variable names."""
-        key = ("device", node)
-        if key in self._open:
-            return Device.ACCELERATOR
-        self._open.add(key)
-        try:
-            found = {
-                self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
-                for d in self._flow.definitions(node)
-            }
-        finally:
-            self._open.discard(key)
-        return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
-
-    def _created_rank(self, node: cst.Call, short: str, first: Value) -> int | None:
-        if short in ("arange", "linspace", "randperm"):
-            return 1
-        if short.endswith("_like"):
-            return first.rank
-        if short == "tensor" and first.kind is Kind.NUMBER:
-            return 0
-        if short not in ("full", "zeros", "ones", "empty", "rand", "randn"):
-            return None
-        return ranks.sizes_rank(node.args[:1] if short == "full" else node.args, self._is_number)
-
-    def _dtype_argument(self, node: cst.Call) -> DType | None:
-        given = argument(node, "dtype")
-        return self._dtype_of(given) if given is not None else None
 
     def _dtype_of(self, node: cst.BaseExpression) -> DType | None:
         name = self._names.qualified(node)
         if name is None and isinstance(node, cst.Attribute) and node.attr.value == "dtype":
             return self.of(node.value).dtype
         if isinstance(node, cst.IfExp):
-            both = {self._dtype_of(node.body), self._dtype_of(node.orelse)}
+            both = {self.placement.dtype_of(node.body), self.placement.dtype_of(node.orelse)}
             return both.pop() if len(both) == 1 else None
-        if name is None and isinstance(node, cst.Name) and self._is_dtype(node):
+        if name is None and isinstance(node, cst.Name) and self.placement.is_dtype(node):
             definitions = self._flow.definitions(node)
             given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
-            types = {self._dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
+            types = {self.placement.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
             return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
-        return _dtype(torch_api.DTYPES.get(name or "")) or _dtype(torch_api.TENSOR_TYPES.get(name or ""))
-
-
-def _coordinates(condition: Value) -> Value:
-    """What nonzero gives as a tuple: one index per dimension."""
-    index = Value(Kind.TENSOR, device=condition.device, dtype=DType.INTEGER, rank=1)
-    return Value(Kind.SEQUENCE, device=condition.device, element=index)
-
-
-def _is_true(node: cst.BaseExpression | None) -> bool:
-    return node is not None and _is_name(node, "True")
-
-
-def _is_device_name(node: cst.BaseExpression) -> bool:
-    """Whether an argument of `x.to(...)` is a device by its name."""
-    if not isinstance(node, (cst.Name, cst.Attribute)):
-        return True
-    return any(word in dotted(node).rpartition(".")[2].lower() for word in ("dev", "gpu", "cuda", "cpu", "rank"))
-
-
-def _broadcast_rank(operands: Iterable[Value]) -> int | None:
-    """Number of dimensions of what several operands broadcast to."""
-    ranks_seen = [
-        0 if value.kind is Kind.NUMBER else value.rank for value in operands if value.kind not in (Kind.NONE, Kind.TEXT)
-    ]
-    known = [rank for rank in ranks_seen if rank is not None]
-    return max(known) if len(known) == len(ranks_seen) else None
+        return dtype_named(torch_api.DTYPES.get(name or "")) or dtype_named(torch_api.TENSOR_TYPES.get(name or ""))
 
 
 def _is_complete(value: Value) -> bool:
     """Whether a value says enough to be kept although a cycle of questions was cut while it was computed."""
     return value.kind is not Kind.UNKNOWN and not (value.is_tensor and value.dtype is None)
-
-
-def _dtype(name: str | None) -> DType | None:
-    return DType(name) if name else None
-
-
-def _promote(left: DType | None, right: DType | None) -> DType | None:
-    if DType.FLOATING in (left, right):
-        return DType.FLOATING
-    if left is None or right is None:
-        return None
-    return DType.INTEGER if DType.INTEGER in (left, right) else DType.BOOL
 
 
 def _is_division(operator: cst.CSTNode | None) -> bool:

@@ -21,7 +21,7 @@ from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.facts.values import Device, Kind
+from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
     from perfmod.transforms.facts.file import FileFacts
@@ -561,13 +561,13 @@ class _Survey:
             return True
         if call.func.attr.value != "to":
             return False
-        where = self.file.values.destination(call)
+        where = self.file.values.placement.destination(call)
         return where is not None and self._is_accelerator(where)
 
     def _is_accelerator(self, node: cst.BaseExpression) -> bool:
         return any(
             not isinstance(end.node, cst.BaseExpression)
-            or not (self._is_none(end.node) or self.file.values.device_of(end.node) is Device.CPU)
+            or not (self._is_none(end.node) or self.file.values.placement.device_of(end.node) is Device.CPU)
             for end in self.file.tracing.ends(node)
         )
 

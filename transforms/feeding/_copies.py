@@ -15,7 +15,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import Device
+from perfmod.transforms.facts.value import Device
 
 _CASTS = torch_api.CASTS - {"cuda", "cpu"}
 
@@ -184,14 +184,14 @@ def _reaches_accelerator(file: FileFacts, call: cst.Call) -> bool:
     assert isinstance(call.func, cst.Attribute)
     if call.func.attr.value == "cuda":
         return True
-    where = file.values.destination(call)
+    where = file.values.placement.destination(call)
     if where is None:
         return False
     ends = file.tracing.ends(where)
     if any(_is_dtype(file, end.node) for end in (*ends, End(where, ()))):
         return False
     known = [
-        isinstance(end.node, cst.BaseExpression) and file.values.device_of(end.node) is Device.CPU
+        isinstance(end.node, cst.BaseExpression) and file.values.placement.device_of(end.node) is Device.CPU
         for end in ends
         if not _is_none(end.node)
     ]
@@ -207,7 +207,7 @@ def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
-    where = file.values.destination(call) if call.args else None
+    where = file.values.placement.destination(call) if call.args else None
     return where is not None and any(
         isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps")
         for end in file.tracing.ends(where)

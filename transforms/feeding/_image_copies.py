@@ -13,7 +13,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import Device
+from perfmod.transforms.facts.value import Device
 from perfmod.transforms.feeding._image_feeds import Feed, Path
 from perfmod.transforms.feeding._pipelines import Unmovable
 
@@ -200,12 +200,12 @@ class _Copies:
         line = self._line(call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
             return argument(call, "device", 0)
-        device = self.file.values.destination(call)
+        device = self.file.values.placement.destination(call)
         given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
         others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - {"device", "non_blocking"}
         if device is None or len(given) != 1 or others:
             raise Unmovable(f"the copy on line {line} also changes the images' type or layout")
-        if self.file.values.device_of(device) is Device.CPU:
+        if self.file.values.placement.device_of(device) is Device.CPU:
             raise Unmovable(f"the images of line {line} stay on the CPU")
         return device
 

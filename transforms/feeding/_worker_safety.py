@@ -12,7 +12,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
 from perfmod.transforms.rule import Numerics, Safety
 

@@ -19,7 +19,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import CannotSelect, shown
 from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
 

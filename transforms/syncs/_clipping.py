@@ -10,7 +10,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._branches import Rewrite, without_header
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, shown

@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 
 _LONGEST_QUOTE = 60
 _TIGHT = (cst.Name, cst.Attribute, cst.Subscript, cst.Call, cst.Integer, cst.Float)

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import shown
 
 _EXTRAS = ("return_inverse", "return_counts", "dim")

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.writing import replace

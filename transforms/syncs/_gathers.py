@@ -10,7 +10,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 
 # Attributes that PyTorch Geometric and DGL document as boolean.
 _BOOLEAN_BY_CONVENTION = frozenset({"train_mask", "val_mask", "test_mask"})

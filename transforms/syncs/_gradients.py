@@ -8,7 +8,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})

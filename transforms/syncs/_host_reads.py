@@ -8,7 +8,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit
 
 # Methods that only bring the tensor to where Python reads it anyway.

@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
 from perfmod.transforms.syncs._host_reads import (

@@ -10,7 +10,7 @@ from attrs import define, field
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit, Numerics
 from perfmod.transforms.syncs._mask_shapes import least_rank, shape_objection
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, atom, masked_write

@@ -8,7 +8,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.ranks import has_dim, is_minus_one, keyword, positional
-from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.value import Kind
 
 _CASTS = torch_api.CASTS | {"type_as"}
 _RESHAPES = frozenset(

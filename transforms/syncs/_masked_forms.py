@@ -9,7 +9,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.values import DType
+from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, postfix, selects_all_of
 from perfmod.transforms.syncs._logits import class_second

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.values import Device, Kind
+from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Numerics
 from perfmod.transforms.syncs._gradients import cuts_graph, may_carry_gradient
 
@@ -218,7 +218,7 @@ class _Lifted:
             short, subject, options = node.func.attr.value, node.func.value, values
         else:
             raise self._foreign(node)
-        if short == "to" and self.file.values.destination(node) is not None:
+        if short == "to" and self.file.values.placement.destination(node) is not None:
             raise self._foreign(node)
         if short not in _EXACT | _ROUNDED:
             raise self._foreign(node)

@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._meter_class import SHOWS, Meter, is_stored, reading_methods
 

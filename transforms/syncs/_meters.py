@@ -12,7 +12,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._float64 import float64_doubts
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, kept_on_device, require_scalar

@@ -6,7 +6,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.values import DType
+from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
 from perfmod.transforms.syncs._float64 import float64_doubts

@@ -11,7 +11,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk_scope
-from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.value import Kind
 
 _MOVES = frozenset({"to", "cuda", "float", "double", "half", "long", "contiguous"})
 

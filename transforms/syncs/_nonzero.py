@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, target_names
 from perfmod.transforms.facts.ranks import is_minus_one
-from perfmod.transforms.facts.values import Kind
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._mask_shapes import is_everything
 
 

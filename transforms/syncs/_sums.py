@@ -14,7 +14,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of

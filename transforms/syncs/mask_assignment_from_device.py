@@ -15,7 +15,7 @@ import libcst as cst
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.values import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._mask_shapes import covers
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, masked_write

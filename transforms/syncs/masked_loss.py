@@ -19,7 +19,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import Device
+from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import (

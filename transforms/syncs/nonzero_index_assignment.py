@@ -16,7 +16,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.values import Device, Kind
+from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._mask_for_index import MaskForIndex, mask_of
 from perfmod.transforms.syncs._masked_writes import CannotWrite

@@ -1,0 +1,111 @@
+"""Where tensors are put and of which type they are made: the device and type arguments of calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.flow import Binding, Flow, dotted
+from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
+
+if TYPE_CHECKING:
+    from perfmod.transforms.facts.values import Values
+
+
+class Placement:
+    """Devices and types that the expressions of one file name."""
+
+    def __init__(self, flow: Flow, names: Names, values: Values) -> None:
+        self._flow = flow
+        self._names = names
+        self._values = values
+        self._open: set[cst.Name] = set()
+
+    def destination(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The device argument of `x.to(...)`; `None` where only the type is changed."""
+        named = argument(call, "device")
+        if named is not None:
+            return named
+        for arg in call.args:
+            if self.is_dtype(arg.value):
+                return None
+            if arg.keyword is None and self.dtype_of(arg.value) is None and not arg.star:
+                value = self._values.of(arg.value)
+                if value.kind in (Kind.NUMBER, Kind.NONE):
+                    continue
+                if value.is_tensor:
+                    return None
+                return arg.value
+            break
+        return None
+
+    def is_dtype(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a type as far as it shows: `x.dtype`, `torch.cfloat`, `weight_dtype`."""
+        if "dtype" in dotted(node).rpartition(".")[2]:
+            return True
+        if isinstance(node, cst.IfExp):
+            return self.is_dtype(node.body) and self.is_dtype(node.orelse)
+        if isinstance(node, cst.Name):
+            values = [d.value for d in self._flow.definitions(node) if d.value is not None]
+            return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self.is_dtype(v) for v in values)
+        name = self._names.qualified(node) or ""
+        return name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES
+
+    def device_of(self, node: cst.BaseExpression | None) -> Device | None:
+        """The device that an expression names: `CPU` only where it can be nothing else."""
+        if node is None:
+            return None
+        if isinstance(node, cst.SimpleString):
+            text = node.evaluated_value
+            return Device.CPU if isinstance(text, str) and text.startswith("cpu") else Device.ACCELERATOR
+        if isinstance(node, cst.Integer):
+            return Device.ACCELERATOR
+        if isinstance(node, cst.Call) and self._names.qualified(node.func) == "torch.device" and node.args:
+            return self.device_of(node.args[0].value)
+        if isinstance(node, cst.IfExp):
+            found = {self.device_of(node.body), self.device_of(node.orelse)}
+            return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+        if isinstance(node, cst.Name):
+            return self._named_device(node)
+        if isinstance(node, cst.Attribute) and node.attr.value == "device":
+            owner = self._values.of(node.value)
+            return owner.device if owner.is_tensor else Device.ACCELERATOR
+        return Device.ACCELERATOR
+
+    def _named_device(self, node: cst.Name) -> Device:
+        """The device that a variable names."""
+        if node in self._open:
+            return Device.ACCELERATOR
+        self._open.add(node)
+        try:
+            found = {
+                self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
+                for d in self._flow.definitions(node)
+            }
+        finally:
+            self._open.discard(node)
+        return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+
+    def dtype_argument(self, node: cst.Call) -> DType | None:
+        """The type that `dtype=` names."""
+        given = argument(node, "dtype")
+        return self.dtype_of(given) if given is not None else None
+
+    def dtype_of(self, node: cst.BaseExpression) -> DType | None:
+        """The type that an expression such as `torch.float16` or `x.dtype` names."""
+        name = self._names.qualified(node)
+        if name is None and isinstance(node, cst.Attribute) and node.attr.value == "dtype":
+            return self._values.of(node.value).dtype
+        if isinstance(node, cst.IfExp):
+            both = {self.dtype_of(node.body), self.dtype_of(node.orelse)}
+            return both.pop() if len(both) == 1 else None
+        if name is None and isinstance(node, cst.Name) and self.is_dtype(node):
+            definitions = self._flow.definitions(node)
+            given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
+            types = {self.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
+            return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
+        return dtype_named(torch_api.DTYPES.get(name or "")) or dtype_named(torch_api.TENSOR_TYPES.get(name or ""))
