@@ -60,7 +60,7 @@ def _global_mask(
     definitions: tuple[Definition, ...],
     is_shown: bool,
 ) -> ConstantMask | None:
-    """A mask of a module-level object that a function reads; its index is made behind the last statement that makes it."""
+    """A mask of a module-level object that a function reads; its index is made behind the last line that makes it."""
     makers = [file.tree.line(file.tree.statement(definition.node)) for definition in definitions]
     changes = [file.tree.line(file.tree.statement(node)) for node in _changes(file, mask, file.source.module)]
     blocks = {id(file.tree.parent(line)) for line in (*makers, *changes)}
