@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.facts.flow import Binding, Definition, Flow
+from perfmod.transforms.facts.calls import argument, passed
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import DType, Kind
@@ -36,6 +37,16 @@ _VIEWS = frozenset(
 _WATCHES = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook", "requires_grad_"})
 # Where the functions stand that compute from their arguments and keep none of them.
 _FUNCTIONS = ("torch.nn.functional.", "torch.linalg.", "torch.special.", "torch.fft.", "torch.")
+_CHANGES_CONTAINER = frozenset(
+    {"append", "extend", "insert", "update", "add", "pop", "remove", "clear", "setdefault", "sort", "reverse"}
+)
+# Functions that write into their first argument and are not called so.
+_WRITES = frozenset(
+    {"numpy.copyto", "numpy.put", "numpy.random.shuffle", "random.shuffle", "heapq.heappush", "heapq.heapify",
+     "torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.reduce",
+     "torch.distributed.recv", "torch.distributed.scatter", "torch.distributed.all_gather",
+     "torch.distributed.all_gather_into_tensor", "torch.distributed.reduce_scatter_tensor"}
+)  # fmt: skip
 _SAFE_BUILTINS = frozenset(
     {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type")}
 )
@@ -50,6 +61,7 @@ class Aliasing:
         self._flow = flow
         self._names = names
         self._values = values
+        self._written: dict[Definition, tuple[cst.Name, ...]] = {}
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
         """Whether evaluating `node` makes a tensor that nothing else refers to."""
@@ -76,9 +88,101 @@ class Aliasing:
             return method not in _VIEWS and not method.endswith("_")
         return False
 
-    def mutations(self, definition: Definition) -> Iterator[cst.Name]:
-        """The uses of a name that write into the object it holds: stores, `+=`, `x.add_()`, `out=x`."""
-        return (use for use in self._flow.uses(definition) if self.mutates(use))
+    def mutations(self, definition: Definition) -> Sequence[cst.Name]:
+        """The uses of names that write into the object a definition gives its name: stores, `+=`, `x.add_()`, `out=x`.
+
+        Names that are given the same object or a view of it count too, and calls of functions of this file that write
+        into what they are given. The `x += y` that is the definition itself does not.
+        """
+        known = self._written.get(definition)
+        if known is None:
+            self._written[definition] = ()  # for functions that call themselves
+            known = self._written[definition] = tuple(self._find_mutations(definition))
+        return known
+
+    def _find_mutations(self, definition: Definition) -> Iterator[cst.Name]:
+        stack = self._sources(definition)
+        seen = set(stack)
+        while stack:
+            for use in self._flow.uses(stack.pop()):
+                if use is not definition.node and self.mutates(use):
+                    yield use
+                for alias in self._aliases(use):
+                    if alias not in seen:
+                        seen.add(alias)
+                        stack.append(alias)
+
+    def _sources(self, definition: Definition) -> list[Definition]:
+        """A definition, and those that made the object that it gives its name: of `x` for `y = x.view(-1)`."""
+        found = [definition]
+        for current in found:
+            node: cst.CSTNode | None = None
+            if current.binding is Binding.ASSIGNED and not current.path and current.value is not None:
+                node = self._viewed(current.value)
+            elif current.binding is Binding.AUGMENTED:
+                statement = self._tree.statement(current.node)
+                node = statement.target if isinstance(statement, cst.AugAssign) else None
+            if isinstance(node, cst.Name) and self._values.of(node).kind is not Kind.NUMBER:
+                found += [source for source in self._flow.definitions(node) if source not in found]
+        return found
+
+    def _viewed(self, node: cst.CSTNode) -> cst.CSTNode:
+        """What an expression is a view of: `x` for `x.data`, `x[0].view(-1)`, `torch.squeeze(x)`."""
+        while True:
+            if isinstance(node, cst.Call):
+                is_function = bool(node.args) and self._is_view_call(node.args[0])
+                inner: cst.CSTNode = node.args[0].value if is_function else node.func
+                if not is_function and not (isinstance(inner, cst.Attribute) and inner.attr.value in _VIEWS):
+                    return node
+            elif (
+                isinstance(node, cst.NamedExpr)
+                or (isinstance(node, cst.Attribute) and node.attr.value in _VIEWS)
+                or (isinstance(node, cst.Subscript) and not any(self._copies(element) for element in node.slice))
+            ):
+                inner = node.value
+            else:
+                return node
+            node = inner
+
+    def _aliases(self, use: cst.CSTNode) -> Sequence[Definition]:
+        """Names that the object of `use`, or a view of it, is assigned to at once."""
+        node = self._seen_through(use)
+        parent = self._tree.parent(node)
+        targets: list[cst.CSTNode] = []
+        if isinstance(parent, cst.Assign):
+            targets += [item.target for item in parent.targets]
+        elif (isinstance(parent, (cst.AnnAssign, cst.NamedExpr)) and parent.value is node) or (
+            isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is node
+        ):
+            targets.append(parent.target)
+        return [definition for target in targets for definition in self._flow.defined(target)]
+
+    def _seen_through(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The outermost expression around `node` that is a view of it: `x.data`, `x[0].view(-1)`."""
+        while True:
+            parent = self._tree.parent(node)
+            if isinstance(parent, cst.Subscript) and parent.value is node:
+                if any(self._copies(element) for element in parent.slice):
+                    return node
+                node = parent
+            elif isinstance(parent, cst.Attribute) and parent.attr.value in _VIEWS:
+                call = self._tree.parent(parent)
+                node = call if isinstance(call, cst.Call) and call.func is parent else parent
+            elif isinstance(parent, cst.Arg) and self._is_view_call(parent):
+                around = self._tree.parent(parent)
+                assert around is not None
+                node = around
+            elif isinstance(parent, cst.IfExp) and parent.test is not node:
+                node = parent
+            else:
+                return node
+
+    def _is_view_call(self, arg: cst.Arg) -> bool:
+        call = self._tree.parent(arg)
+        if not isinstance(call, cst.Call) or call.args[0] is not arg:
+            return False
+        name = self._names.qualified(call.func) or ""
+        return name.startswith("torch.") and name.rpartition(".")[2] in _VIEWS
 
     def mutates(self, use: cst.CSTNode) -> bool:
         """Whether the expression around a use writes into its object, through views too (`x.data[m] = 0`)."""
@@ -95,39 +199,54 @@ class Aliasing:
                 if isinstance(call, cst.Call) and call.func is parent:
                     if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
                         return True
-                    if name in (
-                        "append",
-                        "extend",
-                        "insert",
-                        "update",
-                        "add",
-                        "pop",
-                        "remove",
-                        "clear",
-                        "setdefault",
-                        "sort",
-                        "reverse",
-                    ):
+                    if name in _CHANGES_CONTAINER:
                         return self._values.of(node).kind is not Kind.TENSOR
                     if name not in _VIEWS:
                         return False
                     node = call
-                elif name in _VIEWS or isinstance(call, (cst.AssignTarget, cst.AugAssign)):
-                    node = parent
                 else:
                     node = parent
+            elif isinstance(parent, cst.Arg) and self._is_view_call(parent):
+                node = self._tree.parent(parent) or node
+            elif isinstance(parent, cst.NamedExpr) or (isinstance(parent, cst.IfExp) and parent.test is not node):
+                node = parent
             else:
                 break
             parent = self._tree.parent(node)
         if isinstance(parent, cst.AssignTarget):
             return parent.target is node and node is not use
         if isinstance(parent, cst.AugAssign):
-            return parent.target is node
+            # Numbers are replaced, not written to.
+            return parent.target is node and (node is not use or self._values.of(node).kind is not Kind.NUMBER)
         if isinstance(parent, cst.Del):
             return node is not use
         if isinstance(parent, (cst.Element, cst.StarredElement)):
             return node is not use and self._is_unpacked_into(parent)
-        return isinstance(parent, cst.Arg) and parent.keyword is not None and parent.keyword.value == "out"
+        return isinstance(parent, cst.Arg) and self._call_writes(parent)
+
+    def _call_writes(self, arg: cst.Arg) -> bool:
+        """Whether a call writes into an argument."""
+        call = self._tree.parent(arg)
+        if not isinstance(call, cst.Call):
+            return False
+        if arg.keyword is not None and arg.keyword.value == "out":
+            return True
+        name = self._names.qualified(call.func)
+        is_first = call.args[0] is arg
+        if name is not None:
+            in_place = argument(call, "inplace")
+            is_named = name in _WRITES or (name.startswith("torch.") and name.endswith("_"))
+            return is_first and (is_named or (isinstance(in_place, cst.Name) and in_place.value == "True"))
+        module = self._values.of(call.func)
+        if module.kind is Kind.MODULE and module.call is not None:
+            in_place = argument(module.call, "inplace")
+            return is_first and in_place is not None
+        function = self._values.calls.resolve(call)
+        if function is None or any(other.star for other in call.args):
+            return False
+        method = isinstance(self._tree.scope(function), cst.ClassDef)
+        given = (p for p in parameters(function) if passed(call, function, p, bound=method) is arg.value)
+        return any(self.mutations(definition) for param in given for definition in self._flow.defined(param))
 
     def is_mutated(self, node: cst.CSTNode) -> bool:
         """Whether the object behind a name or attribute is written in place anywhere in the same function.
@@ -135,14 +254,18 @@ class Aliasing:
         `True` also where it cannot be told (other expressions). Calls of functions elsewhere are trusted not to write.
         """
         if isinstance(node, cst.Name):
-            return any(True for definition in self._flow.definitions(node) for _ in self.mutations(definition))
+            return any(self.mutations(definition) for definition in self._flow.definitions(node))
         if isinstance(node, cst.Attribute):
             code = _code(node)
             around = self._tree.function(node) or self._tree.module
             return any(
                 isinstance(other, cst.Attribute)
                 and _code(other) == code
-                and (self.mutates(other) or self._is_assigned(other))
+                and (
+                    self.mutates(other)
+                    or self._is_assigned(other)
+                    or any(self.mutations(alias) for alias in self._aliases(other))
+                )
                 for other in walk(around)
             )
         return True
@@ -153,6 +276,9 @@ class Aliasing:
         True only for a local name whose every definition made a fresh tensor, and that was not handed on before.
         """
         definitions = self._flow.definitions(name)
+        if self._flow.from_earlier_rounds(name):
+            # What was written in an earlier round may have been handed on behind the write.
+            return False
         scope = self._tree.scope(name)
         write = self._tree.line(self._tree.statement(name))
         for definition in definitions:
@@ -165,6 +291,8 @@ class Aliasing:
             if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
                 return False
             if self._tree.loops(name)[:1] != self._tree.loops(definition.node)[:1]:
+                return False
+            if isinstance(assignment, cst.NamedExpr) and self.hands_on(assignment):
                 return False
             for use in self._flow.uses(definition):
                 if self._tree.scope(use) is not scope:
@@ -199,19 +327,14 @@ class Aliasing:
     def hands_on(self, node: cst.CSTNode) -> bool:
         """Whether the expression around `node` lets something keep the tensor of `node` or a view of it."""
         parent = self._tree.parent(node)
-        if isinstance(
-            parent,
-            (
-                cst.BinaryOperation,
-                cst.Comparison,
-                cst.ComparisonTarget,
-                cst.UnaryOperation,
-                cst.Expr,
-                cst.AugAssign,
-            ),
-        ):
+        if isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Plus):
+            # `+x` is `x`.
+            return self.hands_on(parent)
+        if isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.UnaryOperation)):
             return False
-        if isinstance(parent, (cst.FormattedStringExpression, cst.If, cst.While, cst.Assert, cst.AssignTarget)):
+        if isinstance(parent, (cst.Expr, cst.AugAssign, cst.AssignTarget, cst.If, cst.While, cst.Assert)):
+            return False
+        if isinstance(parent, cst.FormattedStringExpression):
             return False
         if isinstance(parent, cst.Subscript) and parent.value is node:
             if any(self._copies(element) for element in parent.slice):
