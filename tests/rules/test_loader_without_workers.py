@@ -357,6 +357,117 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
         """
     )
     code = HEAD + MAIN.replace("    for x in loader:\n", "".join(f"    {line}\n" for line in loop.splitlines()))
-    assert "iter()" in run(code).held_back[0].reason
+    assert "when they are begun" in run(code).held_back[0].reason
     direct = code.replace("    model = nn.Linear(3, 1)\n    for _", "    for _")
     assert run(direct).applied
+
+
+SHUFFLED = MAIN.replace("batch_size=2)", "batch_size=2, shuffle=True)")
+
+
+@pytest.mark.parametrize(
+    ("begin", "loop"),
+    [
+        ("batches = enumerate(loader)", "for i, x in batches:"),
+        ("batches = zip(loader, range(9))", "for x, i in batches:"),
+        ("batches = itertools.islice(loader, 3)", "for x in batches:"),
+    ],
+)
+def test_iterators_that_are_begun_before_others_draw(begin: str, loop: str) -> None:
+    code = HEAD + SHUFFLED.replace("    for x in loader:", f"    {begin}\n    z = torch.randn(3)\n    {loop}")
+    code = code.replace("import torch\n", "import itertools\n\nimport torch\n", 1)
+    assert "when they are begun" in run(code).held_back[0].reason
+    assert run(code.replace("    z = torch.randn(3)\n", "")).applied
+
+
+def test_a_progress_bar_begins_with_its_loop() -> None:
+    code = "from tqdm import tqdm\n" + HEAD + SHUFFLED
+    code = code.replace("    for x in loader:", "    bar = tqdm(loader)\n    z = torch.randn(3)\n    for x in bar:")
+    assert run(code).applied
+
+
+def test_loaders_side_by_side() -> None:
+    """Each loader draws a seed when it is begun and the order of its samples when the first batch is drawn."""
+    other = "    other = DataLoader(Squares(), batch_size=2, shuffle=True)\n    for x, y in zip(loader, other):"
+    code = HEAD + SHUFFLED.replace("    for x in loader:", other)
+    result = run(code)
+    assert not result.applied
+    assert all("one after the other" in finding.reason for finding in result.held_back)
+    assert run(code.replace("shuffle=True", "shuffle=False")).applied
+
+
+@pytest.mark.parametrize(
+    ("expression", "numerics"),
+    [
+        ("x - x.mean()", Numerics.ROUNDING),
+        ("x / torch.sum(x)", Numerics.ROUNDING),
+        ("x @ x", Numerics.ROUNDING),
+        ("x * 2 + 1", Numerics.BITWISE),
+        ("torch.as_tensor(np.ones(3).mean() * x.numpy())", Numerics.BITWISE),
+    ],
+)
+def test_sums_round_by_the_number_of_threads(expression: str, numerics: Numerics) -> None:
+    body = f"x = torch.full((3,), float(index))\n        return {expression}"
+    code = "import numpy as np\n" + HEAD.replace("return torch.full((3,), float(index)).square()", body) + MAIN
+    applied = run(code).applied
+    assert [finding.numerics for finding in applied] == [numerics]
+    assert ("one thread" in applied[0].reason) == (numerics is Numerics.ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sampler.update(0, 2.0)",
+        "loader.sampler.update(0, 2.0)",
+        "dataset.grow()",
+        "loader.dataset.grow()",
+        "setattr(dataset, 'size', 3)",
+    ],
+)
+def test_methods_that_change_what_is_read(change: str) -> None:
+    sampler = """\
+class Hard(Sampler):
+    def __init__(self, size):
+        self.weights = [1.0] * size
+
+    def __len__(self):
+        return len(self.weights)
+
+    def __iter__(self):
+        return iter(sorted(range(len(self.weights)), key=self.weights.__getitem__))
+
+    def update(self, index, weight):
+        self.weights[index] = weight
+
+    def highest(self):
+        return self.weights
+
+
+"""
+    code = HEAD.replace("Dataset\n", "Dataset, Sampler\n") + sampler + MAIN
+    made = "sampler, dataset = Hard(8), Squares()\n    loader = DataLoader(dataset, batch_size=2, sampler=sampler)"
+    code = code.replace("loader = DataLoader(Squares(), batch_size=2)", made)
+    inside = code.replace("        print(", f"        {change}\n        print(")
+    assert "changes what the loader reads" in refusal(inside)
+    between = code.replace("    for x in loader:", f"    {change}\n    for x in loader:")
+    assert run(between).applied
+    assert run(code.replace("        print(", "        sampler.highest()\n        print(")).applied
+
+
+@pytest.mark.parametrize(
+    "default",
+    ['torch.set_default_device("cuda")', 'torch.set_default_tensor_type("torch.cuda.FloatTensor")'],
+)
+def test_samples_that_the_default_device_makes(default: str) -> None:
+    assert "uses the device" in refusal(HEAD + default + "\n\n\n" + MAIN)
+    assert run(HEAD + default.replace("cuda.", "").replace("cuda", "cpu") + "\n\n\n" + MAIN).applied
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["mp.Process(target=main, daemon=True).start()", "mp.Pool(2).map(main, range(2))"],
+)
+def test_daemonic_processes_may_have_no_workers(start: str) -> None:
+    code = "import multiprocessing as mp\n" + HEAD + MAIN.replace("    main()\n", f"    {start}\n")
+    assert "daemonic" in refusal(code)
+    assert run(code.replace("target=main", "target=print").replace("map(main", "map(print") + "    main()\n").applied

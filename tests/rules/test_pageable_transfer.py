@@ -193,6 +193,43 @@ def test_what_could_not_be_shown_is_held_back(loader: str, body: str, reason: st
     assert "False" not in forced
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        "batch[0].numpy()[0] = 1",
+        "np.asarray(batch[0])[0] = 1",
+        "np.random.shuffle(batch[0].numpy())",
+        "torch.relu_(batch[0])",
+        "torch.nn.functional.relu(batch[0], inplace=True)",
+        "torch.add(batch[0], 1, out=batch[0])",
+    ],
+)
+def test_writes_through_arrays_and_functions(write: str) -> None:
+    code = "import numpy as np\n" + written("x = batch[0].to(device)", write)
+    result = run(code)
+    assert not result.applied
+    assert "writes into the batch on the host" in result.refused[0].reason
+    assert run(code.replace(write, f"y = batch[0].clone()\n    {write.replace('batch[0]', 'y')}")).applied
+
+
+def test_a_whole_batch_with_a_to_of_its_own() -> None:
+    """What a tokenizer gives is collated to the same class, whose `to` may take no `non_blocking`."""
+    code = written("batch.to(device)")
+    assert "may be no tensor" in run(code).held_back[0].reason
+    samples = (
+        "class Photos(Dataset):\n    def __getitem__(self, index):\n        return RESULT\n\n    def __len__(self):\n"
+    )
+    own = code.replace("DataLoader\n", "DataLoader, Dataset\n", 1).replace("DataLoader(photos", "DataLoader(Photos()")
+    own = own.replace("device = torch", f"{samples}        return 8\n\n\ndevice = torch", 1)
+    assert run(own.replace("RESULT", "torch.full((3,), index)")).applied
+    assert "may be no tensor" in run(own.replace("RESULT", "tokenizer(index)")).held_back[0].reason
+
+
+def test_the_default_device_is_where_samples_lie() -> None:
+    code = written("x = batch[0].to(device)").replace("device = ", 'torch.set_default_device("cuda")\ndevice = ', 1)
+    assert "cannot be pinned" in run(code).refused[0].reason
+
+
 def test_a_collate_function_in_sight() -> None:
     collate = "def pad(samples):\n    return {KEY: torch.stack(samples)}\n\n\nloader ="
     code = written("x = batch['x'].to(device)", loader="DataLoader(photos, collate_fn=pad)")

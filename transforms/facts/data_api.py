@@ -112,6 +112,15 @@ MUTATORS = frozenset(
 )  # fmt: skip
 """Methods that change a container."""
 
+ROUNDS_BY_THREADS = frozenset(
+    {
+        "mean", "sum", "std", "var", "norm", "prod", "pow", "nanmean", "nansum", "std_mean", "var_mean", "logsumexp",
+        "softmax", "log_softmax", "matmul", "mm", "bmm", "dot", "einsum", "tensordot", "interpolate", "grid_sample",
+        "conv1d", "conv2d", "conv3d", "cdist", "cov", "corrcoef", "svd", "stft", "istft",
+    }
+)  # fmt: skip
+"""Functions and methods of large tensors whose last bits depend on the number of threads. Workers have one."""
+
 COMMON_METHODS = frozenset(
     {
         "abs", "all", "any", "append", "argmax", "argmin", "argsort", "as_tensor", "astype", "byte",

@@ -20,7 +20,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Trait(enum.Enum):
     SHARDED = "is iterated, and shards by get_worker_info"
     PRINTS = "prints"
     UNSEEN = "is not in sight"
+    ROUNDS = "computes what rounds differently with another number of threads"
 
 
 @frozen
@@ -89,6 +90,7 @@ class _Survey:
         self.file = file
         self.found = WorkerCode()
         self._held_seen: set[cst.CSTNode] = set()
+        self._default_device()
         datasets = loader.values("dataset")
         in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
         if not datasets:
@@ -293,8 +295,27 @@ class _Survey:
         for node in walk(function.body):
             if isinstance(node, cst.Call):
                 self._call(node)
+                self._rounding(node)
             elif isinstance(node, cst.Attribute):
                 self._property(node)
+            elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+                self._remark(Trait.ROUNDS, node, self._code(node))
+
+    def _rounding(self, call: cst.Call) -> None:
+        """Look whether the last bits of a tensor depend on how many threads compute it."""
+        name = self.file.qualified(call)
+        if name is not None:
+            rounds = name.startswith("torch.") and name.rpartition(".")[2] in data_api.ROUNDS_BY_THREADS
+        else:
+            func = call.func
+            rounds = (
+                isinstance(func, cst.Attribute)
+                and func.attr.value in data_api.ROUNDS_BY_THREADS
+                and self.file.classes.self_attribute(func) is None
+                and self.file.value(func.value).kind in (Kind.TENSOR, Kind.UNKNOWN)
+            )
+        if rounds:
+            self._remark(Trait.ROUNDS, call, self._code(call))
 
     def _property(self, node: cst.Attribute) -> None:
         own = self.file.classes.self_attribute(node)
@@ -534,6 +555,20 @@ class _Survey:
         return opens and guarded
 
     # The device
+
+    def _default_device(self) -> None:
+        """`torch.set_default_device("cuda")` puts on the device whatever a sample is made of."""
+        for call in find_all(self.file.source.module, cst.Call):
+            name = self.file.qualified(call)
+            if name not in ("torch.set_default_device", "torch.set_default_tensor_type") or not call.args:
+                continue
+            given = call.args[0].value
+            on_host = self.file.values.placement.device_of(given) is Device.CPU
+            if name == "torch.set_default_tensor_type":
+                text = given.evaluated_value if isinstance(given, cst.SimpleString) else self.file.qualified(given)
+                on_host = text is not None and "cuda" not in str(text)
+            if not on_host:
+                self._remark(Trait.DEVICE, call, self._code(call))
 
     def _device_use(self, function: cst.FunctionDef) -> None:
         for node in walk(function.body):

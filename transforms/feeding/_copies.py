@@ -17,6 +17,18 @@ from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 
+_DEEPEST = 4
+_WRITING_METHODS = frozenset({"sort", "partition", "fill", "put", "itemset", "setfield"})
+"""Methods of arrays that write in place. Those of tensors end in an underscore."""
+_WRITING_FUNCTIONS = frozenset(
+    {
+        "random.shuffle", "numpy.random.shuffle", "numpy.copyto", "numpy.put", "numpy.place", "numpy.putmask",
+        "numpy.fill_diagonal", "numpy.put_along_axis",
+    }
+)  # fmt: skip
+_SHARING_FUNCTIONS = frozenset(
+    {"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"}
+)
 _CASTS = torch_api.CASTS - {"cuda", "cpu"}
 
 
@@ -117,13 +129,11 @@ def writes(file: FileFacts, found: list[Copy]) -> list[Write]:
         elif isinstance(node, cst.AugAssign):
             stores = isinstance(node.target, cst.Subscript)
             target = node.target.value if isinstance(node.target, cst.Subscript) else node.target
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            method = node.func.attr.value
-            if method.endswith("_") and not method.startswith("_") and method != "requires_grad_":
-                target = node.func.value
+        elif isinstance(node, cst.Call):
+            target = _written_by(file, node)
         if target is None:
             continue
-        for end in file.tracing.ends(target):
+        for end in _storages(file, target):
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is None:
                 continue
@@ -132,6 +142,41 @@ def writes(file: FileFacts, found: list[Copy]) -> list[Write]:
             if not (stores and is_container):
                 written.append(Write(node, loader, end.path))
     return written
+
+
+def _written_by(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
+    """The tensor (or the array that shares its memory) that a call writes into; `None` where it writes into none."""
+    out = argument(call, "out")
+    if out is not None:
+        return out
+    name = file.qualified(call)
+    if name is None:
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        is_in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
+        if isinstance(call.func, cst.Attribute) and (is_in_place or method in _WRITING_METHODS):
+            return call.func.value
+        return None
+    inplace = argument(call, "inplace")
+    is_in_place = name.startswith("torch.") and name.endswith("_") and not name.endswith("__")
+    if is_in_place or name in _WRITING_FUNCTIONS or (isinstance(inplace, cst.Name) and inplace.value == "True"):
+        return call.args[0].value if call.args else None
+    return None
+
+
+def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> Iterator[End]:
+    """Where a tensor or array was made, through arrays and tensors that share its memory: `x.numpy()`."""
+    for end in file.tracing.ends(node):
+        made = end.node
+        shared: cst.BaseExpression | None = None
+        if isinstance(made, cst.Call) and depth < _DEEPEST:
+            if isinstance(made.func, cst.Attribute) and made.func.attr.value == "numpy":
+                shared = made.func.value
+            elif file.qualified(made) in _SHARING_FUNCTIONS and made.args:
+                shared = made.args[0].value
+        if shared is None:
+            yield end
+        else:
+            yield from _storages(file, shared, depth + 1)
 
 
 def written_after(file: FileFacts, copy: Copy, written: list[Write]) -> Write | None:

@@ -8,10 +8,12 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
 from perfmod.transforms.rule import Numerics, Safety
@@ -50,6 +52,7 @@ _UNSAFE = {
 
 
 _READ = ("dataset", "sampler", "batch_sampler")
+_BEGINS = frozenset(f"builtins.{name}" for name in ("iter", "enumerate", "zip", "map", "filter"))
 
 
 @frozen
@@ -80,6 +83,13 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode) -> Judgement:
     order = _order(file, loader)
     if order:
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
+    rounded = work.first(Trait.ROUNDS)
+    if rounded is not None:
+        reason = (
+            f"samples are not random and change nothing; a worker computes with one thread, which may round "
+            f"{rounded.text} (line {file.source.line(rounded.node)}) differently"
+        )
+        return Judgement(numerics=Numerics.ROUNDING, reason=reason)
     return Judgement(
         reason="nothing that makes a sample is random or changes the dataset, so every batch stays the same"
     )
@@ -115,26 +125,72 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
     if change is not None:
         line = file.source.line(change)
         return f"line {line} changes what the loader reads while it runs; workers would not see it"
+    daemons = _daemons(file, loader)
+    if daemons is not None:
+        line = file.source.line(daemons)
+        return f"line {line} starts daemonic processes, which may not start workers of their own"
     return ""
 
 
 def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
-    """A store into the dataset or a sampler inside a loop over the loader. Between two epochs it would be
-    seen.
-    """
+    """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
     read = {end.node for name in _READ for value in loader.values(name) for end in file.tracing.ends(value)}
+
+    def is_read(node: cst.BaseExpression) -> bool:
+        ends = file.tracing.ends(node)
+        return any((end.node in read and not end.path) or _is_read_by(loader, end) for end in ends)
+
     for iteration in loader.iterations:
-        if not isinstance(iteration.node, cst.For):
-            continue
-        for node in walk(iteration.node.body):
-            target = node.target if isinstance(node, (cst.AssignTarget, cst.AugAssign)) else None
-            base: cst.BaseExpression | None = target
+        for node in walk(iteration.node.body) if isinstance(iteration.node, cst.For) else ():
+            base: cst.BaseExpression | None = None
+            if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
+                base = node.target
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _may_change(file, node):
+                base = node.func
+            elif isinstance(node, cst.Call) and file.qualified(node) == "builtins.setattr" and node.args:
+                base = cst.Attribute(node.args[0].value, cst.Name("any"))
             while isinstance(base, (cst.Attribute, cst.Subscript)):
                 base = base.value
-                ends = file.tracing.ends(base)
-                if any((end.node in read and not end.path) or _is_read_by(loader, end) for end in ends):
+                if is_read(base):
                     return node
     return None
+
+
+def _may_change(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a method may change its object: not where it is one of the file that stores nothing."""
+    method = file.values.calls.resolve(call)
+    return method is None or any(
+        isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Call)) for node in walk(method.body)
+    )
+
+
+def _daemons(file: FileFacts, loader: Loader) -> cst.Call | None:
+    """The call that starts daemonic processes, where the training may run in them: they may have no children."""
+    starts = [call for call in find_all(file.source.module, cst.Call) if _starts_daemons(file, call)]
+    if not starts or not any(_is_handed_on(file, iteration.node) for iteration in loader.iterations):
+        return None
+    return starts[0]
+
+
+def _starts_daemons(file: FileFacts, call: cst.Call) -> bool:
+    name = (file.qualified(call) or dotted(call.func)).rpartition(".")[2]
+    daemon = argument(call, "daemon")
+    return name == "Pool" or (name == "Process" and isinstance(daemon, cst.Name) and daemon.value == "True")
+
+
+def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands in a function, or is run by one, that is used as a value."""
+    seen: set[cst.FunctionDef] = set()
+    stack = [node]
+    while stack:
+        function = file.tree.function(stack.pop())
+        if function is None or function in seen:
+            continue
+        seen.add(function)
+        if not file.values.calls.is_only_called(function):
+            return True
+        stack.extend(file.values.calls.callers(function))
+    return False
 
 
 def _is_read_by(loader: Loader, end: End) -> bool:
@@ -151,10 +207,31 @@ def _order(file: FileFacts, loader: Loader) -> str:
                 if reason:
                     return reason
     for iteration in loader.iterations:
-        if isinstance(iteration.node, cst.Call) and _draws_before_next(file, iteration):
-            line = file.source.line(iteration.node)
-            return f"workers draw the order of the samples at iter(), not at the first next() on line {line}"
+        line = file.source.line(iteration.iterable)
+        if _draws_before_next(file, iteration):
+            return f"workers draw the order of the samples when they are begun, not at the first batch (line {line})"
+        others = _begun_together(file, loader, iteration)
+        if any(_is_shuffled(one) for one in (loader, *others)) and others:
+            return f"workers draw the orders of the loaders on line {line} when they are begun, one after the other"
     return ""
+
+
+def _begun_together(file: FileFacts, loader: Loader, iteration: Iteration) -> list[Loader]:
+    """The other loaders that `zip` begins before it draws the first batch of this one."""
+    zips = (
+        call
+        for call in find_all(iteration.iterable, cst.Call)
+        if file.qualified(call) == "builtins.zip" and len(call.args) > 1
+    )
+    ends = (end for call in zips for arg in call.args for end in file.tracing.ends(arg.value))
+    found = (file.loaders.of(end.node) for end in ends)
+    return [other for other in found if other is not None and other is not loader]
+
+
+def _is_shuffled(loader: Loader) -> bool:
+    """Whether the order of its samples may be drawn from the global generator when it is begun."""
+    settings = [*loader.values("shuffle"), *loader.values("sampler"), *loader.values("batch_sampler")]
+    return any(not (isinstance(value, cst.Name) and value.value in ("False", "None")) for value in settings)
 
 
 def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
@@ -199,10 +276,20 @@ def _draws_before_next(file: FileFacts, iteration: Iteration) -> bool:
 
 
 def _begins(file: FileFacts, iteration: Iteration) -> Iterator[cst.CSTNode]:
-    """The `iter(...)` calls that made what `next` is given."""
+    """What begins the loader before the place that draws its first batch: `iter(loader)`, `enumerate(loader)`."""
     if not isinstance(iteration.iterable, cst.Name):
-        if not isinstance(iteration.iterable, cst.Call):
+        if isinstance(iteration.node, cst.Call) and not isinstance(iteration.iterable, cst.Call):
             yield file.source.module
         return
     for definition in file.flow.definitions(iteration.iterable):
-        yield definition.value if definition.value is not None else file.source.module
+        if isinstance(iteration.node, cst.Call):
+            yield definition.value if definition.value is not None else file.source.module
+        elif definition.value is not None and definition.binding is Binding.ASSIGNED:
+            calls = find_all(definition.value, cst.Call)
+            yield from (definition.value for call in calls if _begins_its_argument(file, call))
+
+
+def _begins_its_argument(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call begins to iterate at once; a progress bar waits for the loop."""
+    name = file.qualified(call) or ""
+    return name.startswith("itertools.") or name in _BEGINS

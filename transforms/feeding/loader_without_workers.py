@@ -62,7 +62,9 @@ class LoaderWithoutWorkers(Rule):
         "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers "
         "takes them from its workers' streams, not the main process's, so augmentations, and everything "
         "random behind them, are other draws of the same distribution; such findings, and datasets that are "
-        "not in sight, are held back as unsafe."
+        "not in sight, are held back as unsafe. A worker computes with one thread, and sums of very large "
+        "tensors are rounded differently with one thread than with several: those findings are of the class "
+        "rounding."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
