@@ -1,0 +1,112 @@
+"""The arithmetic by which a device makes normalised floats of bytes: its constants, its order, its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.constants import Constant
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.feeding._image_copies import Copy
+from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
+from perfmod.transforms.feeding._written_out import WrittenOut
+
+
+@frozen
+class Arithmetic:
+    """What is done to the bytes of all images of the file.
+
+    Attributes:
+        scaling: how they are scaled.
+        mean, std: the values of the constants.
+        written: the constants as written in the first pipeline; empty where they were tensors.
+        in_place: whether every operation may write into its operand: not where broadcasting might enlarge it.
+    """
+
+    scaling: Scaling
+    mean: Constant
+    std: Constant
+    written: tuple[cst.BaseExpression, ...]
+    in_place: bool
+
+    def operations(self, names: Sequence[str]) -> str:
+        scale, mean, std = names
+        end = "_" if self.in_place else ""
+        return f".float().{self.scaling.method}({scale}).sub{end}({mean}).div{end}({std})"
+
+    def definitions(self, file: FileFacts, torch: str, names: Sequence[str], move: Copy) -> str:
+        """The lines that make the constants next to the anchor of a copy."""
+        lines = [f"{names[0]} = {torch}.tensor({self.scaling.constant}, device={move.device})"]
+        for index, value in enumerate((self.mean, self.std)):
+            code = _spelled(file, self.written[index], move.anchor) if self.written else ""
+            shape = ".view(-1, 1, 1)" if isinstance(value, tuple) else ""
+            lines.append(f"{names[index + 1]} = {torch}.tensor({code or _literal(value)}, device={move.device}){shape}")
+        return "\n".join(lines)
+
+
+def common(file: FileFacts, movable: Sequence[Pipeline | WrittenOut]) -> Arithmetic:
+    """The arithmetic of all pipelines. Raises `Unmovable` where they differ, or their constants are none."""
+    found: list[tuple[Scaling, Constant, Constant]] = []
+    for one in movable:
+        if isinstance(one, WrittenOut):
+            found.append((Scaling.DIVISION, one.mean, one.std))
+        else:
+            found.append((one.scaling, _value(file, one.mean), _value(file, one.std)))
+    if any(other != found[0] for other in found):
+        raise Unmovable("pipelines of this file normalise with different constants, or scale in different ways")
+    first = movable[0]
+    per_channel = any(isinstance(value, tuple) for value in found[0][1:])
+    in_place = not per_channel or all(isinstance(one, Pipeline) for one in movable)
+    written = (first.mean, first.std) if isinstance(first, Pipeline) else ()
+    return Arithmetic(*found[0], written, in_place)
+
+
+def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
+    """What a constant evaluates to. Raises `Unmovable` where it is none."""
+    value = file.constants.value(node)
+    if value is None:
+        raise Unmovable(f"`{file.source.code(node)}` is no constant that can be read where the images arrive")
+    return value
+
+
+def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
+    """A constant as its author wrote it, where that means the same at `anchor`; else empty."""
+    code = file.source.whole_code(node)
+    if "\n" in code or "#" in code:
+        return ""
+    function = file.tree.function(anchor)
+    for name in find_all(node, cst.Name):
+        definitions = file.flow.definitions(name)
+        if not file.flow.is_read(name) or any(d.binding is Binding.LOOPED for d in definitions):
+            continue
+        if not all(isinstance(d.scope, cst.Module) for d in definitions):
+            return ""
+        if function is None and any(file.source.span(d.node)[0] > file.source.span(anchor)[0] for d in definitions):
+            return ""
+        scope = function
+        while scope is not None:
+            if file.flow.bound(scope, name.value):
+                return ""
+            scope = file.tree.function(scope)
+    return code
+
+
+def _literal(value: Constant) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return repr(value)
+
+
+def free_names(file: FileFacts) -> list[str]:
+    """Names for scale, mean and deviation that the file does not use yet."""
+    taken = {node.value for node in find_all(file.source.module, cst.Name)}
+    free: list[str] = []
+    for name in ("scale", "mean", "std"):
+        while name in taken:
+            name = f"image_{name}"
+        free.append(name)
+    return free
