@@ -8,8 +8,9 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._gathers import is_mask
+from perfmod.transforms.syncs._masks import is_mask
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, replace
 
 
@@ -38,7 +39,7 @@ def constant_mask(file: FileFacts, mask: cst.BaseExpression) -> ConstantMask | N
     if root is None or not file.steps.found:
         return None
     definitions = file.flow.definitions(root)
-    if not definitions:
+    if not definitions or _may_change_elsewhere(file, mask, root):
         return None
     is_shown = is_mask(file, mask)
     loops = [loop for loop in file.tree.loops(mask) if not any(_binds(file, loop, d) for d in definitions)]
@@ -70,7 +71,23 @@ def _global_mask(
     last = max((*makers, *changes), key=lambda line: file.source.span(line)[0])
     if isinstance(last, (cst.For, cst.While, cst.If, cst.With, cst.FunctionDef, cst.ClassDef, cst.Try)):
         return None
+    if _runs_above(file, function, file.source.span(last)[1], set()):
+        return None
     return ConstantMask(mask, function, last, False, is_shown)
+
+
+def _runs_above(file: FileFacts, function: cst.FunctionDef, offset: int, seen: set[cst.FunctionDef]) -> bool:
+    """Whether the top level runs a function, itself or through others of the file, before it comes to `offset`."""
+    if function in seen:
+        return False
+    seen.add(function)
+    for call in file.values.calls.callers(function):
+        caller = file.tree.function(call)
+        if caller is None and file.source.span(call)[0] < offset:
+            return True
+        if caller is not None and _runs_above(file, caller, offset, seen):
+            return True
+    return False
 
 
 def hoisted(file: FileFacts, mask: ConstantMask) -> tuple[list[Edit], str]:
@@ -144,3 +161,45 @@ def _changes(file: FileFacts, mask: cst.BaseExpression, around: cst.CSTNode) -> 
             if file.aliasing.mutates(node) or (is_assigned and not isinstance(node, cst.Name)):
                 found.append(node)
     return found
+
+
+def _may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Name) -> bool:
+    """Whether code that runs again and again may change the mask under another name, or behind a call."""
+    own = file.classes.self_attribute(_above_root(mask))
+    if own is not None and len(own[0].assignments(own[1])) != 1:
+        return True
+    name, code = _last_name(mask), file.source.code(mask)
+    for node in walk(file.source.module):
+        if isinstance(node, (cst.Attribute, cst.Subscript)) and _last_name(node) == name:
+            is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
+            written = is_assigned or file.aliasing.mutates(node)
+            if written and file.source.code(node) != code and _runs_again(file, node):
+                return True
+        elif isinstance(node, cst.Call) and not isinstance(mask, cst.Name) and _runs_again(file, node):
+            handed = any(isinstance(arg.value, cst.Name) and arg.value.value == root.value for arg in node.args)
+            if handed and not _is_trusted(file, node):
+                return True
+    return False
+
+
+def _above_root(mask: cst.BaseExpression) -> cst.BaseExpression:
+    """`self.data` of `self.data.train_mask`; the mask itself where it is no longer than that."""
+    node = mask
+    while isinstance(node, (cst.Attribute, cst.Subscript)) and not isinstance(node.value, cst.Name):
+        node = node.value
+    return node
+
+
+def _runs_again(file: FileFacts, node: cst.CSTNode) -> bool:
+    function = file.tree.function(node)
+    return bool(file.tree.loops(node)) or (function is not None and function.name.value != "__init__")
+
+
+def _is_trusted(file: FileFacts, call: cst.Call) -> bool:
+    """Whether what is called leaves its arguments alone, as models do, or is in sight."""
+    name = file.qualified(call)
+    if name is not None:
+        return name.startswith(("torch.", "builtins.", "torch_geometric.", "dgl."))
+    if file.values.calls.resolve(call) is not None or file.value(call.func).kind is Kind.MODULE:
+        return True
+    return isinstance(call.func, cst.Name) and call.func.value in ("model", "net", "encoder")

@@ -7,13 +7,11 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.ranks import is_minus_one, positional
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.syncs._masks import may_be_mask
 
-# Attributes that PyTorch Geometric and DGL document as boolean.
-_BOOLEAN_BY_CONVENTION = frozenset({"train_mask", "val_mask", "test_mask"})
 _CASTS = frozenset({"float", "double", "half", "long", "int"})
 
 
@@ -147,50 +145,6 @@ def sole_index(node: cst.Subscript) -> cst.BaseExpression | None:
     return index.value if len(node.slice) == 1 and isinstance(index, cst.Index) else None
 
 
-def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = True) -> bool:
-    """Whether an index is a boolean mask as far as the code shows: by its type, or by the name of an unknown one.
-
-    Of a tensor, any unknown index may be one that is not called an index.
-    """
-    value = file.value(index)
-    if value.dtype is not None and value.kind is Kind.TENSOR:
-        return value.dtype is DType.BOOL
-    if not isinstance(index, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
-        return False
-    if value.kind not in (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT):
-        return False
-    return is_mask_name(index) or (of_tensor and value.is_tensor and not _is_index_name(index))
-
-
-def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a boolean tensor: by its type, or by a name that graph libraries document as a mask."""
-    value = file.value(node)
-    if isinstance(node, cst.Attribute) and value.dtype is None and node.attr.value in _BOOLEAN_BY_CONVENTION:
-        return True
-    return value.is_tensor and value.dtype is DType.BOOL
-
-
-def is_mask_name(node: cst.BaseExpression) -> bool:
-    """Whether a mask is called one: `pad_mask`, `data.train_mask`, `g.ndata["train_mask"]`."""
-    if isinstance(node, cst.Name):
-        return "mask" in node.value.lower()
-    if isinstance(node, cst.Attribute):
-        return "mask" in node.attr.value.lower()
-    if isinstance(node, cst.Subscript):
-        index = node.slice[0].slice
-        key = index.value if isinstance(index, cst.Index) else None
-        return isinstance(key, cst.SimpleString) and "mask" in key.value
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return is_mask_name(node.func.value)
-    return False
-
-
-def _is_index_name(node: cst.BaseExpression) -> bool:
-    words = dotted(node).lower()
-    hints = ("idx", "ind", "perm", "order", "ids", "pos")
-    return any(word in words for word in hints) or len(words.rpartition(".")[2]) == 1
-
-
 def _expanded(mask: cst.BaseExpression) -> cst.BaseExpression | None:
     """`m` of `m.unsqueeze(-1).expand(-1, ..., n)`, `m.unsqueeze(-1).expand_as(x)` and `m[..., None].expand_as(x)`."""
     if not (isinstance(mask, cst.Call) and isinstance(mask.func, cst.Attribute)):
@@ -206,36 +160,6 @@ def _expanded(mask: cst.BaseExpression) -> cst.BaseExpression | None:
         dim = argument(inner, "dim", 0)
         return inner.func.value if dim is not None and is_minus_one(dim) else None
     return None
-
-
-def selects_all_of(file: FileFacts, mask: cst.BaseExpression, base: cst.BaseExpression) -> bool:
-    """Whether the mask has provably the shape of what it indexes.
-
-    A mask that indexes a tensor matches its leading dimensions, so an equal number of dimensions is enough.
-    """
-    if file.shapes.same(mask, base):
-        return True
-    rank = file.value(mask).rank
-    return rank is not None and rank == file.value(base).rank
-
-
-def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
-    """Whether two expressions are the same mask: the same code over the same definitions, not written in between."""
-    if file.source.code(left) != file.source.code(right):
-        return False
-    first, last = sorted((file.source.span(left), file.source.span(right)))
-    for here, there in zip(names(file, left), names(file, right), strict=True):
-        if file.flow.definitions(here) != file.flow.definitions(there):
-            return False
-        for definition in file.flow.definitions(here):
-            if any(first[1] < file.source.span(use)[0] < last[0] for use in file.aliasing.mutations(definition)):
-                return False
-    return True
-
-
-def names(file: FileFacts, node: cst.CSTNode) -> list[cst.Name]:
-    """The variables that an expression reads, in order."""
-    return [name for name in find_all(node, cst.Name) if file.flow.is_read(name)]
 
 
 def postfix(file: FileFacts, node: cst.BaseExpression) -> str:

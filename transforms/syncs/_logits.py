@@ -9,7 +9,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.names import canonical
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._gathers import Gather, names, postfix, sole_definition
+from perfmod.transforms.syncs._gathers import Gather, postfix, sole_definition
+from perfmod.transforms.syncs._masks import names
 from perfmod.transforms.writing import delete_statement
 
 

@@ -22,20 +22,10 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
-from perfmod.transforms.syncs._gathers import (
-    Gather,
-    Shared,
-    gather,
-    is_mask,
-    is_mask_name,
-    is_selection_read,
-    may_be_mask,
-    same_mask,
-    selects_all_of,
-    sole_index,
-)
+from perfmod.transforms.syncs._gathers import Gather, Shared, gather, is_selection_read, sole_index
 from perfmod.transforms.syncs._loss_calls import CLASS_INDEX, loss_call, objection, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
+from perfmod.transforms.syncs._masks import is_mask, is_mask_name, may_be_mask, same_mask, selects_all_of
 
 
 class MaskedLoss(Rule):
@@ -97,6 +87,8 @@ class MaskedLoss(Rule):
             yield hoisting
             return
         _check_sides(file, found)
+        if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
+            raise NoForm("it stands inside of an f-string, and needs a statement of its own")
         if reduction is not None:
             form = summed(file, call, gathers[0], reduction)
         elif loss is not None:

@@ -1,0 +1,114 @@
+"""Boolean masks: what is one, whether two are the same one, and whether one fits what it selects from."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import DType, Kind
+
+# Attributes that PyTorch Geometric and DGL document as boolean.
+_BOOLEAN_BY_CONVENTION = frozenset({"train_mask", "val_mask", "test_mask"})
+# Functions that give something else whenever they are called.
+_DRAWS = ("rand", "bernoulli", "multinomial", "normal", "poisson", "dropout", "empty")
+
+
+def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = True) -> bool:
+    """Whether an index is a boolean mask as far as the code shows: by its type, or by the name of an unknown one.
+
+    Of a tensor, any unknown index may be one that is not called an index.
+    """
+    value = file.value(index)
+    if value.dtype is not None and value.kind is Kind.TENSOR:
+        return value.dtype is DType.BOOL
+    if not isinstance(index, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+        return False
+    if value.kind not in (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT):
+        return False
+    return is_mask_name(index) or (of_tensor and value.is_tensor and not _is_index_name(index))
+
+
+def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a boolean tensor: by its type, or by a name that graph libraries document as a mask."""
+    value = file.value(node)
+    if isinstance(node, cst.Attribute) and value.dtype is None and node.attr.value in _BOOLEAN_BY_CONVENTION:
+        return True
+    return value.is_tensor and value.dtype is DType.BOOL
+
+
+def is_mask_name(node: cst.BaseExpression) -> bool:
+    """Whether a mask is called one: `pad_mask`, `data.train_mask`, `g.ndata["train_mask"]`."""
+    if isinstance(node, cst.Name):
+        return "mask" in node.value.lower()
+    if isinstance(node, cst.Attribute):
+        return "mask" in node.attr.value.lower()
+    if isinstance(node, cst.Subscript):
+        index = node.slice[0].slice
+        key = index.value if isinstance(index, cst.Index) else None
+        return isinstance(key, cst.SimpleString) and "mask" in key.value
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return is_mask_name(node.func.value)
+    return False
+
+
+def _is_index_name(node: cst.BaseExpression) -> bool:
+    words = dotted(node).lower()
+    hints = ("idx", "ind", "perm", "order", "ids", "pos")
+    return any(word in words for word in hints) or len(words.rpartition(".")[2]) == 1
+
+
+def selects_all_of(file: FileFacts, mask: cst.BaseExpression, base: cst.BaseExpression) -> bool:
+    """Whether the mask has provably the shape of what it indexes.
+
+    A mask that indexes a tensor matches its leading dimensions, so an equal number of dimensions is enough.
+    """
+    if file.shapes.same(mask, base):
+        return True
+    rank = file.value(mask).rank
+    return rank is not None and rank == file.value(base).rank
+
+
+def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+    """Whether two expressions are the same mask: the same code over the same definitions, not written in between."""
+    if file.source.code(left) != file.source.code(right):
+        return False
+    first, last = sorted((left, right), key=lambda mask: file.source.span(mask)[0])
+    pairs = zip(names(file, left), names(file, right), strict=True)
+    return all(file.flow.definitions(a) == file.flow.definitions(b) for a, b in pairs) and is_unchanged(
+        file, first, last
+    )
+
+
+def is_unchanged(file: FileFacts, node: cst.BaseExpression, later: cst.CSTNode) -> bool:
+    """Whether `node`, written once more at `later`, which stands behind it, would mean the same there.
+
+    Nothing between the two may bind one of its variables or write into it. Both run in the same round of all loops.
+    """
+    start, end = file.source.span(node)[1], file.source.span(later)[0]
+    for name in names(file, node):
+        for definition in file.flow.definitions(name):
+            bound = (other.node for other in file.flow.bound(definition.scope, name.value))
+            written = (*bound, *file.aliasing.mutations(definition))
+            if any(start <= file.source.span(place)[0] < end for place in written):
+                return False
+    return True
+
+
+def is_repeatable(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether evaluating an expression twice gives the same twice: no draws, no calls of unknown functions."""
+    for call in find_all(node, cst.Call):
+        name = file.qualified(call)
+        short = name or ""
+        if name is None and isinstance(call.func, cst.Attribute) and file.value(call.func.value).is_tensor:
+            short = f"torch.{call.func.attr.value}"
+        words = short.rpartition(".")[2]
+        if not short.startswith("torch.") or words.startswith(_DRAWS) or words.endswith("_"):
+            return False
+    return not any(True for _ in find_all(node, cst.NamedExpr))
+
+
+def names(file: FileFacts, node: cst.CSTNode) -> list[cst.Name]:
+    """The variables that an expression reads, in order."""
+    return [name for name in find_all(node, cst.Name) if file.flow.is_read(name)]
