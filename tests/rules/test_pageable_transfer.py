@@ -258,6 +258,16 @@ def test_loaders_of_graphs() -> None:
     assert "may not be pinned" in run(sampled).refused[0].reason
 
 
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [("ToSparseTensor()", "sparse tensors cannot be pinned"), ("ToDevice('cuda')", "on the device already")],
+)
+def test_graphs_that_a_transform_stores_otherwise(transform: str, reason: str) -> None:
+    code = written("batch = batch.to(device)").replace("torch.utils.data", "torch_geometric.loader")
+    code = code.replace("device = ", f"import torch_geometric.transforms as T\ntransform = T.{transform}\ndevice = ", 1)
+    assert reason in run(code).refused[0].reason
+
+
 def test_evaluation_alone_is_left() -> None:
     result = run(written("x = batch[0].to(device)").replace("loss.backward()", "pass"))
     assert not result.applied

@@ -7,7 +7,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import GRAPH_LOADERS, is_tensor, is_told_apart, own_batches, whole_tuple
 from perfmod.transforms.feeding._copies import Copy, Write, is_false, written_after
@@ -44,10 +44,14 @@ def why_not(file: FileFacts, loader: Loader, pinned: bool) -> str:
     if device is not None:
         line = file.source.line(device.node)
         return f"its samples may lie in CUDA memory ({device.text}, line {line}), which cannot be pinned"
-    for function in work.functions:
-        for node in walk(function.body):
-            if isinstance(node, cst.Call) and "sparse" in (file.qualified(node) or dotted(node.func)):
-                return f"sparse tensors cannot be pinned (line {file.source.line(node)})"
+    # Graphs are often stored sparse, or moved, by a transform of their dataset.
+    places = [file.source.module] if loader.name in GRAPH_LOADERS else [function.body for function in work.functions]
+    for call in (call for place in places for call in find_all(place, cst.Call)):
+        name = (file.qualified(call) or dotted(call.func)).rpartition(".")[2]
+        if "sparse" in name.lower():
+            return f"sparse tensors cannot be pinned (line {file.source.line(call)})"
+        if name == "ToDevice":
+            return f"its graphs lie on the device already (line {file.source.line(call)})"
     return ""
 
 
