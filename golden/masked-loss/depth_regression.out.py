@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=depth_loss
+# golden: change unsafe syncs=0 hot=depth_loss
 """Squared error where the depth is known: sum over the selected, divided by how many there are."""
 import torch
 import torch.nn.functional as F

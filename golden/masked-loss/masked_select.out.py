@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=flow_loss
+# golden: change unsafe syncs=0 hot=flow_loss
 """`masked_select` instead of brackets, with a criterion made once."""
 import torch
 from torch import Tensor, nn

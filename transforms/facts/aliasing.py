@@ -107,7 +107,7 @@ class Aliasing:
             for use in self._flow.uses(stack.pop()):
                 if use is not definition.node and self.mutates(use):
                     yield use
-                for alias in self._aliases(use):
+                for alias in self.aliases(use):
                     if alias not in seen:
                         seen.add(alias)
                         stack.append(alias)
@@ -144,7 +144,7 @@ class Aliasing:
                 return node
             node = inner
 
-    def _aliases(self, use: cst.CSTNode) -> Sequence[Definition]:
+    def aliases(self, use: cst.CSTNode) -> Sequence[Definition]:
         """Names that the object of `use`, or a view of it, is assigned to at once."""
         node = self._seen_through(use)
         parent = self._tree.parent(node)
@@ -264,7 +264,7 @@ class Aliasing:
                 and (
                     self.mutates(other)
                     or self._is_assigned(other)
-                    or any(self.mutations(alias) for alias in self._aliases(other))
+                    or any(self.mutations(alias) for alias in self.aliases(other))
                 )
                 for other in walk(around)
             )

@@ -29,48 +29,47 @@ class Stores:
         """
         around = self._tree.function(read) or self._tree.module
         place = self._order[read]
-        return frozenset(store for store in self._stores(read, around) if self._order[store] < place)
+        return frozenset(store for store in self.inside(read, around) if self._order[store] < place)
 
-    def _stores(self, read: cst.Attribute | cst.Subscript, around: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        if isinstance(read, cst.Attribute):
-            yield from (store for store in self._of_attributes.get(read.attr.value, ()) if self._is_in(store, around))
-            for call in find_all(around, cst.Call):
-                called = self._values.calls.resolve(call) if self._of_attributes.get(read.attr.value) else None
-                if called is not None and any(self._is_in(s, called) for s in self._of_attributes[read.attr.value]):
-                    yield call
-            for call in self._calls("setattr", "delattr"):
-                name = call.args[1].value if len(call.args) > 1 else None
-                if _text(name) in (read.attr.value, None) and self._is_in(call, around):
-                    yield call
-            return
-        key, base = _key(read), self._code(read.value)
-        for subscript in find_all(around, cst.Subscript):
-            other = _key(subscript)
-            same = other == key or (other is None and self._code(subscript.value) == base)
-            if same and self._is_stored(subscript):
-                yield subscript
+    def inside(self, read: cst.Attribute | cst.Subscript, around: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The places in `around` that may put another object where `read` reads: assignments, `setattr`, `update`.
+
+        An attribute and an item of one name count as one, as they are for the data of PyTorch Geometric. Calls of
+        functions of this file that do so count too.
+        """
+        name, base = _name(read), self._code(read.value)
+        stores = self._by_name.get(name, []) if name is not None else []
+        yield from (store for store in stores if self._tree.is_within(store, around))
         for call in find_all(around, cst.Call):
-            changes = isinstance(call.func, cst.Attribute) and call.func.attr.value in _CHANGES_ITEMS
-            if changes and isinstance(call.func, cst.Attribute) and self._code(call.func.value) == base:
+            called = self._values.calls.resolve(call) if stores else None
+            if called is not None and any(self._tree.is_within(store, called) for store in stores):
                 yield call
+            elif dotted(call.func) in ("setattr", "delattr") and len(call.args) > 1:
+                if _text(call.args[1].value) in (name, None):
+                    yield call
+            elif isinstance(read, cst.Subscript) and self._changes_items(call, base):
+                yield call
+        for subscript in find_all(around, cst.Subscript):
+            if _name(subscript) is None and self._code(subscript.value) == base and self._is_stored(subscript):
+                yield subscript
+
+    def _changes_items(self, call: cst.Call, base: str) -> bool:
+        func = call.func
+        return isinstance(func, cst.Attribute) and func.attr.value in _CHANGES_ITEMS and self._code(func.value) == base
 
     @cached_property
     def _order(self) -> dict[cst.CSTNode, int]:
         return {node: place for place, node in enumerate(walk(self._tree.module))}
 
     @cached_property
-    def _of_attributes(self) -> dict[str, list[cst.Attribute]]:
-        found: dict[str, list[cst.Attribute]] = {}
-        for node in find_all(self._tree.module, cst.Attribute):
-            if self._is_stored(node):
-                found.setdefault(node.attr.value, []).append(node)
+    def _by_name(self) -> dict[str, list[cst.CSTNode]]:
+        found: dict[str, list[cst.CSTNode]] = {}
+        for node in walk(self._tree.module):
+            if isinstance(node, (cst.Attribute, cst.Subscript)) and self._is_stored(node):
+                name = _name(node)
+                if name is not None:
+                    found.setdefault(name, []).append(node)
         return found
-
-    def _calls(self, *names: str) -> Iterator[cst.Call]:
-        return (call for call in find_all(self._tree.module, cst.Call) if dotted(call.func) in names)
-
-    def _is_in(self, node: cst.CSTNode, around: cst.CSTNode) -> bool:
-        return self._tree.is_within(node, around)
 
     def _is_stored(self, node: cst.CSTNode) -> bool:
         """Whether an attribute or item is assigned, deleted or unpacked into."""
@@ -89,7 +88,10 @@ class Stores:
         return self._tree.module.code_for_node(node)
 
 
-def _key(node: cst.Subscript) -> str | None:
+def _name(node: cst.Attribute | cst.Subscript) -> str | None:
+    """`mask` of `data.mask` and `data["mask"]`."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
     index = node.slice[0].slice
     return _text(index.value) if len(node.slice) == 1 and isinstance(index, cst.Index) else None
 

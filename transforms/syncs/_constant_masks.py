@@ -6,7 +6,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
@@ -39,7 +39,9 @@ def constant_mask(file: FileFacts, mask: cst.BaseExpression) -> ConstantMask | N
     if root is None or not file.steps.found:
         return None
     definitions = file.flow.definitions(root)
-    if not definitions or _may_change_elsewhere(file, mask, root):
+    if not definitions or not all(_is_own(file, definition) for definition in definitions):
+        return None
+    if _may_change_elsewhere(file, mask, root):
         return None
     is_shown = is_mask(file, mask)
     loops = [loop for loop in file.tree.loops(mask) if not any(_binds(file, loop, d) for d in definitions)]
@@ -151,15 +153,26 @@ def _binds(file: FileFacts, loop: cst.CSTNode, definition: Definition) -> bool:
     return file.tree.is_within(definition.node, loop)
 
 
+def _is_own(file: FileFacts, definition: Definition) -> bool:
+    """Whether an object is made in the scope that its name belongs to, and is not another module's."""
+    return definition.scope is file.tree.scope(definition.node) and definition.binding is not Binding.IMPORTED
+
+
 def _changes(file: FileFacts, mask: cst.BaseExpression, around: cst.CSTNode) -> list[cst.CSTNode]:
-    """Every place in `around` that writes into the mask, or assigns it where it is an attribute or an item."""
+    """Every place in `around` that may write into the mask, or put another in its place."""
+    if isinstance(mask, cst.Name):
+        writes = [use for definition in file.flow.definitions(mask) for use in file.aliasing.mutations(definition)]
+        return [use for use in writes if file.tree.is_within(use, around)]
     code = file.source.code(mask)
     found: list[cst.CSTNode] = []
     for node in walk(around):
         if type(node) is type(mask) and file.source.code(node) == code:
-            is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
-            if file.aliasing.mutates(node) or (is_assigned and not isinstance(node, cst.Name)):
-                found.append(node)
+            others = [use for alias in file.aliasing.aliases(node) for use in file.aliasing.mutations(alias)]
+            found += [node] if file.aliasing.mutates(node) else others
+    part = mask
+    while isinstance(part, (cst.Attribute, cst.Subscript)):
+        found += file.stores.inside(part, around)
+        part = part.value
     return found
 
 

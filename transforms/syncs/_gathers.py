@@ -1,4 +1,4 @@
-"""Boolean gathers: `x[mask]` in its spellings, the variables it passes through, how the mask fits what it selects."""
+"""Boolean gathers: `x[mask]` in its spellings, and the variables it passes through on the way to a consumer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.ranks import is_minus_one, positional
-from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.syncs._masks import may_be_mask
+from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.syncs._masks import is_unchanged, may_be_mask
 
 _CASTS = frozenset({"float", "double", "half", "long", "int"})
 
@@ -39,15 +39,14 @@ class Gather:
 
 
 @frozen
-class Shared:
-    """A gather that other code reads too, so that its shape is needed."""
+class Kept:
+    """A gather that has to stay, with the reason."""
 
-    name: str
-    line: int
+    reason: str
 
 
-def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
-    """The gather behind an argument, followed through variables; `Shared` where such a variable is read elsewhere."""
+def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
+    """The gather behind an argument, followed through variables; `Kept` where it is one that cannot be taken apart."""
     statements: list[cst.Assign] = []
     outermost: cst.BaseExpression | None = None
     casts = ""
@@ -56,16 +55,15 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
     while True:
         if isinstance(current, cst.Name):
             definition = sole_definition(file, current)
-            if definition is None or definition.value is None:
-                return None
-            assignment = file.tree.statement(definition.node)
-            if not isinstance(assignment, cst.Assign) or len(assignment.targets) > 1:
+            assignment = assignment_of(file, definition) if definition is not None else None
+            if definition is None or definition.value is None or assignment is None:
                 return None
             others = [use for use in file.flow.uses(definition) if use is not current]
-            if others and _gathers_below(file, definition.value):
-                return Shared(current.value, file.source.line(others[0]))
-            if others:
-                return None
+            if others or (is_reshaped and not statements):
+                if not isinstance(gather(file, definition.value), (Gather, Kept)):
+                    return None
+                used = f"is used again on line {file.source.line(others[0])}" if others else "is reshaped behind it"
+                return Kept(f"`{current.value}`, the selected elements, {used}")
             statements.append(assignment)
             outermost = outermost or definition.value
             current = definition.value
@@ -77,7 +75,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
                 casts = f".{method}()" + casts
                 current = func.value
                 continue
-            if method in ("view", "reshape") and len(sizes) == 2 and is_minus_one(sizes[0]):
+            if method in ("view", "reshape") and len(sizes) == len(current.args) == 2 and is_minus_one(sizes[0]):
                 is_reshaped = True
                 current = func.value
                 continue
@@ -89,54 +87,55 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Shared | None:
     inner = _expanded(mask)
     if inner is not None and not is_reshaped:
         return None
+    if len(statements) > 1 and not _can_move(file, current, statements):
+        return Kept("the selection is made before other code that its move behind it could change")
     return Gather(
         base, current, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements))
     )
 
 
-def _gathers_below(file: FileFacts, node: cst.BaseExpression) -> bool:
-    found = gather(file, node)
-    return isinstance(found, (Gather, Shared))
+def assignment_of(file: FileFacts, definition: Definition) -> cst.Assign | None:
+    """The statement `name = ...` that makes a definition, where it binds nothing else."""
+    target = file.tree.parent(definition.node)
+    statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
+    return statement if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+
+
+def _can_move(file: FileFacts, selection: cst.BaseExpression, statements: list[cst.Assign]) -> bool:
+    """Whether a selection may be made in the last statement of its way (`statements` begin with that) instead."""
+    blocks = {file.tree.parent(file.tree.line(statement)) for statement in statements}
+    return len(blocks) == 1 and is_unchanged(file, selection, statements[0].value)
 
 
 def sole_definition(file: FileFacts, name: cst.Name) -> Definition | None:
-    """The one plain assignment that a name can come from, in its own scope."""
+    """The one plain assignment that a name can come from, in its own scope and in the same round of all loops."""
     definitions = file.flow.definitions(name)
     if len(definitions) != 1 or definitions[0].binding is not Binding.ASSIGNED or definitions[0].path:
+        return None
+    if file.flow.from_earlier_rounds(name):
         return None
     return definitions[0] if definitions[0].scope is file.tree.scope(name) else None
 
 
-def resolved(file: FileFacts, node: cst.BaseExpression) -> cst.BaseExpression:
-    """The expression behind a variable that is assigned once; other expressions as they are."""
-    while isinstance(node, cst.Name):
-        definition = sole_definition(file, node)
-        if definition is None or definition.value is None:
-            break
-        node = definition.value
-    return node
-
-
 def _selection(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """`(x, m)` of `x[m]`, `x.masked_select(m)` and `torch.masked_select(x, m)` where `m` may be a boolean mask."""
+    base: cst.BaseExpression | None = None
+    mask: cst.BaseExpression | None = None
     if isinstance(node, cst.Subscript):
-        index, base = sole_index(node), file.value(node.value)
-        is_tensor, is_unknown = base.is_tensor, base.kind is Kind.UNKNOWN
-        if index is not None and (is_tensor or is_unknown) and may_be_mask(file, index, is_tensor):
-            return node.value, index
+        base, mask = node.value, sole_index(node)
+    elif isinstance(node, cst.Call) and file.qualified(node) == "torch.masked_select":
+        base, mask = argument(node, "input", 0), argument(node, "mask", 1)
+    elif (
+        isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "masked_select"
+    ):
+        base, mask = node.func.value, argument(node, "mask", 0)
+    if base is None or mask is None:
         return None
-    if isinstance(node, cst.Call):
-        name = file.qualified(node)
-        if name == "torch.masked_select" and len(node.args) == 2:
-            return node.args[0].value, node.args[1].value
-        if (
-            name is None
-            and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value == "masked_select"
-            and node.args
-        ):
-            return node.func.value, node.args[0].value
-    return None
+    value = file.value(base)
+    if value.kind not in (Kind.TENSOR, Kind.UNKNOWN) or value.device is Device.CPU:
+        return None
+    is_mask = not isinstance(node, cst.Subscript) or may_be_mask(file, mask, value.is_tensor)
+    return (base, mask) if is_mask else None
 
 
 def sole_index(node: cst.Subscript) -> cst.BaseExpression | None:

@@ -9,8 +9,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.names import canonical
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._gathers import Gather, postfix, sole_definition
-from perfmod.transforms.syncs._masks import names
+from perfmod.transforms.syncs._gathers import Gather, assignment_of, postfix, sole_definition
+from perfmod.transforms.syncs._masks import is_unchanged
 from perfmod.transforms.writing import delete_statement
 
 
@@ -37,8 +37,8 @@ def class_second(file: FileFacts, logits: Gather) -> ClassSecond:
         definition = sole_definition(file, base)
         if definition is not None and definition.value is not None:
             moved = _classes_moved_last(file, definition.value)
-            if moved is not None and _still_holds(file, moved, base):
-                unread = len(file.flow.uses(definition)) == 1
+            if isinstance(moved, (cst.Name, cst.Attribute)) and is_unchanged(file, moved, base):
+                unread = len(file.flow.uses(definition)) == 1 and assignment_of(file, definition) is not None
                 return ClassSecond(postfix(file, moved), removals=_without(file, definition.node) if unread else ())
             moved = None
     if moved is not None:
@@ -70,14 +70,6 @@ def _classes_moved_last(file: FileFacts, node: cst.BaseExpression) -> cst.BaseEx
         first, last = arguments
         return subject if isinstance(first, cst.Integer) and first.value == "1" and is_minus_one(last) else None
     return None
-
-
-def _still_holds(file: FileFacts, node: cst.BaseExpression, later: cst.Name) -> bool:
-    """Whether an expression of variables means at `later` what it means where it stands: none is changed."""
-    return all(
-        len(file.flow.bound(file.tree.scope(later), name.value)) <= 1 and not file.aliasing.is_mutated(name)
-        for name in names(file, node)
-    ) and isinstance(node, (cst.Name, cst.Attribute))
 
 
 def _without(file: FileFacts, target: cst.CSTNode) -> tuple[Edit, ...]:

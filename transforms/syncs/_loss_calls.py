@@ -9,6 +9,7 @@ from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
+from perfmod.transforms.facts.tree import find_all
 
 _FUNCTION_OF_MODULE = {
     "torch.nn.CrossEntropyLoss": "cross_entropy",
@@ -22,6 +23,8 @@ _FUNCTION_OF_MODULE = {
 }
 CLASS_INDEX = frozenset({"cross_entropy", "nll_loss"})
 ZERO_AT_ZERO = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"})
+# Losses that refuse an input and a target of different shapes; the others broadcast them with a warning.
+SAME_SHAPES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 _ELEMENTWISE = ZERO_AT_ZERO | {"binary_cross_entropy_with_logits"}
 _KNOWN_OPTIONS = {
     "cross_entropy": {"weight", "ignore_index", "reduction"},
@@ -33,11 +36,19 @@ _KNOWN_OPTIONS = {
 
 @frozen
 class Loss:
-    """A call of a loss: its function's short name, its options, and the module's constructor where it is a module."""
+    """A call of a loss.
+
+    Attributes:
+        short: the name of its function in `torch.nn.functional`.
+        options: what the call, or the module's constructor, is given besides input and target.
+        is_module: whether it is a call of a module.
+        is_changed: whether the file assigns the module's reduction later.
+    """
 
     short: str
     options: dict[str, cst.BaseExpression]
     is_module: bool
+    is_changed: bool = False
 
     @property
     def reduction(self) -> str | None:
@@ -53,6 +64,8 @@ def objection(loss: Loss) -> str:
     """Why a loss has no form with the mask inside; empty where it has one."""
     if loss.short not in CLASS_INDEX | _ELEMENTWISE:
         return f"{loss.short} has no masked form that is known to be equal"
+    if loss.is_changed:
+        return "the reduction of a loss is assigned elsewhere in the file"
     if loss.reduction is None:
         return "without a reduction the result keeps the length of the selection"
     unknown = set(loss.options) - _KNOWN_OPTIONS.get(loss.short, {"reduction"})
@@ -98,5 +111,10 @@ def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
         options = {arg.keyword.value: arg.value for arg in module.call.args if arg.keyword is not None}
         for index, value in enumerate(positional(module.call.args)):
             options["weight" if index == 0 and short in CLASS_INDEX else f"argument {index + 1}"] = value
-        return Loss(short, options, is_module=True)
+        return Loss(short, options, is_module=True, is_changed=_assigns_reduction(file))
     return None
+
+
+def _assigns_reduction(file: FileFacts) -> bool:
+    targets = (item.target for item in find_all(file.source.module, cst.AssignTarget))
+    return any(isinstance(target, cst.Attribute) and target.attr.value == "reduction" for target in targets)

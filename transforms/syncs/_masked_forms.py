@@ -13,8 +13,8 @@ from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, postfix
 from perfmod.transforms.syncs._logits import class_second
-from perfmod.transforms.syncs._loss_calls import ZERO_AT_ZERO, Loss, subject
-from perfmod.transforms.syncs._masks import selects_all_of
+from perfmod.transforms.syncs._loss_calls import SAME_SHAPES, ZERO_AT_ZERO, Loss, subject
+from perfmod.transforms.syncs._masks import is_repeatable, is_unchanged, selects_all_of
 from perfmod.transforms.writing import delete_statement, replace
 
 _LINE_LENGTH = 110
@@ -30,13 +30,13 @@ class Form:
 
     Attributes:
         edits, imports, reason: as in a finding.
-        covers: whether the mask is shown to fit all that it selects from.
+        doubt: what could not be shown, so that the rewrite is held back; empty where it is safe.
     """
 
     edits: tuple[Edit, ...]
     imports: tuple[str, ...]
     reason: str
-    covers: bool = False
+    doubt: str = ""
 
 
 def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather) -> Form:
@@ -48,11 +48,14 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
     Raises:
         NoForm: the targets are probabilities.
     """
-    if file.value(target.base).dtype is DType.FLOATING and not target.casts:
+    _check_mask(file, call, (logits, target), is_read_at_call=False)
+    is_soft = file.value(target.base).dtype is DType.FLOATING and not target.casts
+    rank = file.value(logits.mask).rank
+    if is_soft or target.by_rows or (rank is not None and rank == file.value(logits.base).rank and not logits.by_rows):
         raise NoForm("the targets are soft, class probabilities, which have no index to ignore")
     torch, imports = file.names.spelled("torch", call)
     mask, wide_mask = file.source.code(target.mask), postfix(file, target.mask)
-    if loss.is_module:
+    if loss.is_module and not isinstance(call.func, cst.Call):
         ignored = f"{file.source.code(call.func)}.ignore_index"
     else:
         ignored = file.source.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
@@ -71,7 +74,7 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
         text = _laid_out(file, call, file.source.code(call.func), [new_logits, new_target, *others])
         edits.append(replace(file.source, call, text))
     reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
-    return Form(tuple(edits), imports, reason)
+    return Form(tuple(edits), imports, reason, _doubt(file, target))
 
 
 def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather) -> Form:
@@ -85,6 +88,7 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target:
         raise NoForm("the mask selects rows of several elements")
     if file.values.uses_half():
         raise NoForm("a sum of half-precision losses may overflow where their mean does not")
+    _check_mask(file, call, sides)
     torch, imports = file.names.spelled("torch", call)
     functional, more = file.names.spelled("torch.nn.functional", call)
     mask, count = _covering(file, *sides)
@@ -96,9 +100,10 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target:
         if side.statements:
             edits += _replaced(file, side, clean)
         arguments.append(file.source.code(read) if side.statements and read is not None else clean)
-    arguments += [
-        f"{name}={file.source.code(loss.options[name])}" for name in sorted(set(loss.options) - {"reduction"})
-    ]
+    for name in sorted(set(loss.options) - {"reduction"}):
+        is_read = loss.is_module and not isinstance(call.func, cst.Call)
+        value = f"{file.source.code(call.func)}.{name}" if is_read else file.source.code(loss.options[name])
+        arguments.append(f"{name}={value}")
     if loss.short not in ZERO_AT_ZERO:
         arguments.append(f"weight={mask}")
     text = _laid_out(file, call, f"{functional}.{loss.short}", [*arguments, 'reduction="sum"'])
@@ -106,7 +111,9 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target:
         text = _divided(file, call, text, count)
     edits.append(replace(file.source, call, text))
     reason = "both sides are cleaned where the mask is false and the sum is divided by the mask's count"
-    return Form(tuple(edits), (*imports, *more), reason, covers=True)
+    doubts = [_doubt(file, side) for side in sides]
+    doubt = (min if loss.short in SAME_SHAPES else max)(doubts, key=len)
+    return Form(tuple(edits), (*imports, *more), reason, doubt)
 
 
 def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> Form:
@@ -119,6 +126,7 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
         raise NoForm("the mask selects rows of several elements")
     if file.values.uses_half():
         raise NoForm("a sum in half precision may overflow where the mean does not")
+    _check_mask(file, call, (side,))
     torch, imports = file.names.spelled("torch", call)
     mask, count = _covering(file, side)
     clean = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
@@ -126,7 +134,16 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
     total = f"{file.source.code(subject(call)) if side.statements else clean}.sum()"
     text = _divided(file, call, total, count) if reduction == "mean" else total
     reason = "what the mask leaves out is zero in the sum"
-    return Form((*edits, replace(file.source, call, text)), imports, reason, covers=True)
+    return Form((*edits, replace(file.source, call, text)), imports, reason)
+
+
+def _check_mask(file: FileFacts, call: cst.Call, sides: tuple[Gather, ...], *, is_read_at_call: bool = True) -> None:
+    """Raises `NoForm` unless the mask can be written once more, at `call` too where it is read there."""
+    mask = file.source.code(sides[0].mask)
+    if not is_repeatable(file, sides[0].mask):
+        raise NoForm(f"`{mask}` may be another mask wherever it is written")
+    if is_read_at_call and not all(is_unchanged(file, side.mask, call) for side in sides if side.statements):
+        raise NoForm(f"`{mask}` is changed between the selection and its use")
 
 
 def _covering(file: FileFacts, *sides: Gather) -> tuple[str, str]:
@@ -136,13 +153,42 @@ def _covering(file: FileFacts, *sides: Gather) -> tuple[str, str]:
         NoForm: their numbers of dimensions are not known.
     """
     mask = sides[0].mask
-    if any(selects_all_of(file, mask, side.base) for side in sides):
+    if any(_fits(file, side) for side in sides):
         return file.source.code(mask), postfix(file, mask)
     rank, ranks = file.value(mask).rank, {file.value(side.base).rank for side in sides}
-    if rank is not None and ranks == {rank + 1}:
+    base = sides[0].base
+    is_named = isinstance(base, (cst.Name, cst.Attribute)) and all(
+        is_unchanged(file, base, side.node) for side in sides
+    )
+    if rank is not None and ranks == {rank + 1} and is_named and _selects_rows(sides):
         rows = f"{postfix(file, mask)}.unsqueeze(-1)"
-        return rows, f"{rows}.expand_as({file.source.code(sides[0].base)})"
+        return rows, f"{rows}.expand_as({file.source.code(base)})"
     raise NoForm(f"could not show that `{file.source.code(mask)}` has as many dimensions as what it selects from")
+
+
+def _selects_rows(sides: tuple[Gather, ...]) -> bool:
+    """Whether a mask with fewer dimensions selects rows, and is not broadcast, as `masked_select` does."""
+    return all(isinstance(side.selection, cst.Subscript) for side in sides)
+
+
+def _fits(file: FileFacts, side: Gather) -> bool:
+    """Whether the mask has the shape of what it selects from.
+
+    A mask in brackets has that of the leading dimensions, so that an equal number of dimensions is enough.
+    """
+    if isinstance(side.selection, cst.Subscript):
+        return selects_all_of(file, side.mask, side.base)
+    return file.shapes.same(side.mask, side.base)
+
+
+def _doubt(file: FileFacts, side: Gather) -> str:
+    """What could not be shown of a side; empty where the mask fits it."""
+    rank = file.value(side.mask).rank
+    is_row = rank is not None and file.value(side.base).rank == rank + 1
+    if _fits(file, side) or is_row:
+        return ""
+    mask, base = file.source.code(side.mask), file.source.code(side.base)
+    return f"could not show that `{mask}` has as many dimensions as `{base}`"
 
 
 def _replaced(file: FileFacts, side: Gather, text: str) -> Iterator[Edit]:
@@ -155,8 +201,8 @@ def _replaced(file: FileFacts, side: Gather, text: str) -> Iterator[Edit]:
 def _divided(file: FileFacts, call: cst.Call, total: str, count: str) -> str:
     """A sum divided by a mask's count, in parentheses where it stands inside of another expression."""
     text = f"{total} / {count}.sum()"
-    inside = isinstance(file.tree.parent(call), (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute))
-    return f"({text})" if inside and not call.lpar else text
+    around = (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute, cst.Subscript, cst.Await)
+    return f"({text})" if isinstance(file.tree.parent(call), around) and not call.lpar else text
 
 
 def _laid_out(file: FileFacts, call: cst.Call, function: str, arguments: list[str]) -> str:

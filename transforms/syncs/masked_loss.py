@@ -22,10 +22,11 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
-from perfmod.transforms.syncs._gathers import Gather, Shared, gather, is_selection_read, sole_index
+from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
 from perfmod.transforms.syncs._loss_calls import CLASS_INDEX, loss_call, objection, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
-from perfmod.transforms.syncs._masks import is_mask, is_mask_name, may_be_mask, same_mask, selects_all_of
+from perfmod.transforms.syncs._masks import is_mask, is_mask_name, may_be_mask, same_mask
+from perfmod.transforms.writing import comments
 
 
 class MaskedLoss(Rule):
@@ -111,23 +112,22 @@ class MaskedLoss(Rule):
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
     def _judged(self, file: FileFacts, call: cst.Call, target: Gather, form: Form) -> Finding:
-        """The finding, held back where the mask is only called a mask, or its dimensions are not known."""
+        """The finding, held back where something could not be shown, or a comment would go."""
         reason, safety, mask = form.reason, self.safety, file.source.code(target.mask)
         if not is_mask(file, target.mask):
             if not is_mask_name(target.mask):
                 raise NoForm(f"could not tell whether `{mask}` is a boolean mask or an index")
             reason, safety = f"could not show that `{mask}` is a boolean mask", Safety.UNSAFE
-        elif not form.covers and not selects_all_of(file, target.mask, target.base):
-            reason = f"could not show that `{mask}` has as many dimensions as what it selects from"
-            safety = Safety.UNSAFE
+        elif form.doubt or _loses_comment(file, call, form):
+            reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 
-def _check_sides(file: FileFacts, sides: list[Gather | Shared | None]) -> None:
+def _check_sides(file: FileFacts, sides: list[Gather | Kept | None]) -> None:
     """Raises `NoForm` unless all sides are selected with one mask and nothing else reads the selections."""
     for side in sides:
-        if isinstance(side, Shared):
-            raise NoForm(f"`{side.name}`, the selected elements, is used again on line {side.line}")
+        if isinstance(side, Kept):
+            raise NoForm(side.reason)
         if isinstance(side, Gather) and file.value(side.mask).device is Device.CPU:
             raise NoForm("the mask lives on the CPU, where selecting is another matter than a wait in the step")
     if None in sides:
@@ -153,4 +153,12 @@ def _is_part_of(file: FileFacts, node: cst.CSTNode, findings: list[Finding]) -> 
         (found.start <= start and end <= found.end)
         or any(edit.start < end and start < edit.end for edit in found.edits)
         for found in findings
+    )
+
+
+def _loses_comment(file: FileFacts, call: cst.Call, form: Form) -> bool:
+    """Whether a comment stands in code that is replaced; those on lines that go are kept."""
+    within = comments(file.source, file.tree.statement(call))
+    return any(
+        edit.start <= at < edit.end and text not in edit.replacement for edit in form.edits for at, text in within
     )
