@@ -40,8 +40,9 @@ class Gather:
 
 @frozen
 class Kept:
-    """A gather that has to stay, with the reason."""
+    """A gather that has to stay: the code that selects, and the reason."""
 
+    selection: cst.BaseExpression
     reason: str
 
 
@@ -60,10 +61,11 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
                 return None
             others = [use for use in file.flow.uses(definition) if use is not current]
             if others or (is_reshaped and not statements):
-                if not isinstance(gather(file, definition.value), (Gather, Kept)):
+                inner_gather = gather(file, definition.value)
+                if inner_gather is None:
                     return None
                 used = f"is used again on line {file.source.line(others[0])}" if others else "is reshaped behind it"
-                return Kept(f"`{current.value}`, the selected elements, {used}")
+                return Kept(inner_gather.selection, f"`{current.value}`, the selected elements, {used}")
             statements.append(assignment)
             outermost = outermost or definition.value
             current = definition.value
@@ -88,7 +90,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
     if inner is not None and not is_reshaped:
         return None
     if len(statements) > 1 and not _can_move(file, current, statements):
-        return Kept("the selection is made before other code that its move behind it could change")
+        return Kept(current, "the selection is made before other code that its move behind it could change")
     return Gather(
         base, current, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements))
     )

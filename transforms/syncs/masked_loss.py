@@ -54,24 +54,27 @@ class MaskedLoss(Rule):
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         calls = (call for call in find_all(file.source.module, cst.Call) if file.steps.reaches(call))
-        findings = [finding for call in calls for finding in self._settled(file, call)]
+        followed: set[cst.CSTNode] = set()
+        findings = [finding for call in calls for finding in self._settled(file, call, followed)]
         yield from findings
         for selection in find_all(file.source.module, cst.Subscript):
             index = sole_index(selection)
-            if index is not None and _waits(file, selection, index) and not _is_part_of(file, selection, findings):
+            if index is None or selection in followed or _is_part_of(file, selection, findings):
+                continue
+            if _waits(file, selection, index):
                 reason = "it is used for more than a loss, and what becomes of it depends on which elements it holds"
                 if not is_mask(file, index):
                     reason = f"could not tell whether `{file.source.code(index)}` is a boolean mask or an index"
                 yield self.refused(file, selection, reason)
 
-    def _settled(self, file: FileFacts, call: cst.Call) -> list[Finding]:
+    def _settled(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> list[Finding]:
         try:
-            return list(self._consumed(file, call))
+            return list(self._consumed(file, call, followed))
         except NoForm as error:
             return [self.refused(file, call, str(error))]
 
-    def _consumed(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
-        """A loss or a reduction over selections. Raises `NoForm` where they have to stay."""
+    def _consumed(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> Iterator[Finding]:
+        """A loss or a reduction over selections, which are `followed`. Raises `NoForm` where they have to stay."""
         reduction, loss = reduction_of(file, call), loss_call(file, call)
         if reduction is not None:
             read = [subject(call)]
@@ -83,6 +86,7 @@ class MaskedLoss(Rule):
         gathers = [side for side in found if isinstance(side, Gather)]
         if found == [None] * len(found):
             return
+        followed.update(side.selection for side in found if side is not None)
         hoisting = self._hoisted(file, call, gathers)
         if hoisting is not None:
             yield hoisting

@@ -1,0 +1,119 @@
+"""What may change a mask between one step and the next."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.value import Kind
+
+# Methods of graphs and of other holders of tensors that leave the tensors' values as they are.
+_KEEPS = frozenset(
+    {"to", "cuda", "cpu", "clone", "detach", "contiguous", "keys", "values", "items", "get", "size", "is_cuda",
+     "stores", "num_nodes", "number_of_nodes", "num_edges", "in_degrees", "out_degrees", "adj", "edges",
+     "adjacency_matrix", "has_isolated_nodes", "has_self_loops", "is_undirected", "is_directed", "validate", "local_scope"}
+)  # fmt: skip
+
+
+def root_of(node: cst.BaseExpression) -> cst.Name | None:
+    """`data` of `data.train_mask` and `g` of `g.ndata['train_mask']`."""
+    while not isinstance(node, cst.Name):
+        if isinstance(node, cst.Attribute) or (
+            isinstance(node, cst.Subscript)
+            and isinstance(node.slice[0].slice, cst.Index)
+            and isinstance(node.slice[0].slice.value, cst.SimpleString)
+        ):
+            node = node.value
+        else:
+            return None
+    return node
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    if isinstance(node, cst.Subscript):
+        index = node.slice[0].slice
+        if isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString):
+            return str(index.value.evaluated_value)
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def is_own(file: FileFacts, definition: Definition) -> bool:
+    """Whether an object is made in the scope that its name belongs to, and is not another module's."""
+    return definition.scope is file.tree.scope(definition.node) and definition.binding is not Binding.IMPORTED
+
+
+def changes(file: FileFacts, mask: cst.BaseExpression, around: cst.CSTNode) -> list[cst.CSTNode]:
+    """Every place in `around` that may write into the mask, or put another in its place."""
+    if isinstance(mask, cst.Name):
+        writes = [use for definition in file.flow.definitions(mask) for use in file.aliasing.mutations(definition)]
+        return [use for use in writes if file.tree.is_within(use, around)]
+    code = file.source.code(mask)
+    found: list[cst.CSTNode] = []
+    for node in walk(around):
+        if type(node) is type(mask) and file.source.code(node) == code:
+            others = [use for alias in file.aliasing.aliases(node) for use in file.aliasing.mutations(alias)]
+            found += [node] if file.aliasing.mutates(node) else others
+    part = mask
+    while isinstance(part, (cst.Attribute, cst.Subscript)):
+        found += file.stores.inside(part, around)
+        part = part.value
+    return found
+
+
+def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Name) -> bool:
+    """Whether code that runs again and again may change the mask under another name, or behind a call."""
+    own = file.classes.self_attribute(_above_root(mask))
+    if own is not None and len(own[0].assignments(own[1])) != 1:
+        return True
+    name, code, around = last_name(mask), file.source.code(mask), file.tree.function(mask)
+    for node in walk(file.source.module):
+        if isinstance(node, (cst.Attribute, cst.Subscript)) and last_name(node) == name:
+            is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
+            written = is_assigned or file.aliasing.mutates(node)
+            is_here = file.source.code(node) == code and file.tree.function(node) is around
+            if written and not is_here and _runs_again(file, node):
+                return True
+        elif isinstance(node, cst.Call) and not isinstance(mask, cst.Name) and _runs_again(file, node):
+            handed = any(isinstance(arg.value, cst.Name) and arg.value.value == root.value for arg in node.args)
+            if (handed and not _is_trusted(file, node)) or _changes_its_object(file, node, mask):
+                return True
+    return False
+
+
+def _above_root(mask: cst.BaseExpression) -> cst.BaseExpression:
+    """`self.data` of `self.data.train_mask`; the mask itself where it is no longer than that."""
+    node = mask
+    while isinstance(node, (cst.Attribute, cst.Subscript)) and not isinstance(node.value, cst.Name):
+        node = node.value
+    return node
+
+
+def _runs_again(file: FileFacts, node: cst.CSTNode) -> bool:
+    function = file.tree.function(node)
+    return bool(file.tree.loops(node)) or (function is not None and function.name.value != "__init__")
+
+
+def _changes_its_object(file: FileFacts, call: cst.Call, mask: cst.BaseExpression) -> bool:
+    """Whether a method of what holds the mask, such as `data.resample()`, may change it; those in sight are read."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value in _KEEPS:
+        return False
+    holders: list[str] = []
+    while isinstance(mask, (cst.Attribute, cst.Subscript)):
+        mask = mask.value
+        holders.append(file.source.code(mask))
+    is_holder = file.source.code(call.func.value) in holders and file.value(call.func.value).cls is None
+    return is_holder and file.values.calls.resolve(call) is None
+
+
+def _is_trusted(file: FileFacts, call: cst.Call) -> bool:
+    """Whether what is called leaves its arguments alone, as models do, or is in sight."""
+    name = file.qualified(call)
+    if name is not None:
+        return name.startswith(("torch.", "builtins.", "torch_geometric.", "dgl."))
+    if file.values.calls.resolve(call) is not None or file.value(call.func).kind is Kind.MODULE:
+        return True
+    return isinstance(call.func, cst.Name) and call.func.value in ("model", "net", "encoder")
