@@ -21,6 +21,7 @@ _FUNCTION_OF_MODULE = {
     "torch.nn.BCELoss": "binary_cross_entropy",
     "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
 }
+_WRAPPERS = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
 CLASS_INDEX = frozenset({"cross_entropy", "nll_loss"})
 ZERO_AT_ZERO = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"})
 # Losses that refuse an input and a target of different shapes; the others broadcast them with a warning.
@@ -43,12 +44,14 @@ class Loss:
         options: what the call, or the module's constructor, is given besides input and target.
         is_module: whether it is a call of a module.
         is_changed: whether the file assigns the module's reduction later.
+        is_wrapped: whether it is handed to a wrapper that hides its attributes.
     """
 
     short: str
     options: dict[str, cst.BaseExpression]
     is_module: bool
     is_changed: bool = False
+    is_wrapped: bool = False
 
     @property
     def reduction(self) -> str | None:
@@ -66,6 +69,8 @@ def objection(loss: Loss) -> str:
         return f"{loss.short} has no masked form that is known to be equal"
     if loss.is_changed:
         return "the reduction of a loss is assigned elsewhere in the file"
+    if loss.is_wrapped:
+        return "the loss is wrapped, so that its options cannot be read where it is called"
     if loss.reduction is None:
         return "without a reduction the result keeps the length of the selection"
     unknown = set(loss.options) - _KNOWN_OPTIONS.get(loss.short, {"reduction"})
@@ -111,10 +116,15 @@ def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
         options = {arg.keyword.value: arg.value for arg in module.call.args if arg.keyword is not None}
         for index, value in enumerate(positional(module.call.args)):
             options["weight" if index == 0 and short in CLASS_INDEX else f"argument {index + 1}"] = value
-        return Loss(short, options, is_module=True, is_changed=_assigns_reduction(file))
+        return Loss(short, options, True, _assigns_reduction(file), _is_wrapped(file, module.call))
     return None
 
 
 def _assigns_reduction(file: FileFacts) -> bool:
     targets = (item.target for item in find_all(file.source.module, cst.AssignTarget))
     return any(isinstance(target, cst.Attribute) and target.attr.value == "reduction" for target in targets)
+
+
+def _is_wrapped(file: FileFacts, made: cst.Call) -> bool:
+    wrapping = (call for call in find_all(file.source.module, cst.Call) if (file.qualified(call) or "") in _WRAPPERS)
+    return any(file.value(call.args[0].value).call is made for call in wrapping if call.args)

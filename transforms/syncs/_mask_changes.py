@@ -13,7 +13,8 @@ from perfmod.transforms.facts.value import Kind
 _KEEPS = frozenset(
     {"to", "cuda", "cpu", "clone", "detach", "contiguous", "keys", "values", "items", "get", "size", "is_cuda",
      "stores", "num_nodes", "number_of_nodes", "num_edges", "in_degrees", "out_degrees", "adj", "edges",
-     "adjacency_matrix", "has_isolated_nodes", "has_self_loops", "is_undirected", "is_directed", "validate", "local_scope"}
+     "adjacency_matrix", "has_isolated_nodes", "has_self_loops", "is_undirected", "is_directed", "validate",
+     "local_scope"}
 )  # fmt: skip
 
 

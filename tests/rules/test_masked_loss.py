@@ -1,0 +1,709 @@
+"""PM104: which losses take the mask inside, which selections stay and why, and that both sides compute the same."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+from golden_harness.sides import compare_probes
+
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.syncs.masked_loss import MaskedLoss
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+criterion = nn.CrossEntropyLoss()
+rows = nn.NLLLoss(torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64), ignore_index=1, reduction="sum")
+
+
+def f(logits: Tensor, labels: Tensor, x: Tensor, y: Tensor, w: Tensor):
+"""
+CASES = """
+
+def cases(make):
+    for dtype in (make.floats[0], make.floats[1], make.floats[3]):
+        shape = make.shape({sizes})
+        where = [*shape[:{at}], 3, *shape[{at}:]]
+        keep = make.mask(shape)
+        labels = make.labels(shape, 3)
+        yield (
+            make.tensor(where, dtype, requires_grad=True),
+            torch.where(keep, labels, 77),
+            *(make.tensor(shape, dtype, requires_grad=True) for _ in range(2)),
+            make.tensor((3,), dtype, finite=True).abs(),
+        )
+
+
+def probe(logits, labels, x, y, w):
+    return f(logits, labels, x, y, w)
+"""
+
+
+@frozen
+class Layout:
+    """How the inputs are laid out: `sizes` of all but the classes, which stand at dimension `at` of the logits."""
+
+    sizes: str
+    at: int
+
+
+ROWS, SEQUENCES, CHANNELS, IMAGES = Layout("6", 1), Layout("3, 4", 2), Layout("3, 4", 1), Layout("2, 3, 4", 1)
+
+
+def module(body: str) -> str:
+    return HEAD + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
+
+
+def result(body: str, *, unsafe: bool = True) -> FileResult:
+    found = rewrite(module(body).encode(), "train.py", [MaskedLoss()], Choice(unsafe=unsafe))
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+def reasons(body: str) -> list[str]:
+    found = result(body)
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    return [finding.reason for finding in found.refused]
+
+
+def differences(before: str, after: str, layout: Layout, folder: Path, numerics: Numerics) -> list[str]:
+    tail = CASES.format(sizes=layout.sizes, at=layout.at)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setattr(sys, "dont_write_bytecode", True)
+        return compare_probes((before + tail).encode(), (after + tail).encode(), numerics, folder)
+
+
+# In every body the labels are 77 where they are masked, which no loss accepts as a class.
+CHANGES: dict[str, tuple[Layout, str, str]] = {
+    "cross entropy": (
+        ROWS,
+        "labels = labels.view(-1)\nm = labels != 77\nreturn F.cross_entropy(logits[m], labels[m])",
+        ("labels = labels.view(-1)\nm = labels != 77\n"
+        "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+    ),
+    "of unknown rank": (
+        SEQUENCES,
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], w)",
+        """
+        m = labels != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels, -100).flatten(),
+            w,
+        )
+        """,
+    ),
+    "rows of unknown rank": (
+        ROWS,
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduction='sum')",
+        """
+        m = labels != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels, -100).flatten(),
+            reduction='sum',
+        )
+        """,
+    ),
+    "keywords in another order": (
+        ROWS,
+        "m = labels.view(-1) != 77\nreturn F.cross_entropy(weight=w, target=labels.view(-1)[m], input=logits[m])",
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1), -100),
+            weight=w,
+        )
+        """,
+    ),
+    "an index is ignored already": (
+        ROWS,
+        "m = labels.view(-1) != 77\nreturn F.cross_entropy(logits[m], labels.view(-1)[m], ignore_index=1)",
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1), 1),
+            ignore_index=1,
+        )
+        """,
+    ),
+    "module": (
+        SEQUENCES,
+        "m = labels != 77\nloss = 2 * criterion(logits[m], labels[m])\nreturn loss",
+        """
+        m = labels != 77
+        loss = 2 * criterion(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels, criterion.ignore_index).flatten(),
+        )
+        return loss
+        """,
+    ),
+    "module of the layer below": (
+        ROWS,
+        "m = labels.view(-1) != 77\nreturn rows(logits.double().log_softmax(-1)[m], labels.view(-1)[m])",
+        ("m = labels.view(-1) != 77\n"
+        "return rows(logits.double().log_softmax(-1), torch.where(m, labels.view(-1), rows.ignore_index))"),
+    ),
+    "module made on the spot": (
+        ROWS,
+        "m = labels.view(-1) != 77\nreturn nn.CrossEntropyLoss(w)(logits[m], labels.view(-1)[m])",
+        """
+        m = labels.view(-1) != 77
+        return nn.CrossEntropyLoss(w)(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1), -100),
+        )
+        """,
+    ),
+    "module made here": (
+        ROWS,
+        "loss_fct = nn.CrossEntropyLoss()\nm = labels.view(-1) != 77\nreturn loss_fct(logits[m], labels.view(-1)[m])",
+        """
+        loss_fct = nn.CrossEntropyLoss()
+        m = labels.view(-1) != 77
+        return loss_fct(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1), loss_fct.ignore_index),
+        )
+        """,
+    ),
+    "channels moved": (
+        IMAGES,
+        "m = labels != 77\nreturn F.cross_entropy(logits.permute(0, 2, 3, 1)[m], labels[m])",
+        ("m = labels != 77\n"
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+    ),
+    "channels moved and laid out": (
+        IMAGES,
+        ("m = labels != 77\nflat = torch.permute(logits, (0, 2, 3, 1)).contiguous()\n"
+        "return F.cross_entropy(flat[m], labels[m])"),
+        ("m = labels != 77\n"
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+    ),
+    "channels moved by movedim": (
+        CHANNELS,
+        "m = labels != 77\nreturn F.cross_entropy(logits.movedim(1, -1)[m], labels[m])",
+        ("m = labels != 77\n"
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+    ),
+    "channels moved by transpose": (
+        CHANNELS,
+        "m = labels != 77\nreturn F.cross_entropy(logits.transpose(1, 2)[m], labels[m])",
+        """
+        m = labels != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.transpose(1, 2).flatten(0, -2), 0),
+            torch.where(m, labels, -100).flatten(),
+        )
+        """,
+    ),
+    "channels moved elsewhere": (
+        IMAGES,
+        ("m = labels.transpose(1, 2) != 77\n"
+        "return F.cross_entropy(logits.permute(0, 3, 2, 1)[m], labels.transpose(1, 2)[m])"),
+        """
+        m = labels.transpose(1, 2) != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.permute(0, 3, 2, 1).flatten(0, -2), 0),
+            torch.where(m, labels.transpose(1, 2), -100).flatten(),
+        )
+        """,
+    ),
+    "expanded and reshaped": (
+        IMAGES,
+        """
+        m = labels != 77
+        flat = logits.permute(0, 2, 3, 1)
+        picked = flat[m.unsqueeze(-1).expand_as(flat)].view(-1, 3)
+        return criterion(picked, labels[m])
+        """,
+        """
+        m = labels != 77
+        flat = logits.permute(0, 2, 3, 1)
+        picked = torch.where(m.unsqueeze(1), logits, 0)
+        return criterion(picked, torch.where(m, labels, criterion.ignore_index))
+        """,
+    ),
+    "flattened first": (
+        SEQUENCES,
+        """
+        flat = logits.reshape(-1, 3)
+        wanted = labels.view(-1)
+        m = wanted.ne(77)
+        return F.cross_entropy(flat[m], wanted[m])
+        """,
+        """
+        flat = logits.reshape(-1, 3)
+        wanted = labels.view(-1)
+        m = wanted.ne(77)
+        return F.cross_entropy(torch.where(m.unsqueeze(1), flat, 0), torch.where(m, wanted, -100))
+        """,
+    ),
+    "bound to their own names": (
+        SEQUENCES,
+        "m = labels != 77\nlogits = logits[m]\nlabels = labels[m].long()\nreturn criterion(logits, labels)",
+        """
+        m = labels != 77
+        logits = torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0)
+        labels = torch.where(m, labels.long(), criterion.ignore_index).flatten()
+        return criterion(logits, labels)
+        """,
+    ),
+    "through several variables": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a = logits[m]
+        b = a.double()
+        return F.cross_entropy(b, labels.view(-1)[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        b = torch.where(m.unsqueeze(1), logits.double(), 0)
+        return F.cross_entropy(b, torch.where(m, labels.view(-1), -100))
+        """,
+    ),
+    "on one line": (
+        ROWS,
+        "labels = labels.view(-1)\nm = labels != 77\na = logits[m]; b = labels[m]  # rows\nreturn criterion(a, b)",
+        ("labels = labels.view(-1)\nm = labels != 77\n"
+        "a = torch.where(m.unsqueeze(1), logits, 0); b = torch.where(m, labels, criterion.ignore_index)  # rows\n"
+        "return criterion(a, b)"),
+    ),
+    "mask written twice": (
+        ROWS,
+        "labels = labels.view(-1)\nreturn F.cross_entropy(logits[labels != 77], labels[labels != 77])",
+        """
+        labels = labels.view(-1)
+        return F.cross_entropy(
+            torch.where((labels != 77).unsqueeze(1), logits, 0),
+            torch.where(labels != 77, labels, -100),
+        )
+        """,
+    ),
+    "added up": (
+        ROWS,
+        ("labels = labels.view(-1)\nm = labels != 77\ntotal = x.sum()\n"
+         "total += criterion(logits[m], labels[m])\nreturn total"),
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        total = x.sum()
+        total += criterion(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, criterion.ignore_index))
+        return total
+        """,
+    ),
+    "squares": (
+        IMAGES,
+        "m = labels != 77\nt = labels.float()\nreturn F.mse_loss(t[m], (t * 2)[m])",
+        ("m = labels != 77\nt = labels.float()\n"
+        'return F.mse_loss(torch.where(m, t, 0), torch.where(m, (t * 2), 0), reduction="sum") / m.sum()'),
+    ),
+    "with a gradient": (
+        SEQUENCES,
+        "m = x.detach() > 0\nreturn -F.l1_loss(x[m], (x * x)[m]) * 2",
+        ("m = x.detach() > 0\n"
+        'return -(F.l1_loss(torch.where(m, x, 0), torch.where(m, (x * x), 0), reduction="sum") / m.sum()) * 2'),
+    ),
+    "sum of squares": (
+        ROWS,
+        "m = x > 0\nreturn F.mse_loss(x[m], x.exp()[m], reduction='sum')",
+        'm = x > 0\nreturn F.mse_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), reduction="sum")',
+    ),
+    "smooth": (
+        ROWS,
+        "m = x > 0\nreturn F.smooth_l1_loss(x[m], x.exp()[m], beta=0.5)",
+        ("m = x > 0\nreturn F.smooth_l1_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), beta=0.5, "
+        'reduction="sum") / m.sum()'),
+    ),
+    "options of a module": (
+        ROWS,
+        """
+        width = 0.25
+        h = nn.HuberLoss(delta=width)
+        width = 4
+        m = x > 0
+        return h(x[m], x.exp()[m])
+        """,
+        """
+        width = 0.25
+        h = nn.HuberLoss(delta=width)
+        width = 4
+        m = x > 0
+        return F.huber_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), delta=h.delta, reduction="sum") / m.sum()
+        """,
+    ),
+    "probabilities": (
+        SEQUENCES,
+        "bce = nn.BCELoss()\nm = x > 0\nreturn bce(x.double().sigmoid()[m], (y > 0)[m].double())",
+        """
+        bce = nn.BCELoss()
+        m = x > 0
+        return F.binary_cross_entropy(
+            torch.where(m, x.double().sigmoid(), 0),
+            torch.where(m, (y > 0).double(), 0),
+            reduction="sum",
+        ) / m.sum()
+        """,
+    ),
+    "logits of two classes": (
+        SEQUENCES,
+        "m = x > 0\nreturn F.binary_cross_entropy_with_logits(x[m], y.sigmoid()[m])",
+        """
+        m = x > 0
+        return F.binary_cross_entropy_with_logits(
+            torch.where(m, x, 0),
+            torch.where(m, y.sigmoid(), 0),
+            weight=m,
+            reduction="sum",
+        ) / m.sum()
+        """,
+    ),
+    "mean of one tensor": (
+        IMAGES,
+        "m = x > 0\nlosses = x.exp()\nreturn losses[m].mean() ** 2, x[x < 0].sum()",
+        ("m = x > 0\nlosses = x.exp()\n"
+        "return (torch.where(m, losses, 0).sum() / m.sum()) ** 2, torch.where(x < 0, x, 0).sum()"),
+    ),
+    "part of a mean": (
+        ROWS,
+        "m = x > 0\nreturn torch.mean(x[m])[None]",
+        "m = x > 0\nreturn (torch.where(m, x, 0).sum() / m.sum())[None]",
+    ),
+    "mean of a cast": (
+        SEQUENCES,
+        "m = x > 0\nhit = x.exp() > 2\nreturn hit[m].double().mean()",
+        "m = x > 0\nhit = x.exp() > 2\nreturn torch.where(m, hit.double(), 0).sum() / m.sum()",
+    ),
+    "count of hits": (
+        SEQUENCES,
+        "m = x > 0\nhit = x.exp() > 2\nreturn hit[m].sum()",
+        "m = x > 0\nhit = x.exp() > 2\nreturn torch.where(m, hit, 0).sum()",
+    ),
+    "rows of values": (
+        SEQUENCES,
+        "v = logits.view(-1, 3)\nm = x.flatten() > 0\nreturn v[m].mean()",
+        ("v = logits.view(-1, 3)\nm = x.flatten() > 0\n"
+        "return torch.where(m.unsqueeze(-1), v, 0).sum() / m.unsqueeze(-1).expand_as(v).sum()"),
+    ),
+    "masked_select": (
+        SEQUENCES,
+        "m = x > 0\nreturn torch.masked_select(mask=m, input=x).mean() + x.masked_select(m).sum()",
+        "m = x > 0\nreturn (torch.where(m, x, 0).sum() / m.sum()) + torch.where(m, x, 0).sum()",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changes(name: str) -> None:
+    _, before, after = CHANGES[name]
+    found = result(before, unsafe=False)
+    assert found.after.decode() == module(after), [finding.reason for finding in (*found.refused, *found.held_back)]
+    assert result(after).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_computes_the_same(name: str, tmp_path: Path) -> None:
+    layout, before, after = CHANGES[name]
+    assert differences(module(before), module(after), layout, tmp_path, Numerics.ROUNDING) == []
+
+
+HELD_BACK: dict[str, tuple[str, str]] = {
+    "the target may have more dimensions": ("m = x > 0\nreturn F.mse_loss(x[m], y[m])", "dimensions as `y`"),
+    "the input may have more dimensions": ("m = x > 0\nreturn F.mse_loss(y[m], x[m])", "dimensions as `y`"),
+    "the targets may have more dimensions": ("m = x > 0\nreturn criterion(logits[m], y[m])", "dimensions as `y`"),
+    "the mask may be an index": ("mask = w\nreturn criterion(logits[mask], labels[mask])", "boolean mask"),
+    "a comment inside the call": (
+        "m = x > 0\nreturn F.mse_loss(\n    x[m],  # kept\n    x.exp()[m],\n)",
+        "comment",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD_BACK)
+def test_held_back(name: str) -> None:
+    body, reason = HELD_BACK[name]
+    found = result(body)
+    assert found.outcome is Outcome.CHANGED
+    assert [finding.safety for finding in found.applied] == [Safety.UNSAFE]
+    assert reason in found.applied[0].reason
+    assert result(body, unsafe=False).outcome is Outcome.UNCHANGED
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "smoothed labels": (
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], label_smoothing=0.1)",
+        "`label_smoothing=`",
+    ),
+    "options by position": (
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], w, None, 1)",
+        "`argument 4=`",
+    ),
+    "one loss per element": (
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduction='none')",
+        "without a reduction",
+    ),
+    "old name of no reduction": (
+        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduce=False)",
+        "`reduce=`",
+    ),
+    "reduction by a variable": (
+        "m = labels != 77\nhow = 'sum'\nreturn F.cross_entropy(logits[m], labels[m], reduction=how)",
+        "without a reduction",
+    ),
+    "reduction set later": (
+        "loss = nn.MSELoss()\nloss.reduction = 'none'\nm = x > 0\nreturn loss(x[m], x.exp()[m])",
+        "is assigned elsewhere",
+    ),
+    "wrapped": (
+        "loss = nn.DataParallel(criterion)\nm = labels != 77\nreturn loss(logits[m], labels[m])",
+        "is wrapped",
+    ),
+    "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "soft"),
+    "all of the logits": ("x = x.view(-1)\nm = x > 0\nreturn criterion(x[m], x.exp().long()[m])", "soft"),
+    "another loss": ("m = x > 0\nreturn F.kl_div(x[m], y[m])", "no masked form"),
+    "two masks": ("m = labels != 77\nk = x > 0\nreturn criterion(logits[m], labels[k])", "different masks"),
+    "mask bound again": (
+        "m = labels != 77\na = logits[m]\nm = labels > 1\nreturn criterion(a, labels[m])",
+        "different masks",
+    ),
+    "mask written in between": (
+        "m = labels != 77\na = logits[m]\nm[0] = False\nreturn criterion(a, labels[m])",
+        "different masks",
+    ),
+    "mask written through another name": (
+        "m = labels != 77\nk = m.view(-1)\na = logits[m]\nk[0] = False\nreturn criterion(a, labels[m])",
+        "different masks",
+    ),
+    "mask written by a function": (
+        "def clear(k):\n    k[0] = False\nm = labels != 77\na = logits[m]\nclear(m)\nreturn criterion(a, labels[m])",
+        "different masks",
+    ),
+    "mask bound before the mean": ("m = x > 0\na = x[m]\nm = x > 1\nreturn a.mean()", "`m` is changed"),
+    "labels bound before the mean": (
+        "a = x[y > 0]\ny = y + 1\nreturn a.mean()",
+        "`y > 0` is changed",
+    ),
+    "selected values change on the way": (
+        "m = x > 0\na = x[m]\nx = x * 2\nb = a.double()\nreturn b.mean()",
+        "could change",
+    ),
+    "selected values are written on the way": (
+        "m = x > 0\na = x[m]\nx.data.mul_(2)\nb = a.double()\nreturn b.mean()",
+        "could change",
+    ),
+    "drawn again": ("return x[torch.rand_like(x) < 0.5].mean()", "another mask wherever it is written"),
+    "an unknown function makes it": (
+        "def pick(t):\n    return t > 0\nreturn x[pick(x)].mean()",
+        "another mask wherever it is written",
+    ),
+    "used again": (
+        "m = labels != 77\na = logits[m]\nloss = criterion(a, labels[m])\nreturn loss, a.argmax(-1)",
+        "used again on line 13",
+    ),
+    "used in a closure": (
+        "m = labels != 77\na = logits[m]\ng = lambda: a\nreturn criterion(a, labels[m])",
+        "used again on line 12",
+    ),
+    "handed on by a walrus": (
+        "m = labels != 77\nprint(a := logits[m])\nreturn criterion(a, labels[m])",
+        "not selected",
+    ),
+    "two names": ("m = labels != 77\na = b = logits[m]\nreturn criterion(a, labels[m])", "not selected"),
+    "reshaped behind the variable": (
+        "m = labels != 77\na = logits.permute(0, 2, 3, 1)[m]\nreturn criterion(a.view(-1, 3), labels[m])",
+        "reshaped behind it",
+    ),
+    "one side": ("m = labels != 77\nreturn criterion(logits[m], labels)", "target is not selected"),
+    "other side": ("m = labels != 77\nreturn criterion(logits, labels[m])", "input is not selected"),
+    "of an earlier round": (
+        "m = labels != 77\nfor k in range(3):\n    if k:\n        criterion(a, labels[m])\n    a = logits[m]",
+        "not selected",
+    ),
+    "mask of fewer dimensions": ("m = x.sum(-1) > 0\nreturn x[m].mean()", "as many dimensions"),
+    "mask of a column": ("m = x[:, :1] > 0\nreturn x.masked_select(m).mean()", "as many dimensions"),
+    "mask broadcast by masked_select": (
+        "v = logits.view(-1, 3)\nm = x.flatten() > 0\nreturn v.masked_select(m).mean()",
+        "as many dimensions",
+    ),
+    "rows of what is computed anew": (
+        "m = x.flatten() > 0\nreturn F.dropout(logits.view(-1, 3))[m].mean()",
+        "as many dimensions",
+    ),
+    "in an f-string": ('m = labels != 77\nreturn f"{criterion(logits[m], labels[m]):.3f}"', "f-string"),
+    "more than a loss": ("m = x > 0\nreturn x[m].median()", "used for more than a loss"),
+    "index or mask": (
+        "x = x.view(-1)\nchosen = w.view(-1)\nreturn x[chosen].mean()",
+        "a boolean mask or an index",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    body, reason = REFUSED[name]
+    found = reasons(body)
+    assert found
+    assert all(reason in text or "used for more" in text for text in found)
+    assert any(reason in text for text in found)
+
+
+SILENT = {
+    "no mask": "return criterion(logits, labels)",
+    "slice": "return criterion(logits[:3], labels[:3])",
+    "index": "idx = torch.randperm(3).cuda()\nreturn criterion(logits[idx], labels[idx])",
+    "host": "m = x.cpu() > 0\nreturn x.cpu()[m].mean()",
+    "array": "import numpy as np\na = x.numpy()\nm = a > 0\nreturn a[m].mean()",
+    "written": "m = x > 0\nx[m] = 0\nreturn x.mean()",
+    "already inside": "m = labels != 77\nreturn criterion(logits, torch.where(m, labels, -100))",
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_silent(name: str) -> None:
+    assert reasons(SILENT[name]) == []
+
+
+FULL_BATCH = """import torch
+import torch.nn.functional as F
+from graphs import load, batches
+
+model = torch.nn.Linear(3, 4)
+"""
+STEP = """out = model(data.x)
+loss = F.cross_entropy(out[data.train_mask], data.y[data.train_mask])
+loss.backward()
+"""
+TRAIN = "def train():\n" + textwrap.indent(STEP, "    ")
+LOOP = "for epoch in range(3):\n"
+BODY = textwrap.indent(STEP, "    ")
+
+
+def hoisting(program: str) -> FileResult:
+    found = rewrite((FULL_BATCH + program).encode(), "train.py", [MaskedLoss()], Choice(unsafe=False))
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+HOISTED = {
+    "in front of the loop": ("data = load()\n{index}" + LOOP + BODY, "train_index"),
+    "behind the last line that makes it": (
+        "data = load()\n" + TRAIN + "data = data.cuda()\n{index}" + LOOP + "    train()\n",
+        "train_index",
+    ),
+    "function first": (TRAIN + "data = load()\n{index}" + LOOP + "    train()\n", "train_index"),
+    "name is taken": (
+        "train_index = 3\ndata = load()\n{index}" + TRAIN + LOOP + "    train()\n    print(train_index)\n",
+        "train_index_2",
+    ),
+    "behind a semicolon": ("data = load(); other = 1\n{index}" + TRAIN + LOOP + "    train()\n", "train_index"),
+    "while": (
+        "data = load()\nepoch = 0\n{index}while epoch < 3:\n    epoch += 1\n" + BODY,
+        "train_index",
+    ),
+    "inner loop": (
+        "for data in batches():\n    {index}" + textwrap.indent(LOOP + BODY, "    "),
+        "train_index",
+    ),
+    "moved in front of the loop": (
+        "data = load()\ndata.train_mask = data.train_mask.bool()\n{index}" + LOOP + BODY,
+        "train_index",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOISTED)
+def test_constant_mask_becomes_an_index(name: str) -> None:
+    program, index = HOISTED[name]
+    line = f"{index} = data.train_mask.nonzero(as_tuple=True)\n"
+    found = hoisting(program.replace("    {index}", "").replace("{index}", ""))
+    after = program.replace("{index}", line).replace("[data.train_mask]", f"[{index}]")
+    assert found.after.decode() == FULL_BATCH + after, [finding.reason for finding in found.refused]
+    assert [finding.numerics for finding in found.applied] == [Numerics.BITWISE]
+
+
+VARIABLE = {
+    "made in every round": "data = load()\n" + LOOP + "    data.train_mask = data.split(epoch)\n" + BODY,
+    "loop variable": "for data in batches():\n" + BODY,
+    "called before it is moved": "data = load()\n" + TRAIN + "train()\ndata = data.cuda()\n" + LOOP + "    train()\n",
+    "called by another before": (
+        "data = load()\n" + TRAIN + "def go():\n    train()\ngo()\ndata = data.cuda()\n" + LOOP + "    train()\n"
+    ),
+    "handed on before": (
+        "data = load()\n" + TRAIN + "steps = [train]\nsteps[0]()\ndata = data.cuda()\n" + LOOP + "    train()\n"
+    ),
+    "bound by another function": (
+        "data = load()\n" + TRAIN + "def swap():\n    global data\n    data = load()\n"
+        + LOOP + "    train()\n    swap()\n"
+    ),
+    "assigned by another function": (
+        "data = load()\n" + TRAIN + "def drop(d):\n    d.train_mask = None\n" + LOOP + "    train()\n    drop(data)\n"
+    ),
+    "written by another function": (
+        "data = load()\n" + TRAIN + "def drop():\n    data.train_mask[0] = False\n" + LOOP + "    train()\n    drop()\n"
+    ),
+    "set by name": "data = load()\n" + TRAIN + LOOP + "    train()\n    setattr(data, 'train_mask', None)\n",
+    "assigned as an item": "data = load()\n" + TRAIN + LOOP + "    train()\n    data['train_mask'] = None\n",
+    "written through another name": (
+        "data = load()\n" + TRAIN + LOOP + "    train()\n    m = data.train_mask\n    m[epoch] = False\n"
+    ),
+    "assigned through another name": (
+        "data = load()\nother = data\n" + TRAIN + LOOP + "    train()\n    other.train_mask = None\n"
+    ),
+    "method that may change it": "data = load()\n" + LOOP + BODY + "    data.resample()\n",
+    "function that may change it": "data = load()\n" + LOOP + BODY + "    load(data)\n",
+    "in a branch": "data = load()\nif cuda:\n    data = data.cuda()\n" + TRAIN + LOOP + "    train()\n",
+    "in a try": (
+        "data = load()\ntry:\n    data = data.cuda()\nexcept RuntimeError:\n    pass\n" + TRAIN + LOOP + "    train()\n"
+    ),
+    "of another module": "from graphs import data\n" + TRAIN + LOOP + "    train()\n",
+    "parameter that hides a global": (
+        "data = load()\n" + TRAIN.replace("train()", "train(data)") + LOOP + "    train(load())\n"
+    ),
+    "method of a class": (
+        "class Trainer:\n    def __init__(self):\n        self.data = load()\n    def fit(self):\n        " + LOOP
+        + textwrap.indent(STEP.replace("data", "self.data"), "            ")
+        + "            self.drop()\n    def drop(self):\n        self.data.train_mask[0] = False\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIABLE)
+def test_variable_mask_is_no_index(name: str) -> None:
+    found = hoisting(VARIABLE[name])
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    assert "nonzero" not in found.after.decode()
+
+
+def test_only_steps_and_what_they_reach() -> None:
+    code = HEAD.replace("def f(", "def prepare(") + "    return criterion(logits[labels > 0], labels[labels > 0])\n"
+    code += "\n\ndef train(model, loader):\n    for x, y in loader:\n        model(x.cuda()).sum().backward()\n"
+    assert rewrite(code.encode(), "train.py", [MaskedLoss()]).refused == ()
+
+
+def test_prefixes_are_the_files_own() -> None:
+    code = """\
+import torch as th
+from torch.nn import functional as nnf
+
+
+def forward(out: th.Tensor, y: th.Tensor):
+    out, y = out.view(-1, 3), y.view(-1)
+    m = y > 0
+    return nnf.nll_loss(out[m], y[m]), nnf.l1_loss(out[m], out.exp()[m])
+"""
+    found = rewrite(code.encode(), "train.py", [MaskedLoss()])
+    assert "nnf.nll_loss(out, th.where(m, y, -100))" in found.after.decode()
+    assert "nnf.l1_loss(" in found.after.decode()
+    assert "torch.where" not in found.after.decode()
