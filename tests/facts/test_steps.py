@@ -45,3 +45,93 @@ def test_reports_are_rare(test: str) -> None:
 )
 def test_other_conditions_are_not(test: str) -> None:
     assert not report_is_gated(test)
+
+
+def regions(code: str) -> list[int]:
+    """The lines on which the steps of a file begin."""
+    file = FileFacts(Source.parse(textwrap.dedent(code).strip("\n").encode() + b"\n"))
+    return sorted(file.source.line(region) for region in file.steps.regions)
+
+
+REGIONS = {
+    "loop": ("for x in loader:\n    model(x).backward()", [1]),
+    "nested loops": ("for epoch in range(3):\n    for x in loader:\n        model(x).backward()", [2]),
+    "two loops": ("for x in a:\n    f(x).backward()\nfor x in b:\n    f(x).backward()", [1, 3]),
+    "evaluation": ("for x in a:\n    f(x).backward()\nfor x in b:\n    f(x).item()", [1]),
+    "while": ("while c:\n    f(x).backward()", [1]),
+    "scaler": ("for x in a:\n    scaler.scale(f(x)).backward()\n    scaler.step(opt)", [1]),
+    "accelerate": ("for x in a:\n    accelerator.backward(f(x))", [1]),
+    "helper": ("def step(x):\n    f(x).backward()\nfor e in range(3):\n    for x in a:\n        step(x)", [4]),
+    "method": (
+        ("class T:\n    def step(self, x):\n        f(x).backward()\n    def fit(self):\n        for x in a:\n"
+        "            self.step(x)"),
+        [5],
+    ),
+    "helper of a helper": (
+        "def inner(x):\n    f(x).backward()\ndef outer(x):\n    inner(x)\nfor x in a:\n    outer(x)",
+        [5],
+    ),
+    "epochs around a function with a loop": (
+        "def train():\n    for x in a:\n        f(x).backward()\nfor e in range(3):\n    train()",
+        [2],
+    ),
+    "full batch": ("def train():\n    f(x).backward()\nfor e in range(3):\n    train()", [3]),
+    "full batch, not called": ("def train():\n    f(x).backward()", [1]),
+    "closure for the optimizer": (
+        ("for x in a:\n    def closure():\n        loss = f(x)\n        loss.backward()\n        return loss\n"
+        "    opt.step(closure)"),
+        [1],
+    ),
+    "gradient accumulation": ("for x in a:\n    for part in x:\n        f(part).backward()\n    opt.step()", [2]),
+    "loss scaler": ("for x in a:\n    loss_scaler(f(x), opt)", [1]),
+    "custom gradient": (
+        ("import torch\nclass Op(torch.autograd.Function):\n"
+         "    @staticmethod\n    def backward(ctx, g):\n        return g"),
+        [],
+    ),
+    "comprehension": ("def step(x):\n    f(x).backward()\nfor e in range(3):\n    [step(x) for x in a]", [3]),
+    "nothing": ("for x in a:\n    f(x)", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_steps(name: str) -> None:
+    code, expected = REGIONS[name]
+    assert regions(code) == expected
+
+
+REACHES = {
+    "in the loop": ("for x in a:\n    f(x).backward()\n    use()", True),
+    "in front of it": ("use()\nfor x in a:\n    f(x).backward()", False),
+    "behind it": ("for e in range(3):\n    for x in a:\n        f(x).backward()\n    use()", False),
+    "in a function that is called": ("def g():\n    use()\nfor x in a:\n    f(x).backward()\n    g()", True),
+    "in one that is not": ("def g():\n    use()\nfor x in a:\n    f(x).backward()", False),
+    "in the forward of a module": (
+        ("from torch import nn\nclass K(nn.Module):\n    def forward(self, x):\n        use()\n"
+        "for x in a:\n    f(x).backward()"),
+        True,
+    ),
+    "in evaluation": ("for x in a:\n    f(x).backward()\ndef test():\n    for x in b:\n        use()", False),
+    "in the data set": (
+        "class D:\n    def __len__(self): ...\n    def __getitem__(self, i):\n        use()",
+        False,
+    ),
+    "in a library": ("def loss(x):\n    use()", True),
+    "at the top of a library": ("use()", False),
+    "in the closure": (
+        "for x in a:\n    def closure():\n        f(x).backward()\n        use()\n    opt.step(closure)",
+        True,
+    ),
+    "beside the closure": (
+        "for x in a:\n    def closure():\n        f(x).backward()\n    opt.step(closure)\n    use()",
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_what_steps_reach(name: str) -> None:
+    code, expected = REACHES[name]
+    file = FileFacts(Source.parse(code.encode() + b"\n"))
+    call = next(c for c in find_all(file.source.module, cst.Call) if file.source.code(c.func) == "use")
+    assert file.steps.reaches(call) is expected

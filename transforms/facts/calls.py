@@ -50,6 +50,18 @@ class Calls:
             self._resolved[call] = found
         return found
 
+    def handed(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """Functions of this file that a call is given by position, and may run, as `opt.step(closure)` does."""
+        found: list[cst.FunctionDef] = []
+        for arg in call.args:
+            if isinstance(arg.value, cst.Name) and arg.keyword is None:
+                definitions = self._flow.definitions(arg.value)
+                found += [d.node for d in definitions if isinstance(d.node, cst.FunctionDef)]
+            own = self._classes.self_attribute(arg.value) if arg.keyword is None else None
+            method = own[0].method(own[1]) if own is not None else None
+            found += [method] if method is not None else []
+        return found
+
     def constructed(self, call: cst.Call) -> ClassFacts | None:
         """The class of this file that `call` makes an instance of."""
         if not isinstance(call.func, cst.Name):

@@ -110,14 +110,14 @@ class Steps:
         return False
 
     def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
-        """The functions of the file that the code at or below `node` calls directly."""
+        """The functions of the file that the code at or below `node` calls directly, or has called by what it calls."""
         known = self._called.get(node)
         if known is None:
             found: dict[cst.FunctionDef, None] = {}
             for call in (n for n in walk_scope(node) if isinstance(n, cst.Call)):
                 target = self._values.calls.resolve(call)
                 targets = (target,) if target is not None else self._methods_called(call)
-                found.update(dict.fromkeys(targets))
+                found.update(dict.fromkeys((*targets, *self._values.calls.handed(call))))
             known = self._called[node] = tuple(found)
         return known
 

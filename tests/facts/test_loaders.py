@@ -1,0 +1,98 @@
+"""Loaders: their settings, the loops over them, and which of those train."""
+
+from __future__ import annotations
+
+import pytest
+from snippets import facts
+
+HEAD = "from torch.utils.data import DataLoader\n"
+
+
+def settings(code: str) -> dict[str, list[str]]:
+    file = facts(HEAD + code)
+    (loader,) = file.loaders
+    return {name: [file.source.code(value) for value in setting.values] for name, setting in loader.settings.items()}
+
+
+SETTINGS = {
+    "x = DataLoader(d)": {"dataset": ["d"]},
+    "x = DataLoader(d, 32, True)": {"dataset": ["d"], "batch_size": ["32"], "shuffle": ["True"]},
+    "x = DataLoader(dataset=d, num_workers=4)": {"dataset": ["d"], "num_workers": ["4"]},
+    "k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "k = dict(num_workers=4)\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "k = {'num_workers': 4} if c else {}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "k = {}\nif c:\n    k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+}
+
+
+@pytest.mark.parametrize("code", SETTINGS)
+def test_settings(code: str) -> None:
+    assert settings(code) == SETTINGS[code]
+
+
+UNSEEN = ["x = DataLoader(d, **k)", "def f(**k):\n    x = DataLoader(d, **k)", "x = DataLoader(*a)"]
+
+
+@pytest.mark.parametrize("code", UNSEEN)
+def test_unseen_settings(code: str) -> None:
+    (loader,) = facts(HEAD + code).loaders
+    assert loader.unseen
+
+
+def test_a_setting_that_depends_on_a_condition() -> None:
+    code = HEAD + "k = {'num_workers': 4} if c else {}\nx = DataLoader(d, num_workers=2)\ny = DataLoader(d, **k)"
+    first, second = facts(code).loaders
+    assert first.settings["num_workers"].always
+    assert not second.settings["num_workers"].always
+
+
+TRAINS = {
+    "loop": ("for b in DataLoader(d):\n    f(b).backward()", True),
+    "variable": ("x = DataLoader(d)\nfor b in x:\n    f(b).backward()", True),
+    "evaluation": ("x = DataLoader(d)\nfor b in x:\n    f(b)", False),
+    "by position": (
+        "x, y = DataLoader(d), 1\ndef train(n, loader):\n    for b in loader:\n        f(b).backward()\ntrain(1, x)",
+        True,
+    ),
+    "of a dictionary": (
+        "x = {'train': DataLoader(d)}\nfor b in x['train']:\n    f(b).backward()",
+        True,
+    ),
+    "of a function": ("def make():\n    return DataLoader(d)\nfor b in make():\n    f(b).backward()", True),
+    "of an attribute": (
+        ("class K:\n    def __init__(self):\n        self.x = DataLoader(d)\n"
+        "    def fit(self):\n        for b in self.x:\n            f(b).backward()"),
+        True,
+    ),
+    "numbered": ("from tqdm import tqdm\nfor i, b in enumerate(tqdm(DataLoader(d))):\n    f(b).backward()", True),
+    "drawn": ("x = iter(DataLoader(d))\nfor i in range(3):\n    f(next(x)).backward()", True),
+    "global": (
+        "x = None\ndef make():\n    global x\n    x = DataLoader(d)\nmake()\nfor b in x:\n    f(b).backward()",
+        True,
+    ),
+    "subclass": ("class L(DataLoader): ...\nfor b in L(d):\n    f(b).backward()", True),
+    "method of the loop": (
+        ("x = DataLoader(d)\nclass T:\n    def step(self, b):\n        f(b).backward()\n"
+        "    def fit(self):\n        for b in x:\n            self.step(b)"),
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAINS)
+def test_which_loaders_train(name: str) -> None:
+    code, expected = TRAINS[name]
+    (loader,) = facts(HEAD + code).loaders
+    assert loader.trains is expected
+
+
+@pytest.mark.parametrize("code", ["x = f(DataLoader)", "class L(DataLoader): ...", "DataLoader = g\nx = DataLoader(d)"])
+def test_no_loaders(code: str) -> None:
+    assert list(facts(HEAD + code).loaders) == []
+
+
+def test_loops_that_begin_anew_in_every_step() -> None:
+    code = HEAD + "x, y = DataLoader(d), DataLoader(e)\nfor b in x:\n    f(b, next(iter(y))).backward()\n"
+    first, second = facts(code).loaders
+    assert [iteration.in_step for iteration in first.iterations] == [False]
+    assert [iteration.in_step for iteration in second.iterations] == [True]
