@@ -633,6 +633,15 @@ def test_constant_mask_becomes_an_index(name: str) -> None:
     assert [finding.numerics for finding in found.applied] == [Numerics.BITWISE]
 
 
+@pytest.mark.parametrize("mask", ["train_mask_zs", "mask", "maskA", "the_mask"])
+def test_index_is_not_taken_for_a_mask(mask: str) -> None:
+    program = f"def fit(data, {mask}):\n    " + textwrap.indent(LOOP + BODY, "    ").strip() + "\n"
+    program = program.replace("data.train_mask", mask)
+    found = rewrite((FULL_BATCH + program).encode(), "train.py", [MaskedLoss()], Choice(unsafe=True))
+    assert found.outcome is Outcome.CHANGED
+    assert found.after.decode().count(".nonzero(") == 1
+
+
 VARIABLE = {
     "made in every round": "data = load()\n" + LOOP + "    data.train_mask = data.split(epoch)\n" + BODY,
     "loop variable": "for data in batches():\n" + BODY,

@@ -119,7 +119,7 @@ def hoisted(file: FileFacts, mask: ConstantMask) -> tuple[list[Edit], str]:
 
 def _free_name(file: FileFacts, mask: str) -> str:
     """`train_index` for `train_mask`, numbered where the file uses that name already."""
-    stem = mask.removesuffix("mask").rstrip("_")
+    stem = "_".join(word for word in mask.split("_") if word.lower() != "mask")
     name = f"{stem}_index" if stem.isidentifier() else "mask_index"
     taken = {node.value for node in find_all(file.source.module, cst.Name)}
     number = 2

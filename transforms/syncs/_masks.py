@@ -39,18 +39,17 @@ def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def is_mask_name(node: cst.BaseExpression) -> bool:
-    """Whether a mask is called one: `pad_mask`, `data.train_mask`, `g.ndata["train_mask"]`."""
-    if isinstance(node, cst.Name):
-        return "mask" in node.value.lower()
-    if isinstance(node, cst.Attribute):
-        return "mask" in node.attr.value.lower()
-    if isinstance(node, cst.Subscript):
+    """Whether a mask is called one, as `pad_mask`, `data.train_mask`, `g.ndata["train_mask"]`, and not its index."""
+    name = ""
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        name = dotted(node).rpartition(".")[2] or (node.attr.value if isinstance(node, cst.Attribute) else "")
+    elif isinstance(node, cst.Subscript):
         index = node.slice[0].slice
         key = index.value if isinstance(index, cst.Index) else None
-        return isinstance(key, cst.SimpleString) and "mask" in key.value
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        name = key.value if isinstance(key, cst.SimpleString) else ""
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return is_mask_name(node.func.value)
-    return False
+    return "mask" in name.lower() and not any(word in name.lower() for word in ("index", "idx", "indices"))
 
 
 def _is_index_name(node: cst.BaseExpression) -> bool:
