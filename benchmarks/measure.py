@@ -240,7 +240,7 @@ def run_script(job: dict[str, Any], run: dict[str, Any], watch: StepClock | Reco
     return [
         f"{warning.lineno}: {lines[warning.lineno - 1].strip()}"
         if Path(warning.filename) == script
-        else f"{warning.filename}:{warning.lineno}"
+        else f"{warning.filename.rpartition('site-packages/')[2]}:{warning.lineno}"
         for warning in caught
         if "synchronizing CUDA operation" in str(warning.message)
     ]
