@@ -194,10 +194,14 @@ class Values:
 
     def uses_half(self) -> bool:
         """Whether the file trains in float16 without autocast as far as it shows: casts by hand, Apex, DeepSpeed."""
-        return any(
-            isinstance(node, cst.Name) and node.value in ("half", "float16", "HalfTensor", "apex", "deepspeed")
-            for node in walk(self._tree.module)
-        )
+        return self._mentions("half", "float16", "HalfTensor", "apex", "deepspeed")
+
+    def uses_bytes(self) -> bool:
+        """Whether the file makes tensors or arrays of bytes by hand."""
+        return self._mentions("uint8", "byte", "ByteTensor", "PILToTensor", "pil_to_tensor")
+
+    def _mentions(self, *names: str) -> bool:
+        return any(isinstance(node, cst.Name) and node.value in names for node in walk(self._tree.module))
 
     def _parameter(self, param: cst.Param, definition: Definition) -> Value:
         function = definition.scope

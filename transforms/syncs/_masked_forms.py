@@ -53,6 +53,8 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
     rank = file.value(logits.mask).rank
     if is_soft or target.by_rows or (rank is not None and rank == file.value(logits.base).rank and not logits.by_rows):
         raise NoForm("the targets are soft, class probabilities, which have no index to ignore")
+    if file.values.uses_bytes() and ".long()" not in target.casts:
+        raise NoForm("the targets may be bytes, which cannot hold an ignore_index; `.long()` behind them would show")
     torch, imports = file.names.spelled("torch", call)
     mask, wide_mask = file.source.code(target.mask), postfix(file, target.mask)
     if loss.is_module and not isinstance(call.func, cst.Call):

@@ -49,7 +49,9 @@ class MaskedLoss(Rule):
     changes_results: ClassVar[str] = (
         "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients move "
         "within the rounding of their type; a hoisted index changes nothing. A sum of element-wise losses in float16 "
-        "can overflow where their mean does not: files that show half precision are refused, autocast is not concerned."
+        "can overflow where their mean does not: files that show half precision are refused, autocast is not "
+        "concerned. Class targets of type uint8 cannot hold an ignore_index: files that show bytes are refused, and "
+        "where such targets come from elsewhere the loss raises an IndexError."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
