@@ -1,0 +1,72 @@
+"""What one run of the user's script is to do: written by us, read by the harness in the user's interpreter."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+
+from attrs import asdict, frozen
+
+JOB_VARIABLE = "PERFMOD_HARNESS_JOB"
+"""Environment variable that holds the path of the job's JSON file; the harness sleeps where it is missing."""
+RUN_VARIABLE = "PERFMOD_HARNESS_RUN"
+"""Environment variable that marks every process of a run, so that all of them can be found and ended."""
+
+SEED = 20240501
+
+
+class Mode(str, enum.Enum):
+    """The kinds of run; one run cannot answer all questions, because looking closely takes time."""
+
+    EQUALITY = "equality"
+    """E-run: random streams pinned, losses, batches, gradients and states kept."""
+    TIMING = "timing"
+    """T-run: nothing but a step counter and CUDA events."""
+    PROFILE = "profile"
+    """P-run: implicit synchronisations by line, then torch's profiler."""
+
+
+@frozen
+class Job:
+    """One run.
+
+    Attributes:
+        mode: the kind of run.
+        out: folder for the harness's results; exists.
+        root: the scratch copy of the user's tree; lines of code in it are the user's.
+        device: `cuda` or `cpu`.
+        seed: of every pinned random stream.
+        steps: E-run: optimizer steps (of the optimizer that stepped first) after which the script is stopped.
+        perturb: E-run: add noise of this many times the rounding unit (1.0: one ulp) to the model's first inputs; 0: none.
+        perturb_seed: draws the noise.
+        double: E-run: the model and its inputs are cast to float64 before the first forward.
+        dropout: E-run: False sets the probability of every dropout to zero.
+        warmup_steps: T- and P-run: steps before the window, at least.
+        warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
+        window_steps, window_seconds: T-run: the window is longer than both.
+        longest_seconds: T-run: the window ends after that in any case, once ten steps are in it.
+        sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
+    """
+
+    mode: Mode
+    out: Path
+    root: Path
+    device: str
+    seed: int = SEED
+    steps: int = 20
+    perturb: float = 0.0
+    perturb_seed: int = 0
+    double: bool = False
+    dropout: bool = True
+    warmup_steps: int = 10
+    warmup_seconds: float = 1.0
+    window_steps: int = 20
+    window_seconds: float = 2.0
+    longest_seconds: float = 60.0
+    sync_steps: int = 5
+    profile_steps: int = 5
+
+    def write(self, path: Path) -> None:
+        """Put the job where the harness will read it. Raises `OSError`."""
+        path.write_text(json.dumps({**asdict(self), "out": str(self.out), "root": str(self.root)}), encoding="utf-8")
