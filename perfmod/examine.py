@@ -92,6 +92,15 @@ def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     return Examined(file, Task(file.shown, data, file.named, plan.rules, plan.choice).run())
 
 
+def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
+    """The rules that run under `settings`, and which of their findings may be applied. Raises `UsageMistake`."""
+    try:
+        rules = tuple(catalog.select(settings.select, settings.ignore))
+    except catalog.SelectionError as error:
+        raise UsageMistake(f"{shown(settings.origin or '')}: [tool.perfmod]: {error}") from error
+    return rules, Choice(unsafe=settings.unsafe, opted_in=catalog.opted_in(settings.select))
+
+
 def _tasks(files: Sequence[FoundFile], plans: dict[Settings, _Plan]) -> Iterator[FileResult | Task]:
     for file in files:
         plan = plans[file.settings]
@@ -113,11 +122,7 @@ def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:
             catalog.require(selector, catalog.rules())
     except catalog.SelectionError as error:
         raise UsageMistake(str(error)) from error
-    try:
-        rules = tuple(catalog.select(settings.select, settings.ignore))
-    except catalog.SelectionError as error:
-        raise UsageMistake(f"{shown(settings.origin or '')}: [tool.perfmod]: {error}") from error
-    choice = Choice(unsafe=settings.unsafe, opted_in=catalog.opted_in(settings.select))
+    rules, choice = rules_for(settings)
     codes = [rule.code for rule in rules]
     return _Plan(rules, choice, Cache(fingerprint(codes, choice)) if use_cache else None)
 

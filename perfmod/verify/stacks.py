@@ -1,0 +1,119 @@
+"""Stacks of rules: what the files become under some of the rules that change them, in the order of their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from attrs import frozen
+
+from perfmod.codemods.engine import FileResult, Outcome, rewrite
+from perfmod.errors import Failure
+from perfmod.examine import Examined, rules_for
+from perfmod.transforms.rule import Finding, Numerics, Rule
+
+Stack = tuple[str, ...]
+"""Codes of rules, in ascending order."""
+
+_ORDER = list(Numerics)
+
+
+@frozen
+class Rewriting:
+    """Files that some rules change, and what they become under a part of these rules.
+
+    Attributes:
+        files: the changed ones, as they were examined with all rules.
+    """
+
+    files: tuple[Examined, ...]
+
+    @classmethod
+    def of(cls, examined: Sequence[Examined]) -> Rewriting:
+        """The part of `examined` that was changed. Raises `Failure` for a file that could not be examined."""
+        for each in examined:
+            if each.result.outcome is Outcome.FAILED:
+                raise Failure(f"{each.result.path}: {each.result.reason}")
+        return cls(tuple(each for each in examined if each.result.outcome is Outcome.CHANGED))
+
+    @property
+    def findings(self) -> tuple[tuple[str, Finding], ...]:
+        """Path as shown and finding, for all that was applied."""
+        return tuple((each.result.path, finding) for each in self.files for finding in each.result.applied)
+
+    @property
+    def stack(self) -> Stack:
+        """All rules that changed something."""
+        return tuple(sorted({finding.code for _, finding in self.findings}))
+
+    def numerics(self, stack: Collection[str]) -> Numerics:
+        """The widest class among the findings of the rules in `stack`."""
+        classes = [finding.numerics for _, finding in self.findings if finding.code in stack]
+        return max(classes, key=_ORDER.index, default=Numerics.BITWISE)
+
+    def names(self) -> Mapping[str, str]:
+        """Name of every rule in the stack, by code."""
+        return {rule.code: rule.name for each in self.files for rule in rules_for(each.file.settings)[0]}
+
+    def lines(self, code: str) -> tuple[str, ...]:
+        """Where findings of a rule were applied, as `train.py:12`."""
+        return tuple(dict.fromkeys(f"{path}:{finding.line}" for path, finding in self.findings if finding.code == code))
+
+    def touched(self) -> dict[Path, dict[int, list[str]]]:
+        """For every changed file the lines, from 1, that a rule rewrites, with the codes of these rules."""
+        found: dict[Path, dict[int, list[str]]] = {}
+        stacks: list[Stack] = [(), *prefixes(self.stack)]
+        for each in self.files:
+            lines = found.setdefault(each.file.real, {})
+            texts = [_lines(self._result(each, stack).after) for stack in stacks]
+            origin = list(range(1, len(texts[0]) + 1))
+            for code, before, after in zip(self.stack, texts, texts[1:], strict=False):
+                origin = _follow(origin, before, after, lines, code)
+        return found
+
+    def under(self, stack: Collection[str]) -> list[Examined]:
+        """The files with the rules of `stack` alone; files that these leave as they are come back unchanged."""
+        return [Examined(each.file, self._result(each, stack)) for each in self.files]
+
+    def replacements(self, stack: Collection[str]) -> dict[Path, bytes]:
+        """New bytes by real path, for the files that the rules of `stack` change."""
+        changed = (each for each in self.under(stack) if each.result.outcome is Outcome.CHANGED)
+        return {each.file.real: each.result.after for each in changed}
+
+    def _result(self, each: Examined, stack: Collection[str]) -> FileResult:
+        if set(self.stack) <= set(stack):
+            return each.result
+        rules, choice = rules_for(each.file.settings)
+        return rewrite(each.result.before, each.result.path, _only(rules, stack), choice)
+
+
+def prefixes(stack: Stack) -> list[Stack]:
+    """The stack as it grows, one rule at a time: `(a,)`, `(a, b)`, ... up to the whole."""
+    return [stack[: length + 1] for length in range(len(stack))]
+
+
+def _only(rules: Sequence[Rule], stack: Collection[str]) -> list[Rule]:
+    return [rule for rule in rules if rule.code in stack]
+
+
+def _lines(data: bytes) -> list[str]:
+    # Without indentation: a loop that moved under a main guard is not rewritten by that.
+    return [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
+
+
+def _follow(
+    origin: list[int], before: list[str], after: list[str], lines: dict[int, list[str]], code: str
+) -> list[int]:
+    """Note the first text's lines that `code` rewrote; returns for each line after it the first text's line."""
+    found: list[int] = []
+    for kind, start, end, new_start, new_end in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if kind == "equal":
+            found += origin[start:end]
+            continue
+        for line in dict.fromkeys(origin[start:end]):
+            lines.setdefault(line, []).append(code)
+        # Lines that were only added belong to the line above them.
+        last = origin[max(start, end - 1)] if start < len(origin) else origin[-1]
+        found += [origin[min(start + i, end - 1)] if start < end else last for i in range(new_end - new_start)]
+    return found
