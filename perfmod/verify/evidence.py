@@ -170,7 +170,8 @@ class Profile:
     """What torch's profiler saw, per step.
 
     Attributes:
-        syncs: implicit synchronisations that the debug mode counted. sync_ms: waiting in synchronising calls of the runtime.
+        syncs: implicit synchronisations that the debug mode counted.
+        sync_ms: waiting in synchronising calls of the runtime.
         to_device_bytes: host to device; `pageable_bytes` is the part from pageable memory.
         from_device_bytes: device to host.
         busy_share: share of the time in which at least one kernel or copy ran.

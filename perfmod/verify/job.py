@@ -38,7 +38,7 @@ class Job:
         device: `cuda` or `cpu`.
         seed: of every pinned random stream.
         steps: E-run: optimizer steps (of the optimizer that stepped first) after which the script is stopped.
-        perturb: E-run: add noise of this many times the rounding unit (1.0: one ulp) to the model's first inputs; 0: none.
+        perturb: E-run: noise on the model's inputs, in rounding units of their type (1.0: one ulp); 0.0: none.
         perturb_seed: draws the noise.
         double: E-run: the model and its inputs are cast to float64 before the first forward.
         dropout: E-run: False sets the probability of every dropout to zero.

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from perfmod.codemods.engine import rewrite
@@ -36,10 +35,10 @@ def test_a_line_is_followed_into_the_rewritten_file() -> None:
     assert (rows["t.py", 4, False].before, rows["t.py", 4, False].after) == (1.0, 1.0)
     assert rows["t.py", 4, False].code == "c = masked()"
     assert (rows["t.py", 4, True].code, rows["t.py", 4, True].before) == ("added()", 0.0)
-    assert [row.line for row in found.syncs][0] == 1, "the costliest line comes first"
+    assert next(row.line for row in found.syncs) == 1, "the costliest line comes first"
 
 
-def test_syncs_that_no_rule_covers_and_refused_ones_are_told_apart(tmp_path: Path) -> None:
+def test_syncs_that_no_rule_covers_and_refused_ones_are_told_apart() -> None:
     code = (
         "import torch\n\n\ndef step(target: torch.Tensor):\n"
         "    found = torch.nonzero(target == 2, as_tuple=True)\n    target[found] = -1\n    return found\n"

@@ -1,1 +1,4 @@
-"""The part that runs in the user's interpreter: this folder goes on PYTHONPATH; it imports the standard library and torch only."""
+"""The part that runs in the user's interpreter: this folder goes on PYTHONPATH.
+
+It imports nothing but the standard library and torch.
+"""

@@ -1,1 +1,4 @@
-"""Watches a training script that nobody edited. Standard library and torch only; every Python from 3.8, every torch from 2.1."""
+"""Watches a training script that nobody edited.
+
+Needs the standard library and torch only: Python from 3.8, torch from 2.1.
+"""
