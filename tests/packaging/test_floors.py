@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = {"transforms": "perfmod.transforms", "codemods": "perfmod.codemods", "perfmod": "perfmod"}
 NEVER_IMPORTED = {"torch", "torchvision", "numpy", "runpy"}
+HARNESS = ROOT / "perfmod" / "verify" / "harness"
+"""Runs in the user's interpreter, as a package of its own that has nothing but the standard library and torch."""
 
 
 def sources(floor: str) -> list[Path]:
     """The Python files of a top-level folder, without what the symbolic links show a second time."""
     folder = ROOT / floor
     links = [path for path in folder.iterdir() if path.is_symlink()]
-    return sorted(path for path in folder.rglob("*.py") if not any(path.is_relative_to(link) for link in links))
+    apart = [*links, HARNESS]
+    return sorted(path for path in folder.rglob("*.py") if not any(path.is_relative_to(other) for other in apart))
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -26,8 +30,8 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+            assert node.level == 0 or path.is_relative_to(HARNESS), f"{path}:{node.lineno}: relative import"
+            yield from ((node.lineno, f"{'.' * node.level}{node.module or ''}.{alias.name}") for alias in node.names)
 
 
 def within(name: str, package: str) -> bool:
@@ -56,6 +60,19 @@ def test_imports_stay_on_their_floor(floor: str) -> None:
         for path in files
         for line, name in imports(path)
         if not allowed(floor, name)
+    ]
+    assert wrong == []
+
+
+def test_the_harness_needs_the_standard_library_and_torch_only() -> None:
+    files = sorted(HARNESS.rglob("*.py"))
+    assert files
+    own = {"torch", "perfmod_harness"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in files
+        for line, name in imports(path)
+        if not name.startswith(".") and (top := name.split(".")[0]) not in own and top not in sys.stdlib_module_names
     ]
     assert wrong == []
 

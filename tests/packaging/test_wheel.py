@@ -115,7 +115,8 @@ def test_every_package_is_listed() -> None:
 def test_wheel_holds_every_module_under_perfmod_and_nothing_else(wheel: Path) -> None:
     expected = {"perfmod/py.typed"}
     for name, folder in on_disk().items():
-        expected |= {f"{name.replace('.', '/')}/{path.name}" for path in folder.glob("*.py")}
+        held_files = [*folder.glob("*.py"), *folder.glob("*.j2")]
+        expected |= {f"{name.replace('.', '/')}/{path.name}" for path in held_files}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert held == expected
