@@ -1,4 +1,5 @@
-"""Writes what is generated: the rules' pages, the README's table of rules and its measured results.
+"""Writes what is generated: the rules' pages, the README's table of rules and its measured results, the schema of the
+verifier's record.
 
     python docs/generate.py [--check]
 
@@ -22,9 +23,11 @@ from typing import Any
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.transforms.rule import Rule
+from perfmod.verify.report.schema import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 RULE_PAGES = ROOT / "docs" / "rules"
+EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
 README = ROOT / "README.md"
 EXAMPLE = ROOT / "examples" / "segmentation" / "train.py"
 RESULTS = ROOT / "benchmarks" / "results" / "reference_scripts_h200.json"
@@ -201,6 +204,7 @@ def generated() -> dict[Path, str]:
     for golden in goldens():
         cases.setdefault(golden.rule, []).append(golden)
     files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
+    files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else None
     sections = {
         "example": render_example(),
