@@ -1,0 +1,41 @@
+"""What this run is to do, as perfmod wrote it down."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB_VARIABLE = "PERFMOD_HARNESS_JOB"
+
+
+@dataclass(frozen=True)
+class Job:
+    """The fields of `perfmod.verify.job.Job`, where they are described; paths are strings."""
+
+    mode: str
+    out: str
+    root: str
+    device: str
+    seed: int
+    steps: int
+    perturb: float
+    perturb_seed: int
+    double: bool
+    dropout: bool
+    warmup_steps: int
+    warmup_seconds: float
+    window_steps: int
+    window_seconds: float
+    longest_seconds: float
+    sync_steps: int
+    profile_steps: int
+
+
+def read() -> Job | None:
+    """The job of this process, or None where there is none. Raises `OSError`, `ValueError` or `TypeError`."""
+    path = os.environ.get(JOB_VARIABLE)
+    if not path:
+        return None
+    return Job(**json.loads(Path(path).read_text(encoding="utf-8")))

@@ -1,0 +1,47 @@
+"""What the kinds of run have in common: they look on while somebody else's script trains."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+CLOCK = 0
+"""The number of the optimizer that stepped first: its steps are the steps of the run."""
+
+
+class Observer:
+    """Called at the events of a training; a kind of run overrides what it wants to see.
+
+    Attributes:
+        half: whether a half type has been seen in the training.
+        loaders: what is known of the loaders, one mapping each.
+    """
+
+    half = False
+    loaders: Sequence[Mapping[str, Any]] = ()
+
+    def before_step(self, optimizer: Optimizer, number: int, closure: bool) -> None:
+        """An optimizer is about to step.
+
+        Args:
+            optimizer: the one.
+            number: of it, by first step; `CLOCK` is the one that counts.
+            closure: it was handed one, so that the gradients are yet to come.
+        """
+
+    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+        """An optimizer has stepped, and has been counted. Returns whether all has been seen, which ends the run."""
+        return False
+
+    def before_backward(self, roots: Sequence[Tensor], weights: Sequence[Tensor | None]) -> None:
+        """A backward pass is about to begin from `roots`, with `weights` for their gradients."""
+
+    def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
+        """Its own part of the record, and the numbers that go into a file of their own. Called once, at the end."""
+        return {}, array("d")

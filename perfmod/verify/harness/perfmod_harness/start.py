@@ -1,0 +1,35 @@
+"""The first thing that runs: reads the job, and waits for the script to import torch."""
+
+from __future__ import annotations
+
+from . import after_import, job, process
+
+
+def start() -> None:
+    """Prepare this process for its part of the run. Does nothing where no job is set."""
+    todo = job.read()
+    if todo is None:
+        return
+    process.claim_top()
+    if todo.mode == "equality":
+        from . import seeding
+
+        seeding.pin_python(todo.seed)
+        after_import.call("numpy.random", lambda: seeding.pin_numpy(todo.seed))
+    after_import.call("torch", lambda: _begin(todo))
+
+
+def _begin(todo: job.Job) -> None:
+    """Torch is there, and nothing of the script that uses it has run."""
+    if todo.mode == "equality":
+        from . import recording
+
+        recording.begin(todo)
+    elif todo.mode == "timing":
+        from . import timing
+
+        timing.begin(todo)
+    else:
+        from . import profiling
+
+        profiling.begin(todo)

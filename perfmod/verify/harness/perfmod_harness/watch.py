@@ -1,0 +1,185 @@
+"""Counts what a training does, and sees to it that its record is written once, however the run ends."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from . import process, results
+from .compiling import is_compiling
+from .ending import Ending
+from .observer import CLOCK
+from .stopping import Enough
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
+
+    from .job import Job
+    from .observer import Observer
+
+STUCK = 500
+"""Backward passes without a step of an optimizer, after which none is expected to come."""
+
+
+class Watch:
+    """One process of a run. Made once, when torch has been imported and the script has yet to go on.
+
+    Attributes:
+        steps: how often each optimizer has stepped; they are numbered by their first step.
+        backwards: how many backward passes have begun.
+        skipped: steps that were left out because a gradient scaler had found an infinity.
+        in_backward: one is going on; what is called from within it is not the script's own doing.
+        over: the record is written, or this is a child that has none to write.
+    """
+
+    def __init__(self, job: Job, observer: Observer) -> None:
+        self.job = job
+        self.observer = observer
+        self.steps: list[int] = []
+        self.backwards = 0
+        self.skipped = 0
+        self.in_backward = False
+        self.over = False
+        self._optimizers: list[Optimizer] = []
+        self._since_step = 0
+        self._rank: int | None = None
+        self._forked = False
+        self._ending = Ending(self._write_at_exit)
+
+    @property
+    def clock(self) -> int:
+        """Steps of the optimizer that stepped first."""
+        return self.steps[CLOCK] if self.steps else 0
+
+    def begin(self) -> None:
+        """Look on from now."""
+        register_optimizer_step_pre_hook(self._before_step)
+        register_optimizer_step_post_hook(self._after_step)
+        torch.autograd.backward = self._counting(torch.autograd.backward)
+        self._ending.begin()
+        os.register_at_fork(after_in_child=self._abandon)
+
+    def finish(self, ended: str = "steps") -> NoReturn:
+        """Write the record, and end the script by raising `Enough`."""
+        self._write(ended, None)
+        raise Enough
+
+    # Optimizers
+
+    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.over:
+            return
+        self._meet()
+        # While an optimizer steps, its closure may run as many backward passes as it likes.
+        self._since_step = 0
+        if not _left_out(optimizer):
+            self.observer.before_step(optimizer, self._number(optimizer), _has_closure(args, kwargs))
+
+    def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.over:
+            if not self._forked:
+                raise Enough
+            return
+        self._since_step = 0
+        if _left_out(optimizer):
+            self.skipped += 1
+            return
+        number = self._number(optimizer)
+        self.steps[number] += 1
+        if self.observer.after_step(optimizer, number, _has_closure(args, kwargs)):
+            self.finish()
+
+    def _number(self, optimizer: Optimizer) -> int:
+        for number, known in enumerate(self._optimizers):
+            if known is optimizer:
+                return number
+        self._optimizers.append(optimizer)
+        self.steps.append(0)
+        return len(self.steps) - 1
+
+    # Backward passes
+
+    def _counting(self, backward: Any) -> Any:
+        @functools.wraps(backward)
+        def counted(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
+            # A pass within a pass is a checkpointed part that is differentiated again.
+            if is_compiling() or self.over or self.in_backward:
+                return backward(tensors, grad_tensors, *args, **kwargs)
+            self.in_backward = True
+            try:
+                self._before_backward(tensors, grad_tensors)
+                return backward(tensors, grad_tensors, *args, **kwargs)
+            finally:
+                self.in_backward = False
+
+        return counted
+
+    def _before_backward(self, tensors: Any, grad_tensors: Any) -> None:
+        self._meet()
+        self.backwards += 1
+        self._since_step += 1
+        if self._since_step > STUCK:
+            self.finish("stuck")
+        self.observer.before_backward(*_roots(tensors, grad_tensors))
+
+    # The end
+
+    def _meet(self) -> None:
+        """This process trains: what can be known only now."""
+        if self._rank is None:
+            self._rank = process.rank()
+            self._ending.renew()
+
+    def _abandon(self) -> None:
+        """This is a child made by fork; the record is its parent's."""
+        self.over = self._forked = True
+
+    def _write_at_exit(self, error: BaseException | None) -> None:
+        if self._rank is not None or process.is_top():
+            self._write("exit" if error is None else "error", error)
+
+    def _write(self, ended: str, error: BaseException | None) -> None:
+        if self.over:
+            return
+        self.over = True
+        try:
+            part, numbers = self.observer.record(ended)
+        except RuntimeError as failure:  # the device does not answer after an assertion has failed on it
+            part, numbers = {}, None
+            ended, error = "error", error or failure
+        counts = {
+            "half": self.observer.half,
+            "loaders": list(self.observer.loaders),
+            "steps": {str(number): steps for number, steps in enumerate(self.steps)},
+            "backwards": self.backwards,
+            "skipped": self.skipped,
+        }
+        rank = process.rank() if self._rank is None else self._rank
+        results.write(self.job, rank, ended, error, {**counts, **part}, numbers)
+
+
+def _roots(tensors: Any, grad_tensors: Any) -> tuple[list[Tensor], list[Tensor | None]]:
+    """The tensors that a backward pass begins from, with their gradients; edges of the graph have no value to keep."""
+    roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    weights = [grad_tensors] if isinstance(grad_tensors, torch.Tensor) else list(grad_tensors or [None] * len(roots))
+    pairs = [pair for pair in zip(roots, weights) if isinstance(pair[0], torch.Tensor)]
+    return [root for root, _ in pairs], [weight for _, weight in pairs]
+
+
+def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Hooks get the arguments of `step`, with the optimizer itself in front."""
+    return kwargs.get("closure") is not None or (len(args) > 1 and callable(args[1]))
+
+
+def _left_out(optimizer: Optimizer) -> bool:
+    """Whether a fused optimizer, which is called in any case, will find that it must not step.
+
+    Waits for the device; other optimizers are spared the call by the scaler, which waits as well.
+    """
+    found = getattr(optimizer, "found_inf", None)
+    return isinstance(found, torch.Tensor) and bool(found)
