@@ -1,0 +1,127 @@
+"""The processes of a run: its top process, all that descend from it, and those that slipped away from it.
+
+A process is one of the family if its parent is, if it is in a session that one of the family leads, or if it carries
+the mark of the run in its environment, which survives daemons that cut every other tie. What is passed over: a process
+that wiped its environment, left the session and lost its parent, all of it between two looks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+import psutil
+
+from perfmod.errors import Failure
+from perfmod.verify.job import RUN_VARIABLE
+
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL."""
+_PATIENCE = 10.0
+"""Seconds that a killed process may take to go: one in the middle of device or disk work takes some."""
+_POLL = 0.02
+_MIB = 2**20
+
+
+class Family:
+    """The processes of the run `run`, whose first is `top`, the leader of a session of its own."""
+
+    def __init__(self, top: int, run: str) -> None:
+        self._mark = run
+        self._sessions = {top}
+        self._known: dict[int, psutil.Process] = {}
+        with contextlib.suppress(psutil.Error):
+            self._known[top] = psutil.Process(top)
+
+    def look(self, *, for_marks: bool = False) -> list[psutil.Process]:
+        """The processes that are alive, after a look at all processes of the machine.
+
+        Args:
+            for_marks: read the environment of strangers, too, which takes longer.
+        """
+        self._known = {pid: process for pid, process in self._known.items() if _alive(process)}
+        parents = _parents()
+        for pid in sorted(parents):
+            if pid != os.getpid() and self._belongs(pid, for_marks=for_marks):
+                self._take(pid)
+        while [pid for pid, parent in parents.items() if parent in self._known and self._take(pid)]:
+            pass
+        return list(self._known.values())
+
+    def resident_mib(self) -> float:
+        """Resident memory of all processes that the last look found; pages that they share count for each of them."""
+        total = 0
+        for process in self._known.values():
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total / _MIB
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes that the last look found."""
+        for process in self._known.values():
+            # psutil compares the time of creation: a stranger that got the number of a dead process is safe.
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+
+    def end(self) -> None:
+        """End all of it: SIGTERM, a short grace, then SIGKILL as often as anything is left.
+
+        Raises:
+            Failure: a process does not go even then.
+        """
+        if self.look(for_marks=True):
+            self.signal(signal.SIGTERM)
+            self._wait(GRACE)
+        deadline = time.monotonic() + _PATIENCE
+        while left := self.look(for_marks=True):
+            if time.monotonic() > deadline:
+                pids = ", ".join(str(process.pid) for process in left)
+                raise Failure(f"process {pids} of the script cannot be ended; end it by hand")
+            self.signal(signal.SIGKILL)
+            self._wait(_PATIENCE / 20)
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        # Not psutil's wait: it would take the exit status away from the one who started the top process.
+        while time.monotonic() < deadline and any(_alive(process) for process in self._known.values()):
+            time.sleep(_POLL)
+
+    def _belongs(self, pid: int, *, for_marks: bool) -> bool:
+        with contextlib.suppress(OSError, psutil.Error):
+            session = os.getsid(pid)
+            # The number of a session is not used again while it has members, except by a new leader.
+            if session in self._sessions and session != pid:
+                return True
+            return for_marks and psutil.Process(pid).environ().get(RUN_VARIABLE) == self._mark
+        return False
+
+    def _take(self, pid: int) -> bool:
+        """Note a process; returns whether it is a new one that is alive."""
+        if pid in self._known:
+            return False
+        with contextlib.suppress(OSError, psutil.Error):
+            process = psutil.Process(pid)
+            if _alive(process):
+                self._known[pid] = process
+                if os.getsid(pid) == pid:
+                    self._sessions.add(pid)
+                return True
+        return False
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _parents() -> dict[int, int]:
+    """Parent of every process of the machine."""
+    found: dict[int, int] = {}
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid).ppid()
+    return found

@@ -1,0 +1,51 @@
+"""Ctrl-C and SIGTERM: nothing is left behind, however a verification is ended and however often the user presses."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_HELD = (signal.SIGINT, *_ENDING)
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind the stack like Ctrl-C does, as `SystemExit` with 128 + signal.
+
+    Python would die on the spot instead, and leave processes and scratch folders behind. Only the main thread may
+    enter.
+    """
+
+    def unwind(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    previous = [(number, signal.signal(number, unwind)) for number in _ENDING]
+    try:
+        yield
+    finally:
+        for number, handler in previous:
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP wait until the block, which cleans up, is done.
+
+    Python runs handlers in the main thread alone, so that in another one there is nothing to hold back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    previous = [(number, signal.signal(number, lambda number, _: caught.append(number))) for number in _HELD]
+    try:
+        yield
+    finally:
+        for number, handler in previous:
+            signal.signal(number, handler)
+        if caught:
+            signal.raise_signal(caught[0])
