@@ -10,6 +10,7 @@ Every folder in `verify_scripts` holds one training script as people write them,
     reason = "loss"                 # regular expression for the reason given: refused for the right one
     edits = [["mask]", "~mask]"]]   # old and new text; the old one stands in the script exactly once
     cuda = true                     # it goes wrong there only; may be left out
+    both = [["lr=0.1", "lr=1e9"]]   # edits of the original, too; may be left out
 
     [[right]]
     name = "by rule"
@@ -20,6 +21,7 @@ Every folder in `verify_scripts` holds one training script as people write them,
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,8 @@ class Variant:
 
     Attributes:
         path: the script.
-        edits: replacements of its text, or else `rules`: codes of those that rewrite it.
+        both: replacements of the script's text that make the original.
+        edits: replacements of the original's text, or else `rules`: codes of those that rewrite it.
         numerics: the class as which it is judged; a mutant claims no more than most rewrites need.
         verdicts: those that are right for it.
         reason: regular expression that the reason of a refusal matches.
@@ -53,6 +56,7 @@ class Variant:
 
     path: Path
     name: str
+    both: tuple[tuple[str, str], ...]
     edits: tuple[tuple[str, str], ...]
     rules: tuple[str, ...]
     numerics: Numerics
@@ -63,20 +67,24 @@ class Variant:
     def __str__(self) -> str:
         return f"{self.path.parent.name}: {self.name}"
 
-    def text(self) -> bytes:
-        """The rewritten script. Fails where an edit does not fit, or a rule has nothing to do."""
-        data = self.path.read_bytes()
-        if self.rules:
-            return self._by_rule(data)
+    def original(self) -> bytes:
+        """The script that is rewritten. Fails where an edit does not fit."""
+        return self._edited(self.path.read_bytes(), self.both)
+
+    def rewritten(self) -> bytes:
+        """What it is rewritten to. Fails where an edit does not fit, or a rule has nothing to do."""
+        return self._by_rule() if self.rules else self._edited(self.original(), self.edits)
+
+    def _edited(self, data: bytes, edits: tuple[tuple[str, str], ...]) -> bytes:
         text = data.decode()
-        for old, new in self.edits:
+        for old, new in edits:
             assert text.count(old) == 1, f"{self}: stands there {text.count(old)} times: {old!r}"
+            assert old != new, f"{self}: changes nothing: {old!r}"
             text = text.replace(old, new)
-        assert text.encode() != data, f"{self}: changes nothing"
         return text.encode()
 
-    def _by_rule(self, data: bytes) -> bytes:
-        result = rewrite(data, str(self.path), catalog.select(self.rules, ()), Choice(unsafe=True))
+    def _by_rule(self) -> bytes:
+        result = rewrite(self.original(), str(self.path), catalog.select(self.rules, ()), Choice(unsafe=True))
         assert result.outcome is Outcome.CHANGED, f"{self}: {result.outcome.value} {result.reason}"
         assert {finding.code for finding in result.applied} == set(self.rules), f"{self}: {result.refused}"
         return result.after
@@ -113,10 +121,15 @@ def _variant(script: Path, entry: dict[str, Any]) -> Variant:
     return Variant(
         path=script,
         name=entry["name"],
-        edits=tuple((old, new) for old, new in entry.get("edits", ())),
+        both=_pairs(entry.get("both", ())),
+        edits=_pairs(entry.get("edits", ())),
         rules=tuple(entry.get("rules", ())),
         numerics=Numerics(entry["numerics"]),
         verdicts=frozenset(Verdict(verdict) for verdict in entry["verdicts"]),
         reason=entry.get("reason", ""),
         cuda=entry.get("cuda", False),
     )
+
+
+def _pairs(entry: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((old, new) for old, new in entry)
