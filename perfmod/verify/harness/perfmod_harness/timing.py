@@ -1,0 +1,173 @@
+"""The T-run: how long does a step take? A counter and the device's events, nothing else.
+
+After the warm-up (see `warm_up`) comes the window. It begins and ends with a wait for the device, and is longer than
+what the job asks for and than three times the batches that a loader prepares ahead, but ends after the job's longest
+time once it has ten steps.
+
+A script that ends before that is measured by the window that it had begun, or else by all its steps after the number
+that the job asks for as a warm-up, if there are ten.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from array import array
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+from torch.utils import data
+
+from . import compilations, process
+from .clocks import DeviceClock, HostClock
+from .observer import Observer
+from .step_watch import StepWatch, uses_device
+from .warm_up import WarmUp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch.optim import Optimizer
+
+    from .job import Job
+
+FEWEST = 10
+"""Steps of a window, at least."""
+_DEPTHS = 3
+_MOST_RESERVED = 100_000
+_MIB = 2**20
+
+
+def begin(job: Job) -> None:
+    """Time the steps of this process."""
+    timing = Timing(job)
+    note_loaders(timing.loaders)
+    StepWatch(job, timing).begin()
+
+
+class Timing(Observer):
+    """Goes through the phases of a T-run, one call per step.
+
+    Attributes:
+        loaders: made so far.
+    """
+
+    loaders: list[dict[str, Any]]
+
+    def __init__(self, job: Job) -> None:
+        self.loaders = []
+        self._job = job
+        self._phase: Callable[[], bool] = self._first_step
+        self._clock: HostClock | DeviceClock = HostClock()
+        # While a script records its step as a CUDA graph, nothing of ours may get into it. `bool()` is False.
+        self._capturing: Callable[[], bool] = bool
+        self._warm_up = WarmUp(job.warmup_steps, job.warmup_seconds)
+        self._first_step_seconds = 0.0
+        # Of the window: the tick with which it begins, and times of the host's clock.
+        self._first: int | None = None
+        self._opened = self._earliest = self._latest = 0.0
+        self._seconds: float | None = None
+        self._fewest = FEWEST
+        self._compiled = compilations.Compilations()
+        self._recompiled = 0
+
+    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+        """Take the time of a step. Returns whether the window is over."""
+        return not self._capturing() and self._phase()
+
+    def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
+        """The times of the window's steps, and what else the run has shown."""
+        if self._seconds is None:
+            self._clock.settle()
+            if self._first is None or self._steps() < FEWEST:
+                self._first = max(1, self._job.warmup_steps) - 1
+                self._compiled = compilations.so_far()
+        step_ms = self._clock.milliseconds(self._first or 0)
+        if len(step_ms) < FEWEST:
+            step_ms = []
+        on_device = isinstance(self._clock, DeviceClock)
+        return {
+            "step_ms": step_ms,
+            "window_seconds": sum(step_ms) / 1000 if self._seconds is None else self._seconds,
+            "window_steps": len(step_ms),
+            "warmup_steps": self._clock.ticks - len(step_ms),
+            "first_step_seconds": self._first_step_seconds,
+            "compile_seconds": self._compiled.seconds,
+            "recompiled_in_window": self._recompiled,
+            "peak_allocated_mib": torch.cuda.max_memory_allocated() / _MIB if on_device else None,
+            "peak_reserved_mib": torch.cuda.max_memory_reserved() / _MIB if on_device else None,
+        }, array("d")
+
+    # Phases
+
+    def _first_step(self) -> bool:
+        if uses_device(self._job):
+            if torch.cuda.is_current_stream_capturing():
+                return False
+            self._capturing = torch.cuda.is_current_stream_capturing
+            self._clock = DeviceClock()
+        self._clock.settle()
+        self._first_step_seconds = process.seconds()
+        self._phase = self._warming
+        return self._warming()
+
+    def _warming(self) -> bool:
+        self._clock.tick()
+        if self._warm_up.step(time.perf_counter(), compilations.so_far().frames, self._prepared()):
+            self._open()
+        return False
+
+    def _open(self) -> None:
+        self._fewest = max(FEWEST, self._job.window_steps, _DEPTHS * self._prepared() + 1)
+        likely = max(self._fewest, int(self._job.window_seconds / max(self._warm_up.usual(), 1e-5)))
+        self._clock.reserve(min(2 * likely, _MOST_RESERVED))
+        self._clock.settle()
+        if isinstance(self._clock, DeviceClock):
+            torch.cuda.reset_peak_memory_stats()
+        self._compiled = compilations.so_far()
+        self._first = self._clock.ticks - 1
+        self._clock.again()
+        self._opened = time.perf_counter()
+        self._latest = self._opened + self._job.longest_seconds
+        self._earliest = min(self._opened + self._job.window_seconds, self._latest)
+        self._phase = self._measuring
+
+    def _measuring(self) -> bool:
+        self._clock.tick()
+        now = time.perf_counter()
+        if now < self._earliest or self._steps() < (self._fewest if now < self._latest else FEWEST):
+            return False
+        self._clock.settle()
+        self._seconds = time.perf_counter() - self._opened
+        self._recompiled = compilations.so_far().frames - self._compiled.frames
+        return True
+
+    def _steps(self) -> int:
+        """Of the window, so far."""
+        return self._clock.ticks - 1 - (self._first or 0)
+
+    def _prepared(self) -> int:
+        """Batches that a loader prepares ahead, at most."""
+        return max((each["workers"] * each["prefetch"] for each in self.loaders), default=0)
+
+
+def note_loaders(loaders: list[dict[str, Any]]) -> None:
+    """Append what is known of each loader that the script makes; the batches that it hands out go uncounted."""
+    loader_class: Any = data.DataLoader
+    original = loader_class.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        loaders.append(
+            {
+                "workers": self.num_workers,
+                "prefetch": self.prefetch_factor or 0,
+                "pin_memory": bool(self.pin_memory),
+                "persistent": bool(self.persistent_workers),
+                "batch_size": self.batch_size,
+                "batches": None,
+            }
+        )
+
+    loader_class.__init__ = init
