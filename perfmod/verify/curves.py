@@ -1,0 +1,167 @@
+"""Comparing what a script yields at every step: losses, norms of gradients."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from attrs import frozen
+
+from perfmod.verify.evidence import Check, Verdict
+from perfmod.verify.gaps import Gap
+from perfmod.verify.runs import Runs, Spread
+from perfmod.verify.tolerances import Course, Tolerance
+from perfmod.verify.trace import Backward, Step, Trace
+
+
+@frozen
+class Place:
+    """Where in the training a figure belongs: before which step of which optimizer, and as which of its figures."""
+
+    optimizer: int
+    step: int
+    index: int
+
+    @property
+    def column(self) -> tuple[int, int]:
+        """Figures of one column mean the same at different steps."""
+        return self.optimizer, self.index
+
+    def __str__(self) -> str:
+        return f"step {self.step}" if self.optimizer <= 0 else f"step {self.step} of optimizer {self.optimizer}"
+
+
+@frozen
+class Point:
+    """A figure and its place."""
+
+    place: Place
+    value: float
+
+
+Points: TypeAlias = tuple[Point, ...]
+Figures: TypeAlias = tuple[float, ...]
+
+
+def loss_points(trace: Trace) -> Points:
+    """Every loss, with the step that it led to; those after the last step belong to one that was not done."""
+    points: list[Point] = []
+    waiting: list[float] = []
+    done: dict[int, int] = {}
+    for event in trace.events:
+        if isinstance(event, Backward):
+            waiting += event.losses
+        elif isinstance(event, Step):
+            done[event.optimizer] = done.get(event.optimizer, 0) + 1
+            points += _placed(event.optimizer, done[event.optimizer], waiting)
+            waiting = []
+    return (*points, *_placed(-1, max(done.values(), default=0) + 1, waiting))
+
+
+def gradient_norms(trace: Trace) -> Points:
+    """The norm of the gradients at every step."""
+    done: dict[int, int] = {}
+    points: list[Point] = []
+    for event in trace.events:
+        if isinstance(event, Step):
+            done[event.optimizer] = done.get(event.optimizer, 0) + 1
+            points += _placed(event.optimizer, done[event.optimizer], [event.gradient_norm])
+    return tuple(points)
+
+
+def _placed(optimizer: int, step: int, values: Sequence[float]) -> list[Point]:
+    return [Point(Place(optimizer, step, index), value) for index, value in enumerate(values)]
+
+
+def of_steps(points: Points, step: int) -> Points:
+    """Those of one step of every optimizer."""
+    return tuple(point for point in points if point.place.step == step)
+
+
+def compare_curves(name: str, what: str, runs: Runs[Points], tolerance: Tolerance, course: Course) -> list[Check]:
+    """One row: the point that is furthest off; the reason names the first. Nothing where nothing was recorded.
+
+    Args:
+        name: of the row.
+        what: a figure is, as `loss`.
+        runs: figures of each run; repeats and perturbed runs that have other places are left out.
+        tolerance: the limits.
+        course: what earlier rows showed; told whether this one still repeats.
+    """
+    places = [point.place for point in runs.original]
+    if [point.place for point in runs.rewritten] != places:
+        return [Check(name, Verdict.INCONCLUSIVE, reason=f"the {what} belongs to other steps than in the original")]
+    if not places:
+        return []
+    figures = Runs(
+        runs.original,
+        runs.rewritten,
+        tuple(points for points in runs.repeats if len(points) == len(places)),
+        tuple(points for points in runs.perturbed if len(points) == len(places)),
+    ).map(lambda points: tuple(point.value for point in points))
+    broken = _patterns(name, what, places, figures)
+    if broken is not None:
+        return [broken]
+    gaps = _gaps(places, figures, tolerance, course)
+    worst = max(gaps, key=lambda gap: gap.excess)
+    first = next((gap for gap in gaps if gap.excess > 1.0), worst)
+    index = gaps.index(first)
+    sides = f"{figures.rewritten[index]:.7g} against {figures.original[index]:.7g}"
+    reason = f"{what} first differs at {first.place}: {sides}, off by {first.shown}"
+    same = all(gap.spread.measured == 0.0 for gap in gaps)
+    return [worst.check(name, tolerance, reason, "equal bits" if same else "")]
+
+
+def _gaps(places: Sequence[Place], figures: Runs[Figures], tolerance: Tolerance, course: Course) -> list[Gap[Place]]:
+    spreads = [_spread(figures, index) for index in range(len(places))]
+    columns: dict[tuple[int, int], list[int]] = {}
+    for index, place in enumerate(places):
+        columns.setdefault(place.column, []).append(index)
+    gaps = []
+    for index, (place, spread) in enumerate(zip(places, spreads, strict=True)):
+        column = columns[place.column]
+        course.exact = course.exact and spread.noise == 0.0
+        scale = _size(figures.original[at] for at in column)
+        if math.isfinite(figures.original[index]):
+            scale = max(scale, abs(figures.original[index]))
+        # The largest so far and one step ahead: differences grow exponentially, and one run may be ahead of another.
+        near = [spreads[at] for at in column if places[at].step <= place.step + 1]
+        reach = Spread(spread.measured, max(one.noise for one in near), max(one.control for one in near))
+        allowed = tolerance.factor * course.stretch * tolerance.base(reach) + tolerance.floor * scale
+        if tolerance.bitwise and course.exact:
+            allowed = 0.0
+        gaps.append(Gap(place, reach, allowed, scale))
+    return gaps
+
+
+def _spread(figures: Runs[Figures], index: int) -> Spread:
+    def between(one: Figures, other: Figures) -> float:
+        distance = abs(one[index] - other[index])
+        return distance if math.isfinite(distance) else 0.0
+
+    return figures.measure(between)
+
+
+def _size(column: Iterable[float]) -> float:
+    """What the figures of a column are like; a difference of two means may come close to zero now and then."""
+    sizes = [abs(value) for value in column if math.isfinite(value)]
+    return statistics.median(sizes) if sizes else 0.0
+
+
+def _patterns(name: str, what: str, places: Sequence[Place], figures: Runs[Figures]) -> Check | None:
+    """What is wrong with the places of NaN and infinities, if anything is."""
+    for index, place in enumerate(places):
+        old, new = figures.original[index], figures.rewritten[index]
+        if any(_class(again[index]) != _class(old) for again in figures.repeats):
+            reason = f"{what} at {place} is not finite in some runs of the original only"
+            return Check(name, Verdict.INCONCLUSIVE, reason=reason)
+        if _class(old) != _class(new):
+            reason = f"{what} at {place} is {new:.7g}, and {old:.7g} in the original"
+            return Check(name, Verdict.REFUTED, reason=reason)
+    return None
+
+
+def _class(value: float) -> str:
+    return "finite" if math.isfinite(value) else str(value)

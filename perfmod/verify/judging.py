@@ -1,0 +1,232 @@
+"""Is the training the same? The verdict of the E-runs.
+
+Rows are made in the order of cause and effect, so that the first failing one is the diagnosis: what has to be equal
+before the training (counts, parameters, batches, settings), then the first step, before anything could grow, then
+the curves, and what is left after the last step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import evolve, frozen
+
+from perfmod.transforms.rule import Numerics
+from perfmod.verify.batches import compare_batches
+from perfmod.verify.evidence import Check, Curve, Equality, Verdict
+from perfmod.verify.premises import captured, compare_counts, compare_settings, compare_start
+from perfmod.verify.runs import Runs
+from perfmod.verify.tolerances import tolerance_for
+from perfmod.verify.trace import Step, Trace
+from perfmod.verify.training import compare_training
+
+_DRAWN_ANEW: Final = {
+    "counts": "the original does another number of steps each time it runs",
+    "initial parameters": "the original draws other initial parameters each time it runs: seed it",
+    "initial buffers": "the original starts with other buffers each time it runs: seed it",
+    "batches": "the original reads other batches each time it runs",
+    "learning rates and other settings": "the original uses other settings of its optimizers each time it runs",
+}
+"""Why an original that differs from itself cannot be judged, by the row in which it does."""
+_BATCHES: Final = "batches"
+_CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
+"""Classes that change results, so that only a few steps can be compared."""
+_REPORTED: Final = (Numerics.SAMPLING, Numerics.BEHAVIOURAL)
+"""Classes whose distances are shown beside the control and decide nothing."""
+_SEVERITY: Final = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
+
+
+@frozen
+class Controls:
+    """What the original does when it runs again.
+
+    Attributes:
+        repeats: as it is (A/A).
+        perturbed: with noise of one rounding unit on its inputs; for the class `precision`, of the new precision's.
+        double: in float64; None where it does not run so.
+    """
+
+    repeats: tuple[Trace, ...] = ()
+    perturbed: tuple[Trace, ...] = ()
+    double: Trace | None = None
+
+
+def judge(
+    original: Trace,
+    rewritten: Trace,
+    controls: Controls,
+    numerics: Numerics,
+    strict: Equality | None = None,
+) -> Equality:
+    """Whether one rank was trained the same way on both sides.
+
+    Args:
+        original: the run of the script as it was.
+        rewritten: the run of the rewritten one.
+        controls: further runs of the original.
+        numerics: the widest class of what was rewritten.
+        strict: for the classes `sampling` and `precision`, the judgement of both sides without dropout.
+    """
+    runs = Runs(
+        original,
+        rewritten,
+        controls.repeats,
+        tuple(trace for trace in controls.perturbed if _comparable(original, trace)),
+    )
+    checks, weighing = _checks(runs, controls.double, numerics)
+    if strict is not None:
+        without = [evolve(check, name=f"without dropout: {check.name}") for check in strict.checks]
+        verdict = Check("without dropout", strict.verdict, reason=f"without dropout: {strict.reason}")
+        checks += [*without, verdict]
+        weighing.append(verdict)
+    decisive = _decisive(weighing) or _reservation(numerics, strict)
+    return Equality(
+        verdict=decisive.verdict if decisive else Verdict.PROVEN,
+        reason=decisive.reason if decisive else _summary(checks, original),
+        numerics=numerics.value,
+        checks=tuple(checks),
+        short_horizon=numerics in _CHANGING,
+        steps=original.last,
+        backwards=original.backwards,
+        samples=original.samples,
+        original=Curve("original", original.losses()),
+        rewritten=Curve("rewritten", rewritten.losses()),
+        repeats=_curves("original, run again", controls.repeats),
+        controls=_curves("original with noise on its inputs", controls.perturbed),
+    )
+
+
+def judge_ranks(
+    originals: Sequence[Trace],
+    rewritten: Sequence[Trace],
+    controls: Sequence[Controls],
+    numerics: Numerics,
+    strict: Sequence[Equality] = (),
+) -> Equality:
+    """The judgement of the rank that fared worst, the first of them. All arguments are by rank.
+
+    Raises:
+        ValueError: the original has no ranks, or not as many controls.
+    """
+    if not originals or len(controls) != len(originals):
+        raise ValueError(f"{len(controls)} controls for {len(originals)} ranks")
+    if len(rewritten) != len(originals):
+        reason = f"unequal numbers: {len(rewritten)} ranks trained, and {len(originals)} in the original"
+        check = Check("counts", Verdict.INCONCLUSIVE, reason=reason)
+        return Equality(check.verdict, reason, numerics.value, (check,))
+    judged = [
+        judge(one, other, its, numerics, strict[rank] if strict else None)
+        for rank, (one, other, its) in enumerate(zip(originals, rewritten, controls, strict=True))
+    ]
+    order = (*_SEVERITY, Verdict.PROVEN)
+    rank = min(range(len(judged)), key=lambda rank: order.index(judged[rank].verdict))
+    worst = judged[rank]
+    if len(judged) == 1:
+        return worst
+    where = f"rank {rank}" if worst.verdict is not Verdict.PROVEN else f"all {len(judged)} ranks"
+    return evolve(worst, reason=f"{where}: {worst.reason}")
+
+
+def _checks(runs: Runs[Trace], double: Trace | None, numerics: Numerics) -> tuple[list[Check], list[Check]]:
+    """The rows, and those of them that decide."""
+    missing = captured("original", runs.original) or captured("rewritten", runs.rewritten) or _unfit(runs)
+    if missing is not None:
+        return [missing], [missing]
+    checks = _premises(runs, bitwise=numerics is Numerics.BITWISE)
+    weighing = list(checks)
+    if all(check.name != _BATCHES for check in checks):
+        reason = "neither a DataLoader nor a model's call was seen; losses and gradients have to tell"
+        checks.append(Check(_BATCHES, Verdict.INCONCLUSIVE, reason=reason))
+    if any(check.verdict is Verdict.INCONCLUSIVE for check in weighing):
+        return checks, weighing
+    tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=_blind(runs, numerics))
+    training = compare_training(runs, double, tolerance)
+    # A row without a distance is about NaN or about what belongs together, and counts in every class.
+    weighing += [check for check in training if numerics not in _REPORTED or check.measured is None]
+    hollow = _hollow(runs.original)
+    return checks + training + hollow, weighing + hollow
+
+
+def _premises(runs: Runs[Trace], *, bitwise: bool) -> list[Check]:
+    one, other = runs.original, runs.rewritten
+    rows = (
+        compare_counts(one, other),
+        compare_start("parameters", one.snapshot("parameters", 0), other.snapshot("parameters", 0)),
+        compare_start("buffers", one.snapshot("buffers", 0), other.snapshot("buffers", 0)),
+        compare_batches(runs, bitwise=bitwise),
+        compare_settings(one, other),
+    )
+    return [row for row in rows if row is not None]
+
+
+def _unfit(runs: Runs[Trace]) -> Check | None:
+    """Why the original cannot be judged, because it is not even like itself."""
+    for repeat in runs.repeats:
+        failed = captured("original", repeat)
+        if failed is not None:
+            return failed
+        for check in _premises(Runs(runs.original, repeat), bitwise=False):
+            if check.verdict is not Verdict.PROVEN:
+                return Check("original against itself", Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW[check.name])
+    return None
+
+
+def _comparable(original: Trace, control: Trace) -> bool:
+    """Whether a control went the same way; noise may make a gradient scaler skip a step."""
+    return not captured("original", control) and compare_counts(original, control).verdict is Verdict.PROVEN
+
+
+def _blind(runs: Runs[Trace], numerics: Numerics) -> bool:
+    """Whether no further run of the original shows how it spreads rounding."""
+
+    def seen(trace: Trace) -> object:
+        return trace.losses(), {key: digest.bits for key, digest in trace.snapshot("gradients", 1).items()}
+
+    others = (*runs.repeats, *runs.perturbed)
+    return numerics is not Numerics.BITWISE and all(seen(trace) == seen(runs.original) for trace in others)
+
+
+def _hollow(original: Trace) -> list[Check]:
+    """Why even equal sides would prove nothing."""
+    reason = ""
+    if not any(map(math.isfinite, original.losses())):
+        reason = "every loss is NaN or infinite, which proves nothing"
+    elif not any(event.gradient_norm for event in original.events if isinstance(event, Step)):
+        reason = "every gradient is zero, which proves nothing"
+    return [Check("something was trained", Verdict.INCONCLUSIVE, reason=reason)] if reason else []
+
+
+def _decisive(checks: Sequence[Check]) -> Check | None:
+    """The first row with the worst verdict; None where all hold."""
+    return next((check for verdict in _SEVERITY for check in checks if check.verdict is verdict), None)
+
+
+def _reservation(numerics: Numerics, strict: Equality | None) -> Check | None:
+    """Why a class is not proven although no row stands against it."""
+    reason = ""
+    if numerics is Numerics.BEHAVIOURAL:
+        reason = "the rewrite changes the training itself; whether the result is as good, only a full training tells"
+    elif numerics is Numerics.SAMPLING and strict is None:
+        reason = "the rewrite draws other random numbers, and the sides were not compared without them"
+    return Check(numerics.value, Verdict.INCONCLUSIVE, reason=reason) if reason else None
+
+
+def _summary(checks: Sequence[Check], original: Trace) -> str:
+    """What was proven, in one line."""
+    apart = [check for check in checks if check.measured]
+    if not apart:
+        return f"equal bits over {_steps(original)}"
+    first = apart[0]
+    return f"equal within the limits over {_steps(original)}: {first.name} by {first.measured:.1e}" + (
+        f" (allowed {first.allowed:.1e})" if first.allowed is not None else ""
+    )
+
+
+def _steps(trace: Trace) -> str:
+    return "1 step" if trace.last == 1 else f"{trace.last} steps"
+
+
+def _curves(label: str, traces: Sequence[Trace]) -> tuple[Curve, ...]:
+    return tuple(Curve(f"{label} ({number})", trace.losses()) for number, trace in enumerate(traces, start=1))

@@ -1,0 +1,106 @@
+"""What has to hold before two trainings can be compared: the same number of steps, the same start, the same settings.
+
+Batches are compared by their own module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from perfmod.verify.evidence import Check, Verdict
+from perfmod.verify.trace import Digest, Step, Trace
+from perfmod.verify.vectors import align, shown, values
+
+_IMPLEMENTATION: Final = frozenset({"foreach", "fused", "capturable", "differentiable"})
+"""Options of optimizers that choose a kernel and leave the mathematics alone."""
+
+
+def captured(side: str, trace: Trace) -> Check | None:
+    """What is missing in a run, of which `side` says whose it is, for anything to be judged."""
+    reason = ""
+    if trace.ended == "error":
+        reason = f"the {side} script failed: {trace.error}"
+    elif trace.ended == "stuck":
+        reason = f"the {side} script never reached another optimizer step"
+    elif not any(trace.steps.values()):
+        reason = f"no optimizer step was recorded in the {side} script"
+    elif not trace.losses():
+        reason = f"no loss was recorded in the {side} script"
+    return Check("something to compare", Verdict.INCONCLUSIVE, reason=reason) if reason else None
+
+
+def compare_counts(original: Trace, other: Trace) -> Check:
+    """Steps of each optimizer, backward passes, steps that a scaler skipped, and samples."""
+    pairs = [
+        (f"steps of optimizer {key}", original.steps.get(key, 0), other.steps.get(key, 0))
+        for key in dict.fromkeys((*original.steps, *other.steps))
+    ]
+    pairs += [
+        ("backward passes", original.backwards, other.backwards),
+        ("skipped steps", original.skipped, other.skipped),
+    ]
+    if not any(original.batches()) and not any(other.batches()):
+        # Where batches are seen, they tell which samples were drawn ahead.
+        pairs.append(("samples", original.samples, other.samples))
+    for what, old, new in pairs:
+        if old != new:
+            reason = f"unequal numbers: {new} {what}, and {old} in the original"
+            return Check("counts", Verdict.INCONCLUSIVE, float(abs(new - old)), 0.0, reason=reason)
+    return Check("counts", Verdict.PROVEN, 0.0, 0.0)
+
+
+def compare_start(what: str, original: Mapping[str, Digest], other: Mapping[str, Digest]) -> Check | None:
+    """Parameters or buffers before the first step; None where neither side has any."""
+    if not original and not other:
+        return None
+    name = f"initial {what}"
+    naming = align(original, other)
+    if naming is None:
+        reason = f"the {what} do not correspond: {len(other)} tensors, and {len(original)} in the original"
+        return Check(name, Verdict.INCONCLUSIVE, reason=reason)
+    old, new = values(original), naming.rename(values(other))
+    differing = [key for key, vector in old.items() if not vector.equals(new[key])]
+    if differing:
+        more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+        reason = f"{name} differ: {shown(differing[0])}{more}; other random numbers were drawn before the training"
+        return Check(name, Verdict.INCONCLUSIVE, float(len(differing)), 0.0, reason=reason)
+    return Check(name, Verdict.PROVEN, 0.0, 0.0, reason=f"{len(old)} tensors with equal bits")
+
+
+def compare_settings(original: Trace, other: Trace) -> Check:
+    """Learning rates and the other numbers of every parameter group at every step."""
+    name = "learning rates and other settings"
+    done: dict[int, int] = {}
+    mine, theirs = _steps(original), _steps(other)
+    for old, new in zip(mine, theirs, strict=False):
+        done[old.optimizer] = done.get(old.optimizer, 0) + 1
+        at = f"at step {done[old.optimizer]}" + (f" of optimizer {old.optimizer}" if old.optimizer else "")
+        if old.optimizer != new.optimizer or len(old.hyper) != len(new.hyper):
+            reason = f"other optimizers or parameter groups take part {at}"
+            return Check(name, Verdict.INCONCLUSIVE, reason=reason)
+        for group, (one, two) in enumerate(zip(old.hyper, new.hyper, strict=True)):
+            for key in dict.fromkeys((*one, *two)):
+                if key not in _IMPLEMENTATION and not _same(one.get(key), two.get(key)):
+                    where = f"{at}, group {group}" if len(old.hyper) > 1 else at
+                    reason = f"{key} is {two.get(key)} {where}, and {one.get(key)} in the original"
+                    return Check(name, Verdict.REFUTED, _off(one.get(key), two.get(key)), 0.0, reason=reason)
+    return Check(name, Verdict.PROVEN, 0.0, 0.0)
+
+
+def _steps(trace: Trace) -> list[Step]:
+    return [event for event in trace.events if isinstance(event, Step)]
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return one == other
+
+
+def _off(one: object, other: object) -> float | None:
+    """How far the values differ, where they are numbers."""
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return abs(other - one) / (abs(one) or 1.0)
+    return None

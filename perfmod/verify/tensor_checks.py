@@ -1,0 +1,143 @@
+"""Comparing all tensors of one kind: gradients, movements of parameters, buffers, states of an optimizer."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from attrs import frozen
+
+from perfmod.verify.evidence import Check, Verdict
+from perfmod.verify.gaps import Gap
+from perfmod.verify.runs import Runs, Spread
+from perfmod.verify.tolerances import Course, Tolerance
+from perfmod.verify.vectors import Vector, Vectors, distance, equal, fill, norm, shown
+
+_NOISE: Final = 0.5
+"""Share of a tensor that the control has to move for the tensor to be nothing but rounding."""
+_SURE: Final = 0.75
+"""Share of any other tensor that a difference may never reach: a detached branch differs by all of it."""
+_NEAR_ZERO: Final = 32.0
+"""How much denser elements of a gradient lie around zero than their size tells, at most."""
+_LUCK: Final = 2.0
+"""Elements that may be turned over in a tensor where fewer were to be expected."""
+
+
+@frozen
+class Kind:
+    """What is compared.
+
+    Attributes:
+        alike: the tensors have one unit, so that they can be judged as a whole, too.
+        normalised: they are movements that an optimizer made independent of the gradient's size.
+    """
+
+    name: str
+    alike: bool = True
+    normalised: bool = False
+
+
+def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> list[Check]:
+    """Rows of evidence: one where bits decide, else one for the whole and one for the tensor that is furthest off.
+
+    Nothing is said where neither side has such tensors. A tensor that one side lacks counts as zero.
+    """
+    every = {**runs.rewritten, **runs.original}
+    if not every:
+        return []
+    runs = runs.map(lambda vectors: fill(vectors, every))
+    broken = _patterns(kind, runs)
+    if broken is not None:
+        return [broken]
+    course.exact = course.exact and runs.repeatable(equal)
+    if tolerance.bitwise and course.exact:
+        return [_compare_bits(kind, runs)]
+    gaps = [_one(kind, key, runs, tolerance, course) for key in every]
+    worst = max(gaps, key=lambda gap: gap.excess)
+    off = sum(gap.excess > 1.0 for gap in gaps)
+    if not kind.alike:
+        return [worst.check(kind.name, tolerance, _differ(kind, worst, off))]
+    whole = _whole(kind, runs, tolerance, course)
+    reason = f"{kind.name} differ as a whole by {whole.shown}, most in {shown(worst.place)}"
+    return [
+        whole.check(kind.name, tolerance, _differ(kind, worst, off) if off else reason),
+        worst.check(f"{kind.name}, tensor by tensor", tolerance, _differ(kind, worst, off)),
+    ]
+
+
+def _compare_bits(kind: Kind, runs: Runs[Vectors]) -> Check:
+    spread = runs.measure(distance)
+    scale = norm(runs.original) or 1.0
+    differing = [key for key, vector in runs.original.items() if not vector.equals(runs.rewritten[key])]
+    gaps = [Gap(key, _spread(runs, key), 0.0, runs.original[key].norm) for key in differing]
+    worst = max(gaps, key=lambda gap: gap.spread.measured / gap.scale, default=None)
+    return Check(
+        name=kind.name,
+        verdict=Verdict.PROVEN if worst is None else Verdict.REFUTED,
+        measured=spread.measured / scale,
+        allowed=0.0,
+        noise=spread.noise / scale,
+        control=spread.control / scale,
+        reason="equal bits" if worst is None else _differ(kind, worst, len(gaps)),
+    )
+
+
+def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
+    original = runs.original[key]
+    spread = _spread(runs, key)
+    base = tolerance.base(spread)
+    allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
+    if kind.normalised:
+        allowed += _turned_over(course, original.size) * original.norm
+    if base < _NOISE * original.norm:
+        allowed = min(allowed, _SURE * original.norm)
+    elif kind.alike:
+        # Nothing but rounding: terms as large as its neighbours' cancel, and leave their rounding units behind.
+        size = sum(vector.size for vector in runs.original.values()) or 1
+        allowed += tolerance.floor * norm(runs.original) * math.sqrt(original.size / size)
+    return Gap(key, spread, allowed, original.norm)
+
+
+def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
+    spread = runs.measure(distance)
+    scale = norm(runs.original)
+    grain = math.hypot(*(vector.grain for vector in runs.original.values()))
+    allowed = tolerance.factor * course.stretch * tolerance.base(spread) + tolerance.floor * scale + grain
+    if kind.normalised:
+        allowed += _turned_over(course, sum(vector.size for vector in runs.original.values())) * scale
+    return Gap("", spread, allowed, scale)
+
+
+def _turned_over(course: Course, size: int) -> float:
+    """The part of an update that may be turned over, as its share of the norm. With a relative difference d of the
+    gradients, about a share d of the elements changes sign, and each is then off by twice its size.
+    """
+    if not course.turned or not size:
+        return 0.0
+    return 2.0 * math.sqrt(_NEAR_ZERO * course.turned + _LUCK / size)
+
+
+def _spread(runs: Runs[Vectors], key: str) -> Spread:
+    return runs.map(lambda vectors: vectors[key]).measure(Vector.distance)
+
+
+def _differ(kind: Kind, worst: Gap[str], count: int) -> str:
+    more = f" and {count - 1} more" if count > 1 else ""
+    return f"{kind.name} differ: {shown(worst.place)} by {worst.shown}{more}"
+
+
+def _patterns(kind: Kind, runs: Runs[Vectors]) -> Check | None:
+    """What is wrong with the places of NaN and infinities, if anything is."""
+    for key, old in runs.original.items():
+        new = runs.rewritten[key]
+        if any(vectors[key].pattern != old.pattern for vectors in runs.repeats):
+            reason = f"{kind.name}: {shown(key)} of the original has other NaN or infinities each time it runs"
+            return Check(kind.name, Verdict.INCONCLUSIVE, reason=reason)
+        if new.pattern != old.pattern:
+            reason = f"{kind.name}: {shown(key)} has {_count(new)}, and {_count(old)} in the original"
+            return Check(kind.name, Verdict.REFUTED, reason=reason)
+    return None
+
+
+def _count(vector: Vector) -> str:
+    return f"{vector.nan} NaN and {vector.inf} infinite values"

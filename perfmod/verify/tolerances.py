@@ -1,0 +1,102 @@
+"""How far two sides may lie apart, by the numerics class of what was rewritten.
+
+`bitwise` wants equal bits where the original repeats its own, and otherwise what the original's runs differ by.
+The other classes are measured against a control: the original with noise of one rounding unit on its inputs.
+A floor comes on top, because the order of a single reduction may change by more than noise on the inputs does: noise
+on many inputs averages away in the sum, the rounding of the sum itself does not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen, mutable
+
+from perfmod.transforms.rule import Numerics
+from perfmod.verify.runs import Spread
+from perfmod.verify.trace import Trace
+
+EPSILON: Final = {
+    "float64": 2.0**-52,
+    "complex128": 2.0**-52,
+    "float32": 2.0**-23,
+    "complex64": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+}
+"""Distance from 1.0 to the next number."""
+
+_REORDERED: Final = 32.0
+"""Rounding units by which the order of one long reduction may move its result, in float32 and float64."""
+_HALF_FLOOR: Final = 2.0**-6
+"""Sixteen units of float16 and two of bfloat16; products of half types are summed in float32, so few are enough."""
+_OF_ONE_TENSOR: Final = 10.0
+"""Times its own noise that one tensor may move: the largest of a handful of draws, for each of hundreds of tensors."""
+_FEW_UNITS: Final = 1000.0
+"""Times the floor beyond which even a script without a control cannot have drifted by rounding."""
+
+
+@mutable
+class Course:
+    """What earlier comparisons showed about the runs, for the later ones, which inherit their differences.
+
+    Attributes:
+        exact: so far the original and its repeats had equal bits.
+        stretch: how many times further than the control the sides already lay apart when nothing had been able to
+            grow yet. Rounding grows alike from either start, so that later controls are stretched by as much.
+        turned: relative difference of the gradients of step 1, in any of the runs. An optimizer that divides a
+            gradient by its size turns over whole updates where an element lies that close to zero.
+    """
+
+    exact: bool = True
+    stretch: float = 1.0
+    turned: float = 0.0
+
+
+@frozen
+class Tolerance:
+    """The limits of one judgement.
+
+    Attributes:
+        bitwise: equal bits are wanted, and only the original's own repeats excuse a difference.
+        factor: times the noise that a whole quantity may move.
+        each: times its own noise that one tensor of it may move.
+        floor: relative to a quantity's size, by which it may always move.
+        half: half types take part.
+        blind: no control says how this script spreads rounding.
+    """
+
+    bitwise: bool
+    factor: float
+    floor: float
+    each: float = _OF_ONE_TENSOR
+    half: bool = False
+    blind: bool = False
+
+    @property
+    def beyond_rounding(self) -> float:
+        """Relative difference that rounding alone never made, control or not."""
+        return _FEW_UNITS * self.floor
+
+    def base(self, spread: Spread) -> float:
+        """The distance of the original from itself that counts for this class."""
+        return spread.noise if self.bitwise else max(spread.noise, spread.control)
+
+
+def tolerance_for(numerics: Numerics, original: Trace, rewritten: Trace, *, blind: bool) -> Tolerance:
+    """The limits for a class, with floors for the narrowest type that takes part in the step.
+
+    Only a class that brings another precision in may widen the floor by what the rewritten side uses.
+    """
+    wider = numerics in (Numerics.PRECISION, Numerics.BEHAVIOURAL)
+    half = original.half or (wider and rewritten.half)
+    parameters = original.snapshot("parameters", 0)
+    double = bool(parameters) and all(digest.dtype in ("float64", "complex128") for digest in parameters.values())
+    epsilon = EPSILON["float64" if double else "float32"]
+    return Tolerance(
+        bitwise=numerics is Numerics.BITWISE,
+        factor=3.0 if wider or (half and numerics is not Numerics.BITWISE) else 2.0,
+        floor=_HALF_FLOOR if half else _REORDERED * epsilon,
+        half=half,
+        blind=blind,
+    )

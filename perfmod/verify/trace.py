@@ -1,0 +1,293 @@
+"""What one rank of an E-run saw, as the harness wrote it down, read into typed records.
+
+Tensors come as digests: a hash of their bits, their norm, and a linear sketch. Linear means that the difference of
+two sketches is the sketch of the difference, so that runs are compared without keeping a single tensor.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from perfmod.errors import Failure
+
+SCHEMA = 1
+
+Sketch: TypeAlias = Sequence[float]
+
+
+class MalformedTrace(Failure):
+    """The harness's result cannot be read; the message says where in it, and what is wrong there."""
+
+
+@frozen
+class Leaf:
+    """A tensor among the inputs of a step.
+
+    Attributes:
+        bits: hash of the raw bits and their places, in hexadecimal.
+        sketch: None where only the bits were kept.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    bits: str
+    sketch: Sketch | None = None
+
+    @property
+    def content(self) -> tuple[tuple[int, ...], str, str]:
+        """Equal for equal tensors."""
+        return self.shape, self.dtype, self.bits
+
+
+@frozen
+class Digest:
+    """A tensor of a snapshot.
+
+    Attributes:
+        nan, inf: how many of its values are.
+        norm: L2 norm of the finite values.
+        sketch: of the finite values, with zeros for the others.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    bits: str
+    nan: int
+    inf: int
+    norm: float
+    sketch: Sketch
+
+
+@frozen
+class Batch:
+    """What a loader handed to the training process, when `step` optimizer steps had been done."""
+
+    step: int
+    loader: int
+    epoch: int
+    samples: int
+    leaves: tuple[Leaf, ...]
+
+
+@frozen
+class Forward:
+    """The outermost call of a module that has parameters, when `step` optimizer steps had been done."""
+
+    step: int
+    module: str
+    leaves: tuple[Leaf, ...]
+
+
+@frozen
+class Backward:
+    """A backward pass and the unscaled values of its roots, when `step` optimizer steps had been done."""
+
+    step: int
+    losses: tuple[float, ...]
+
+
+@frozen
+class Step:
+    """A step of one optimizer; `hyper` holds the numbers of each of its parameter groups."""
+
+    step: int
+    optimizer: int
+    gradient_norm: float
+    hyper: tuple[Mapping[str, object], ...]
+
+
+Event: TypeAlias = Batch | Forward | Backward | Step
+
+
+@frozen
+class Trace:
+    """One rank's run.
+
+    Attributes:
+        ended: `steps` (as many as asked were done), `exit` (the script ended by itself), `error` or `stuck`.
+        error: type and message of what ended it, in one line; else empty.
+        half: half types took part, through autocast or in the parameters.
+        steps: by optimizer, numbered in the order of their first steps.
+        skipped: steps that a gradient scaler left out.
+        events: in order.
+        snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
+    """
+
+    rank: int
+    ended: str
+    error: str
+    half: bool
+    steps: Mapping[str, int]
+    backwards: int
+    samples: int
+    skipped: int
+    events: tuple[Event, ...]
+    snapshots: Mapping[tuple[str, int], Mapping[str, Digest]]
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], values: Sequence[float]) -> Trace:
+        """The trace in a rank's JSON document and the values its sketches point to. Raises `MalformedTrace`."""
+        top = _Node(document, "the result")
+        if top["schema"].value != SCHEMA:
+            raise MalformedTrace(f"the result has schema {top['schema'].value!r}, not {SCHEMA}")
+        if top["mode"].text() != "equality":
+            raise MalformedTrace(f"the result is of a {top['mode'].text()} run, not of an equality run")
+        error = top["error"]
+        return cls(
+            rank=top["rank"].integer(),
+            ended=top["ended"].text(),
+            error="" if error.value is None else f"{error['type'].text()}: {error['message'].text()}",
+            half=top["half"].value is True,
+            steps={key: count.integer() for key, count in top["steps"].entries()},
+            backwards=top["backwards"].integer(),
+            samples=top["samples"].integer(),
+            skipped=top["skipped"].integer(),
+            events=tuple(_event(node, values) for node in top["events"].items()),
+            snapshots={
+                (node["name"].text(), node["step"].integer()): {
+                    key: _digest(digest, values) for key, digest in node["tensors"].entries()
+                }
+                for node in top["snapshots"].items()
+            },
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Trace:
+        """The trace in `rank<R>.json` and the sketches beside it. Raises `MalformedTrace` and `OSError`."""
+        values = array("d")
+        data = path.with_suffix(".f64").read_bytes()
+        try:
+            values.frombytes(data)
+            return cls.read(json.loads(path.read_bytes()), values)
+        except (ValueError, MalformedTrace) as error:
+            raise MalformedTrace(f"{path.name}: {error}") from error
+
+    @property
+    def last(self) -> int:
+        """The step of the first optimizer after which the last snapshots were taken; 0 where none were."""
+        return max((step for _, step in self.snapshots), default=0)
+
+    def snapshot(self, name: str, step: int) -> Mapping[str, Digest]:
+        """The tensors kept under that name after that step; empty where nothing was."""
+        return self.snapshots.get((name, step), {})
+
+    def batches(self) -> Iterator[Batch]:
+        """Batches of all loaders in the order in which they were drawn."""
+        return (event for event in self.events if isinstance(event, Batch))
+
+    def forwards(self) -> Iterator[Forward]:
+        """Outermost calls of models, in order."""
+        return (event for event in self.events if isinstance(event, Forward))
+
+    def losses(self) -> tuple[float, ...]:
+        """Every loss that was backpropagated, in order."""
+        return tuple(loss for event in self.events if isinstance(event, Backward) for loss in event.losses)
+
+
+@frozen
+class _Node:
+    """A value of the document and its place in it, so that a complaint can name the place."""
+
+    value: Any
+    place: str
+
+    def __getitem__(self, key: str) -> _Node:
+        if not isinstance(self.value, Mapping):
+            raise self._wrong("an object")
+        if key not in self.value:
+            raise MalformedTrace(f"{self.place} lacks {key!r}")
+        return _Node(self.value[key], key if self.place == "the result" else f"{self.place}.{key}")
+
+    def items(self) -> list[_Node]:
+        if not isinstance(self.value, list):
+            raise self._wrong("a list")
+        return [_Node(value, f"{self.place}[{index}]") for index, value in enumerate(self.value)]
+
+    def entries(self) -> list[tuple[str, _Node]]:
+        if not isinstance(self.value, Mapping):
+            raise self._wrong("an object")
+        return [(str(key), _Node(value, f"{self.place}.{key}")) for key, value in self.value.items()]
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self._wrong("a text")
+        return self.value
+
+    def integer(self) -> int:
+        if not isinstance(self.value, int) or isinstance(self.value, bool):
+            raise self._wrong("an integer")
+        return self.value
+
+    def number(self) -> float:
+        if not isinstance(self.value, (int, float)) or isinstance(self.value, bool):
+            raise self._wrong("a number")
+        return float(self.value)
+
+    def _wrong(self, wanted: str) -> MalformedTrace:
+        return MalformedTrace(f"{self.place} is {self.value!r:.60}, not {wanted}")
+
+
+def _event(node: _Node, values: Sequence[float]) -> Event:
+    step = node["step"].integer()
+    kind = node["kind"].text()
+    if kind == "batch":
+        return Batch(
+            step=step,
+            loader=node["loader"].integer(),
+            epoch=node["epoch"].integer(),
+            samples=node["samples"].integer(),
+            leaves=_leaves(node, values),
+        )
+    if kind == "forward":
+        return Forward(step=step, module=node["module"].text(), leaves=_leaves(node, values))
+    if kind == "backward":
+        return Backward(step=step, losses=tuple(loss.number() for loss in node["losses"].items()))
+    if kind == "step":
+        return Step(
+            step=step,
+            optimizer=node["optimizer"].integer(),
+            gradient_norm=node["gradient_norm"].number(),
+            hyper=tuple({key: entry.value for key, entry in group.entries()} for group in node["hyper"].items()),
+        )
+    raise MalformedTrace(f"{node.place} is of an unknown kind, {kind!r}")
+
+
+def _leaves(node: _Node, values: Sequence[float]) -> tuple[Leaf, ...]:
+    return tuple(
+        Leaf(
+            shape=_shape(leaf),
+            dtype=leaf["dtype"].text(),
+            bits=leaf["bits"].text(),
+            sketch=None if leaf["sketch"].value is None else _sketch(leaf["sketch"], values),
+        )
+        for leaf in node["leaves"].items()
+    )
+
+
+def _digest(node: _Node, values: Sequence[float]) -> Digest:
+    return Digest(
+        shape=_shape(node),
+        dtype=node["dtype"].text(),
+        bits=node["bits"].text(),
+        nan=node["nan"].integer(),
+        inf=node["inf"].integer(),
+        norm=node["norm"].number(),
+        sketch=_sketch(node["sketch"], values),
+    )
+
+
+def _shape(node: _Node) -> tuple[int, ...]:
+    return tuple(size.integer() for size in node["shape"].items())
+
+
+def _sketch(node: _Node, values: Sequence[float]) -> Sketch:
+    span = [bound.integer() for bound in node.items()]
+    if len(span) != 2 or min(span) < 0 or sum(span) > len(values):
+        raise MalformedTrace(f"{node.place} is {span}, which is no span of the {len(values)} values of the sketches")
+    return values[span[0] : span[0] + span[1]]
