@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 SYNC_MARK = "perfmod:sync:"
 """Followed by the synchronisation's number, from 0; stands after the operation that waited."""
-WATCH_MARK = "perfmod:watch"
-"""From here on synchronisations are marked."""
 FIRST_MARK, LAST_MARK, IDLE_MARK = "perfmod:first", "perfmod:last", "perfmod:idle"
 """The profiled steps: the device is idle at the first mark, the last step ends at the second, its work at the third."""
 
@@ -64,9 +62,10 @@ class Trace:
         # The driver reads or writes pageable memory itself, before such a call returns.
         self._copying = {span.correlation for span in self.work if "Pageable" in span.name} - {-1}
 
-    def sees_device(self) -> bool:
-        """Whether the profiler saw the device at all: it may lack the library or the permission."""
-        return any(span.category == "kernel" for span in self.work)
+    def is_whole(self) -> bool:
+        """Whether the marks are there, and the device was seen: a profiler may lack the library or the permission."""
+        marked = self.marks.keys() >= {FIRST_MARK, LAST_MARK, IDLE_MARK}
+        return marked and any(span.category == "kernel" for span in self.work)
 
     def waited_for(self, syncs: int) -> list[float]:
         """Milliseconds of waiting that belong to each of the marked synchronisations.
@@ -77,15 +76,10 @@ class Trace:
         without a mark (of a thread that the profiler does not follow) gets 0.0.
 
         Args:
-            syncs: how many there were.
-
-        Raises:
-            KeyError: where the mark of the beginning is missing.
+            syncs: how many there were since the trace began.
         """
         waits = sorted(self._stream_waits())
-        since = self.marks[WATCH_MARK].end
-        position = sum(end <= since for end, _ in waits)
-        found = []
+        found, position = [], 0
         for number in range(syncs):
             mark, waited = self.marks.get(SYNC_MARK + str(number)), 0.0
             while mark is not None and position < len(waits) and waits[position][0] <= mark.start:
@@ -95,15 +89,12 @@ class Trace:
         return found
 
     def per_step(self, steps: int) -> dict[str, float]:
-        """The profiled steps, per step: `step_ms`, `sync_ms` (in which a thread of the host waited), bytes copied
+        """The profiled steps of a whole trace, per step: `step_ms`, `sync_ms` (in which a thread of the host waited), bytes copied
         (`to_device_bytes`, of which `pageable_bytes` from pageable memory; `from_device_bytes`), `kernels`; and
         `busy_share`, the share of the time in which the device did something, from 0 to 1.
 
         Args:
             steps: between the first and the last mark.
-
-        Raises:
-            KeyError: where a mark is missing.
         """
         first, last, idle = self.marks[FIRST_MARK].end, self.marks[LAST_MARK].start, self.marks[IDLE_MARK].start
         work = [span for span in self.work if first <= span.start < idle]
