@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import after_import, job, process
+from . import after_import, job, notebook, process
 
 
 def start() -> None:
@@ -11,6 +11,8 @@ def start() -> None:
     if todo is None:
         return
     process.claim_top()
+    if process.is_top():
+        notebook.begin()
     if todo.mode == "equality":
         from . import seeding
 
