@@ -75,7 +75,10 @@ class Scratch:
                 _remove(folder)
 
     def copy(self, tree: Tree, replacements: Mapping[Path, bytes], room: Path) -> Path:
-        """A fresh copy of `tree` in `room`; returns its root, which has the name of the user's.
+        """A fresh copy of `tree` in `room`; returns its root.
+
+        The folders above the root are there, too, with nothing in them but the links beyond the tree: a script that
+        writes to `../checkpoints` stays in the room.
 
         Args:
             tree: what to copy, with modes and times.
@@ -88,13 +91,18 @@ class Scratch:
         clones = _clones(tree, room)
         if not clones:
             self._check_size(tree)
-        root = room / "tree" / (tree.root.name or "root")
+        top = room / "tree"
+        root = top / tree.root.relative_to(tree.root.anchor)
         with _explained(f"{shown(tree.root)}: cannot be copied to {shown(room)}"):
             root.mkdir(parents=True)
             for folder in tree.folders:
                 (root / folder).mkdir()
             for path, text in tree.links:
                 (root / path).symlink_to(text)
+            for path in tree.beyond:
+                place = top / path.relative_to(path.anchor)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(path)
         for file in tree.files:
             if file.path not in replacements:
                 _copy_file(tree, file, root, clones)

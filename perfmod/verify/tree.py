@@ -61,6 +61,7 @@ class Tree:
         folders: parents before children.
         links: path, and the text of the link that stands there in a copy.
         outside_links: those of `links` that leave the tree and that nobody asked for; worth a warning.
+        beyond: what else was asked to be linked, outside of the tree; absolute.
     """
 
     root: Path
@@ -68,6 +69,7 @@ class Tree:
     files: tuple[TreeFile, ...]
     links: tuple[tuple[Path, str], ...]
     outside_links: tuple[Path, ...]
+    beyond: tuple[Path, ...] = ()
 
     @classmethod
     def of(cls, script: Path, linked: Collection[Path] = ()) -> Tree:
@@ -75,7 +77,8 @@ class Tree:
 
         Args:
             script: the file, absolute or relative to the working directory.
-            linked: data that is only read, not copied but linked to; what lies outside of the tree is passed over.
+            linked: data that is only read, not copied but linked to. What lies outside of the tree is found by the
+                script where it says `../data`.
 
         Raises:
             UsageMistake: a linked folder holds the script.
@@ -161,6 +164,7 @@ class _Reader:
                     "--link the folder of the data that the script only reads"
                 )
         held = {Path(), *self.folders, *(file.path for file in self.files), *self.links}
+        beyond = sorted(path for path in self.linked if not path.is_relative_to(self.root) and path.exists())
         links = [(path, self._text(path, target, held)) for path, target in self.links.items()]
         return Tree(
             root=self.root,
@@ -168,6 +172,7 @@ class _Reader:
             files=tuple(self.files),
             links=(*((path, text) for path, text in links if text), *asked),
             outside_links=tuple(path for path, text in links if Path(text).is_absolute() and not self._asked(text)),
+            beyond=tuple(beyond),
         )
 
     def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:

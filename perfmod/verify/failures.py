@@ -1,0 +1,184 @@
+"""What went wrong with a run: one of a closed set of kinds, and one line that says what, where, and what to do."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from perfmod.roots import shown
+from perfmod.verify.processes import End, Ended
+from perfmod.verify.symptoms import Kind, recognise
+from perfmod.verify.tracebacks import Raised, current_place, innermost, last_raised
+
+_LONGEST = 240
+"""Characters of a script's own words that are repeated."""
+_ARGPARSE_STATUS = 2
+_LAST_LINES = 5
+"""Lines at the end of the output in which a reason is looked for where there is no traceback."""
+_LAUNCHER_ERRORS = {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException"}
+"""Errors of a launcher about the process that really failed."""
+
+
+NOT_ALONE = frozenset({Kind.DEVICE_MEMORY, Kind.HOST_MEMORY, Kind.NO_SPACE, Kind.PORT_TAKEN})
+"""What may only have happened because other runs went on at the same time."""
+
+
+@frozen
+class Trouble:
+    """Why a run gave nothing to judge. `reason` is one line, without the name of the script."""
+
+    kind: Kind
+    reason: str
+
+
+@frozen
+class Circumstances:
+    """What a diagnosis refers to.
+
+    Attributes:
+        root: the copy that the script ran in.
+        timeout: seconds.
+    """
+
+    root: Path
+    python: str
+    device: str
+    nproc: int
+    timeout: float
+
+
+def diagnose(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: Circumstances) -> Trouble | None:
+    """What went wrong, or None where every rank has a record of a training.
+
+    `records` is what the harness wrote, by rank; there are fewer than ranks where some did not come to it.
+    """
+    raised = _first_error(records)
+    if raised is not None and raised.type not in _LAUNCHER_ERRORS:
+        return _from_exception(innermost(raised, circumstances.root), circumstances)
+    trained = [record for record in records if any(record["steps"].values())]
+    if len(trained) >= circumstances.nproc and raised is None:
+        return None
+    if ended.how is End.TIME_LIMIT:
+        return _from_time_limit(ended, len(trained), circumstances)
+    printed = last_raised(ended.tail, circumstances.root)
+    failed = ended.how is End.EXITED and ended.code != 0
+    if printed is not None and (failed or not records):
+        return _from_exception(innermost(printed, circumstances.root), circumstances)
+    if failed:
+        return _from_status(ended, circumstances)
+    return _from_nothing(ended, records, circumstances)
+
+
+def cannot_start(python: str, error: OSError) -> Trouble:
+    """The interpreter itself is the trouble."""
+    words = (error.strerror or str(error)).lower()
+    return Trouble(Kind.INTERPRETER, f"{shown(python)}: cannot be started: {words}; name another with --python")
+
+
+def _first_error(records: Sequence[Mapping[str, Any]]) -> Raised | None:
+    """The error that came first: the other ranks' errors are that a peer went away."""
+    failed = sorted((record for record in records if record["error"]), key=lambda record: float(record["seconds"]))
+    found = [
+        Raised(error["type"], error["message"], error["file"] or "", error["line"] or 0)
+        for error in (record["error"] for record in failed)
+    ]
+    return next((each for each in found if each.type not in _LAUNCHER_ERRORS), found[0] if found else None)
+
+
+def _from_exception(raised: Raised, circumstances: Circumstances) -> Trouble:
+    text = f"{raised.type}: {raised.message}" if raised.message else raised.type
+    words = f"{_line(text)} ({raised.where})" if raised.where else _line(text)
+    found = _symptom(text, words, circumstances)
+    return found or Trouble(Kind.CRASHED, f"it crashed: {words}")
+
+
+def _symptom(text: str, words: str, circumstances: Circumstances) -> Trouble | None:
+    symptom = recognise(text)
+    if symptom is None:
+        return None
+    if symptom.kind is Kind.NO_GPU and circumstances.device == "cpu":
+        return Trouble(Kind.NO_GPU, f"it insists on a GPU, which --device cpu hides from it: {words}")
+    return Trouble(symptom.kind, symptom.reason.format(words=words, python=shown(circumstances.python)))
+
+
+def _from_time_limit(ended: Ended, trained: int, circumstances: Circumstances) -> Trouble:
+    place, words = current_place(ended.tail, circumstances.root), _last_words(ended.tail)
+    if place:
+        seen = f" and was at {shown(place)}"
+    elif words:
+        seen = f"; the last it printed was: {words}"
+    else:
+        seen = " and had printed nothing"
+    of = f" ({trained} of {circumstances.nproc} ranks were)" if trained else ""
+    return Trouble(
+        Kind.TIME_LIMIT, f"it was not done after {circumstances.timeout:g} s{of}{seen}; --timeout gives it more"
+    )
+
+
+def _from_status(ended: Ended, circumstances: Circumstances) -> Trouble:
+    words = _last_words(ended.tail)
+    if ended.code < 0:
+        return _from_signal(-ended.code, ended, circumstances)
+    if ended.code == _ARGPARSE_STATUS and "usage:" in ended.tail:
+        return Trouble(Kind.USAGE, f"it does not take these arguments: {words}; arguments stand behind --")
+    found = _symptom(_last_lines(ended.tail), words, circumstances)
+    said = f": {words}" if words else " and said nothing"
+    return found or Trouble(Kind.EXITED, f"it exited with status {ended.code} before it had trained{said}")
+
+
+def _from_signal(number: int, ended: Ended, circumstances: Circumstances) -> Trouble:
+    if number == signal.SIGKILL:
+        peak = f" (its processes held {ended.peak_resident_mib:.0f} MiB)" if ended.peak_resident_mib else ""
+        return Trouble(
+            Kind.HOST_MEMORY,
+            f"it was killed{peak}, most likely because this machine is out of memory; ask for fewer workers or smaller "
+            "batches behind --",
+        )
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    place = current_place(ended.tail, circumstances.root)
+    return Trouble(Kind.SIGNALLED, f"it was killed by {name}{f' at {shown(place)}' if place else ''}")
+
+
+def _from_nothing(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: Circumstances) -> Trouble:
+    """The script ended well, and yet there is no training of every rank."""
+    if any(record["ended"] == "stuck" for record in records):
+        backwards = max(record["backwards"] for record in records)
+        return Trouble(
+            Kind.NEVER_STEPPED,
+            f"no optimizer of torch has stepped after {backwards} backward passes; nothing to compare",
+        )
+    trained = sum(any(record["steps"].values()) for record in records)
+    if trained:
+        return Trouble(Kind.NO_RECORD, f"only {trained} of {circumstances.nproc} ranks trained or left a record of it")
+    found = _symptom(_last_lines(ended.tail), _last_words(ended.tail), circumstances)
+    if found or records:
+        return found or Trouble(
+            Kind.NEVER_STEPPED, "it ended before an optimizer of torch had stepped; is this the script that trains?"
+        )
+    return Trouble(
+        Kind.NO_RECORD, "it ended and left no record: it never imports torch, or starts the training in another Python"
+    )
+
+
+def _last_lines(tail: str) -> str:
+    return "\n".join(tail.splitlines()[-_LAST_LINES:])
+
+
+def _last_words(tail: str) -> str:
+    """The last line that says something; progress bars overwrite theirs."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", tail)]
+    return _line(next((line for line in reversed(lines) if line), ""))
+
+
+def _line(text: str) -> str:
+    """Text as one line that can be printed anywhere, cut if it is long."""
+    line = shown(" ".join(text.split()).rstrip(";. "))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

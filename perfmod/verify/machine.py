@@ -1,0 +1,218 @@
+"""Where a verification runs: the user's interpreter, the GPU, the processor, the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from perfmod.errors import Failure
+from perfmod.parallel import usable_cpus
+from perfmod.roots import shown
+from perfmod.verify.calling import HARNESS
+from perfmod.verify.failures import cannot_start
+
+OLDEST_PYTHON = (3, 8)
+OLDEST_TORCH = (2, 1)
+_PROBE = HARNESS / "perfmod_harness" / "probe.py"
+_PROBE_SECONDS = 180.0
+"""Importing torch from a slow network disk takes its time."""
+_TOOL_SECONDS = 20.0
+_MIB = 2**20
+_GPU_FIELDS = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem")
+_THROTTLE_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+"""The second is what older drivers call it."""
+_THROTTLE_REASONS = {
+    0x1: "idle",
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+
+
+@frozen
+class Facts:
+    """What the user's interpreter says of itself.
+
+    Attributes:
+        python: the interpreter's path, as it is to be started.
+        version, torch: as `3.11.2` and `2.13.0+cpu`.
+        cuda: the version torch was built for; empty for none.
+        gpus: devices that torch sees.
+        gpu: name of the first one, free_mib and total_mib its memory; empty and None without.
+        no_gpu: why torch sees none, in its words.
+    """
+
+    python: str
+    version: str
+    torch: str
+    cuda: str = ""
+    gpus: int = 0
+    gpu: str = ""
+    free_mib: float | None = None
+    total_mib: float | None = None
+    no_gpu: str = ""
+
+    def require(self, device: str, nproc: int = 1) -> None:
+        """Raises `Failure` where `device` (`cuda` or `cpu`) is not there for `nproc` processes."""
+        if device == "cuda" and self.gpus == 0:
+            raise Failure(
+                f"no GPU for {shown(self.python)} (torch {self.torch}): {self.no_gpu or 'torch sees none'}; "
+                "--device cpu compares the training without judging the speed"
+            )
+        if device == "cuda" and nproc > self.gpus:
+            raise Failure(f"--nproc {nproc}: only {self.gpus} GPUs are there")
+
+
+def probe(python: str) -> Facts:
+    """Ask an interpreter what it is and has. Takes as long as it takes to import torch.
+
+    Raises:
+        Failure: it cannot be started, is no Python, is too old, or has no torch, or too old a one.
+    """
+    path = shutil.which(python)
+    if path is None:
+        missing = FileNotFoundError("no such program") if not os.path.lexists(python) else PermissionError("no program")
+        raise Failure(cannot_start(python, missing).reason)
+    # Not resolved: the link in a virtual environment is what makes it one.
+    path = str(Path(path).absolute())
+    found = _asked(path)
+    if tuple(found["version"][:2]) < OLDEST_PYTHON:
+        raise Failure(
+            f"{shown(path)}: is Python {_dotted(found['version'])}, but it takes {_dotted(OLDEST_PYTHON)} or later; "
+            "name another interpreter with --python"
+        )
+    if found["torch"] is None:
+        raise Failure(
+            f"{shown(path)}: cannot import torch: {found['error']}; install it there, or name the interpreter that "
+            "runs the script with --python"
+        )
+    if _release(found["torch"]) < OLDEST_TORCH:
+        raise Failure(
+            f"{shown(path)}: has torch {found['torch']}, but it takes {_dotted(OLDEST_TORCH)} or later; name another "
+            "interpreter with --python"
+        )
+    return Facts(
+        python=path,
+        version=_dotted(found["version"]),
+        torch=found["torch"],
+        cuda=found["cuda"] or "",
+        gpus=found["gpus"],
+        gpu=found["gpu"] or "",
+        free_mib=found["free"] / _MIB if found["free"] is not None else None,
+        total_mib=found["total"] / _MIB if found["total"] is not None else None,
+        no_gpu=found["error"] or "",
+    )
+
+
+@frozen
+class Gpu:
+    """What nvidia-smi says of a GPU; empty where it says nothing."""
+
+    name: str = ""
+    driver: str = ""
+    clocks: str = ""
+    throttle: str = ""
+
+
+def gpu() -> Gpu:
+    """The GPU that a script sees first, now."""
+    for throttle in _THROTTLE_FIELDS:
+        # The first one, if several are visible; a name like GPU-d1a2... is understood as well.
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+        fields = ",".join((*_GPU_FIELDS, throttle))
+        said = _said("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", f"--id={visible or 0}")
+        values = [value.strip() for value in said.split("\n")[0].split(",")]
+        if len(values) == len(_GPU_FIELDS) + 1:
+            name, driver, sm, most_sm, memory, most_memory, mask = values
+            clocks = f"SM {sm} of {most_sm} MHz, memory {memory} of {most_memory} MHz"
+            return Gpu(name, driver, clocks, _throttle_reasons(mask))
+    return Gpu()
+
+
+def cpu() -> str:
+    """The processor's model, and how many of its threads may be used."""
+    model = platform.processor()
+    try:
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+    except OSError:
+        match = None
+    model = match[1] if match else model or platform.machine()
+    return f"{model}, {usable_cpus()} threads"
+
+
+def commit(folder: Path) -> str:
+    """The commit of the repository around `folder`, with `-dirty` where files differ from it; empty outside of one."""
+    head = _git(folder, "rev-parse", "HEAD")
+    if not head:
+        return ""
+    return f"{head}-dirty" if _git(folder, "status", "--porcelain", "--untracked-files=no") else head
+
+
+def _asked(python: str) -> dict[str, Any]:
+    try:
+        ran = subprocess.run(
+            [python, "-c", _PROBE.read_text("utf-8")],
+            # With -c, Python imports what lies in the working directory.
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise Failure(cannot_start(python, error).reason) from error
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"{shown(python)}: did not import torch within {_PROBE_SECONDS:g} s") from error
+    lines = ran.stdout.splitlines() or [""]
+    try:
+        found: dict[str, Any] = json.loads(lines[-1])
+    except ValueError:
+        words = (ran.stderr.strip() or "it said nothing").splitlines()[-1].strip()
+        raise Failure(f"{shown(python)}: is no Python that works: {shown(words)}") from None
+    return found
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    # No index is refreshed and no monitor started: the repository stays as it is.
+    quiet = ("-c", "core.fsmonitor=false")
+    return _said("git", "--no-optional-locks", *quiet, "-C", str(folder), *arguments).strip()
+
+
+def _said(*command: str) -> str:
+    """What a tool prints; nothing where it is not there or fails."""
+    try:
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TOOL_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else ""
+
+
+def _throttle_reasons(mask: str) -> str:
+    try:
+        bits = int(mask, 16)
+    except ValueError:
+        return ""
+    return ", ".join(words for bit, words in _THROTTLE_REASONS.items() if bits & bit) or "none"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _dotted(version: tuple[int, ...] | list[int]) -> str:
+    return ".".join(str(part) for part in version)

@@ -1,0 +1,160 @@
+"""Runs a side of a comparison in a fresh copy of its tree, and brings back what the harness saw."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from array import array
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from perfmod.errors import Failure, explain
+from perfmod.verify.calling import Call, CallInCopy
+from perfmod.verify.failures import NOT_ALONE, Circumstances, Trouble, cannot_start, diagnose
+from perfmod.verify.interrupts import held_back
+from perfmod.verify.job import Job
+from perfmod.verify.processes import Command, End
+from perfmod.verify.scratch import Scratch
+from perfmod.verify.sides import Side
+
+_RECORD = re.compile(r"rank(\d+)\.json")
+
+
+@frozen
+class Ran:
+    """A run of a script.
+
+    Attributes:
+        trouble: why there is nothing to judge; None where every rank has a record of a training.
+        records: what the harness wrote, by rank.
+        sketches: the numbers that belong to the records, by rank; empty arrays in runs that keep none.
+        seconds: of the script, without the copy.
+        tail: the end of its output.
+        peak_resident_mib: of all its processes together; None where that was not sampled.
+        peak_shm_mib: growth of /dev/shm, by whomever; None where unknown.
+    """
+
+    trouble: Trouble | None
+    records: tuple[dict[str, Any], ...] = ()
+    sketches: tuple[array[float], ...] = ()
+    seconds: float = 0.0
+    tail: str = ""
+    peak_resident_mib: float | None = None
+    peak_shm_mib: float | None = None
+
+
+@frozen
+class Runner:
+    """Runs scripts for one verification. Its methods are for the main thread, and end everything on Ctrl-C.
+
+    Attributes:
+        call: how the script is called, alike on all sides.
+        timeout: seconds for one run.
+        sample_memory: whether to watch the processes' memory.
+    """
+
+    scratch: Scratch
+    call: Call
+    timeout: float = 600.0
+    sample_memory: bool = True
+
+    def run(self, side: Side, job: Job) -> Ran:
+        """Run `side`. `out` and `root` of the job are set here.
+
+        Raises:
+            Failure: the copy cannot be made, or a process cannot be ended.
+        """
+        return self.run_all([(side, job)])[0]
+
+    def run_all(self, runs: Sequence[tuple[Side, Job]], concurrency: int = 1) -> list[Ran]:
+        """Run all of it, up to `concurrency` at a time; results keep order. Raises like `run`.
+
+        A run that fails for want of what the others use is repeated alone.
+        """
+        cancelled = threading.Event()
+        pool = ThreadPoolExecutor(concurrency)
+        futures: list[Future[Ran]] = []
+        try:
+            futures += [pool.submit(self._run, side, job, cancelled) for side, job in runs]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            found = [future.result() for future in futures if future.done()]
+        finally:
+            # Threads end what they started, which Ctrl-C, pressed again, must not keep them from.
+            with held_back():
+                cancelled.set()
+                pool.shutdown(cancel_futures=True)
+        if concurrency > 1:
+            for number, (ran, (side, job)) in enumerate(zip(found, runs, strict=True)):
+                if ran.trouble is not None and ran.trouble.kind in NOT_ALONE:
+                    found[number] = self.run(side, job)
+        return found
+
+    def _run(self, side: Side, job: Job, cancelled: threading.Event) -> Ran:
+        with self.scratch.room() as room:
+            root = self.scratch.copy(side.tree, side.replacements, room)
+            job = evolve(job, out=room / "out", root=root)
+            job_file = room / "job.json"
+            try:
+                for folder in (job.out, room / "tmp"):
+                    folder.mkdir()
+                job.write(job_file)
+            except OSError as error:
+                raise Failure(
+                    f"{room}: cannot be written: {explain(error)}; set TMPDIR to a folder with room"
+                ) from error
+            call = CallInCopy(self.call, side.tree.root, job, room)
+            command = Command(
+                arguments=call.command(side.script),
+                cwd=call.cwd(side.script),
+                environment=call.environment(side.script, job_file),
+                run=uuid.uuid4().hex,
+                timeout=self.timeout,
+                sample_memory=self.sample_memory,
+            )
+            return self._execute(command, job, cancelled)
+
+    def _execute(self, command: Command, job: Job, cancelled: threading.Event) -> Ran:
+        nproc = self.call.nproc or 1
+
+        def delivered() -> bool:
+            return sum(1 for _ in job.out.glob("rank*.json")) >= nproc
+
+        try:
+            ended = command.execute(delivered, cancelled)
+        except OSError as error:
+            return Ran(cannot_start(self.call.python, error))
+        if ended.how is End.CANCELLED:
+            raise _Cancelled
+        records = _records(job.out)
+        circumstances = Circumstances(job.root, self.call.python, job.device, nproc, self.timeout)
+        return Ran(
+            trouble=diagnose(ended, list(records.values()), circumstances),
+            records=tuple(records.values()),
+            sketches=tuple(_sketch(job.out / f"rank{rank}.f64") for rank in records),
+            seconds=ended.seconds,
+            tail=ended.tail,
+            peak_resident_mib=ended.peak_resident_mib,
+            peak_shm_mib=ended.peak_shm_mib,
+        )
+
+
+class _Cancelled(Exception):
+    """Another run failed, or the user has had enough; nobody asks for this one's result."""
+
+
+def _records(out: Path) -> Mapping[int, dict[str, Any]]:
+    found = {int(match[1]): path for path in out.iterdir() if (match := _RECORD.fullmatch(path.name))}
+    return {rank: json.loads(found[rank].read_bytes()) for rank in sorted(found)}
+
+
+def _sketch(path: Path) -> array[float]:
+    numbers = array("d")
+    if path.exists():
+        numbers.frombytes(path.read_bytes())
+    return numbers
