@@ -89,12 +89,15 @@ class Trace:
         return found
 
     def per_step(self, steps: int) -> dict[str, float]:
-        """The profiled steps of a whole trace, per step: `step_ms`, `sync_ms` (in which a thread of the host waited), bytes copied
-        (`to_device_bytes`, of which `pageable_bytes` from pageable memory; `from_device_bytes`), `kernels`; and
-        `busy_share`, the share of the time in which the device did something, from 0 to 1.
+        """The profiled steps of a whole trace.
 
         Args:
             steps: between the first and the last mark.
+
+        Returns:
+            Per step: `step_ms`; `sync_ms`, in which a thread of the host waited; bytes copied, `to_device_bytes` (of
+            which `pageable_bytes` from pageable memory) and `from_device_bytes`; `kernels`. And `busy_share`, the share
+            of the time in which the device did something, from 0 to 1.
         """
         first, last, idle = self.marks[FIRST_MARK].end, self.marks[LAST_MARK].start, self.marks[IDLE_MARK].start
         work = [span for span in self.work if first <= span.start < idle]
