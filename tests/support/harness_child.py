@@ -36,11 +36,6 @@ def run(folder: Path, script: str, mode: Mode, device: str = "cpu", options: tup
     Job(mode=mode, out=out, root=tree, device=device, **job).write(folder / "job.json")
     environment = {**os.environ, "PYTHONPATH": str(HARNESS), "OMP_NUM_THREADS": "1"}
     environment[JOB_VARIABLE] = str(folder / "job.json")
-        **os.environ,
-        "PYTHONPATH": str(HARNESS),
-        JOB_VARIABLE: str(folder / "job.json"),
-        "OMP_NUM_THREADS": "1",
-    }
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
     command = [sys.executable, *options, "train.py"]
