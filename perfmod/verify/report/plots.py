@@ -32,10 +32,7 @@ def losses(equality: Equality) -> Drawing | None:
         return None
     apart = differences(original, rewritten)
     known = [value for value in apart if math.isfinite(value)]
-    description = (
-        f"{wording.counted(len(apart), 'backward pass')} compared; the largest relative difference is "
-        f"{wording.difference(max(known, default=math.nan))}. The figures are in evidence.json."
-    )
+    description = _compared(apart, max(known, default=math.nan))
 
     def paint(figure: Figure) -> None:
         if any(known):
@@ -46,20 +43,31 @@ def losses(equality: Equality) -> Drawing | None:
         _curves(upper, original, rewritten, equality)
         lower.set_xlabel("backward pass")
         lower.set_xlim(0.5, max(len(apart), 1) + 0.5)
-        lower.xaxis.get_major_locator().set_params(integer=True)
+        lower.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
 
     height = 430 if any(known) else 230
     return draw("losses", "Loss curves of both sides and their difference", description, height, paint)
 
 
+def _compared(apart: Sequence[float], most: float) -> str:
+    if not any(apart):
+        return f"{wording.counted(len(apart), 'backward pass')}, with equal losses on both sides."
+    broken = sum(map(math.isnan, apart))
+    crosses = f" Crosses: {broken} are NaN or infinite on one side only." if broken else ""
+    furthest = f"the largest relative difference is {wording.difference(most)}."
+    return f"{wording.counted(len(apart), 'backward pass')}; {furthest}{crosses}"
+
+
 def _curves(axes: Axes, original: Curve, rewritten: Curve, equality: Equality) -> None:
     _heading(axes, "loss")
+    axes.grid(visible=False, axis="x")
     for curves, ink in ((equality.controls, "control"), (equality.repeats, "noise")):
         for curve in curves:
             axes.plot(*thinned(curve.losses), color=INKS[ink], linewidth=1)
-    for curve, ink, width, height in ((original, ORIGINAL, 4.0, 1.0), (rewritten, REWRITTEN, 1.6, 0.93)):
-        dot = "o" if len(curve.losses) <= _FEW_POINTS else ""
-        axes.plot(*thinned(curve.losses), color=INKS[ink], linewidth=width, marker=dot, markersize=width + 1)
+    few = len(original.losses) <= _FEW_POINTS
+    axes.plot(*thinned(original.losses), color=INKS[ORIGINAL], linewidth=6, alpha=0.5, marker="o" if few else "")
+    axes.plot(*thinned(rewritten.losses), color=INKS[REWRITTEN], linewidth=1.5, marker="o" if few else "", markersize=4)
+    for curve, ink, height in ((original, ORIGINAL, 1.0), (rewritten, REWRITTEN, 0.93)):
         _not_finite(axes, [math.isfinite(value) for value in curve.losses], INKS[ink], height)
 
 
@@ -80,6 +88,7 @@ def _differences(axes: Axes, original: Curve, equality: Equality, apart: Sequenc
     places, values = thinned([max(value, bottom) if math.isfinite(value) else value for value in apart])
     axes.plot(places, values, color=INKS["rewritten"], linewidth=1.6, marker=marker, markersize=4, clip_on=False)
     _not_finite(axes, [math.isfinite(value) for value in apart], INKS["bad"], 1.0)
+    axes.grid(visible=False, axis="x")
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
     exponents = range(round(math.log10(bottom)), math.ceil(math.log10(top)))
@@ -127,7 +136,7 @@ def _finite_steps(runs: Sequence[TimedRun]) -> Iterator[float]:
 def _span(values: Sequence[float]) -> tuple[float, float]:
     """From the least to the largest, with room for labels at both ends."""
     low, high = min(values), max(values)
-    room = 0.2 * (high - low) or 0.05 * abs(high) or 1.0
+    room = 0.12 * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room
 
 
@@ -137,7 +146,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 def _distribution(axes: Axes, steps: dict[str, list[float]]) -> None:
     _heading(axes, "all steps, share per bin and median")
-    low, high = _span([_quantile(values, share) for values in steps.values() for share in (0.01, 0.99)])
+    low, high = _span([_quantile(values, share) for values in steps.values() for share in (0.02, 0.98)])
     edges = [low + (high - low) * number / _BINS for number in range(_BINS + 1)]
     medians = {side: statistics.median(values) for side, values in steps.items()}
     for side, values in steps.items():
@@ -161,13 +170,14 @@ def _distribution(axes: Axes, steps: dict[str, list[float]]) -> None:
             fontweight="bold",
         )
     axes.set_xlim(low, high)
+    axes.set_ylim(0, 1.25 * axes.get_ylim()[1])
     axes.set_yticks([])
     axes.tick_params(labelbottom=False)
 
 
 def _processes(axes: Axes, sides: dict[str, tuple[TimedRun, ...]]) -> None:
     """A row per process: middle half of its steps thick, 90 % of them thin, the median as a dot."""
-    _heading(axes, "by process, in the order in which they ran")
+    _heading(axes, "by process, in the order of running")
     runs = sorted((run for side in sides.values() for run in side), key=lambda run: run.order)
     for row, run in enumerate(runs):
         ordered = sorted(_finite_steps([run]))
@@ -188,14 +198,14 @@ def _processes(axes: Axes, sides: dict[str, tuple[TimedRun, ...]]) -> None:
 
 def _ratio(axes: Axes, speed: Speed) -> None:
     """The interval on a line, with the noise that it has to clear."""
-    _heading(axes, "times as fast, 95 % interval; shaded: the original against itself")
+    _heading(axes, "times as fast, 95 % interval; noise shaded")
     noise = (1 - speed.spread, 1 + speed.spread)
     axes.axvspan(*noise, color=INKS["noise"], alpha=0.35, linewidth=0)
     axes.axvline(1, color=INKS["muted"], linewidth=1)
     axes.plot([speed.low, speed.high], [0, 0], color=INKS["ink"], linewidth=4.5)
     axes.plot([speed.ratio], [0], color=INKS["ink"], marker="o", markersize=9)
     axes.annotate(
-        wording.ratio(speed.ratio),
+        wording.typeset(wording.ratio(speed.ratio)),
         (speed.ratio, 0),
         xytext=(0, 10),
         textcoords="offset points",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 
 from attrs import frozen
 
-from perfmod.verify.evidence import Check, Environment, Equality, Evidence, Speed, SyncRow, TimedRun, Verdict, Why
+from perfmod.verify.evidence import Check, Equality, Evidence, Speed, SyncRow, TimedRun, Verdict, Why
 from perfmod.verify.report import wording
 
 ORIGINAL, REWRITTEN = "original", "rewritten"
+
+
+_NEAREST = 3
 
 
 def compared(equality: Equality) -> str:
@@ -27,7 +30,15 @@ def found(check: Check) -> str:
         return "" if check.verdict is Verdict.PROVEN else check.verdict.value
     if check.measured == 0:
         return "equal" if check.allowed else "equal bits"
-    return f"{wording.difference(check.measured)} apart"
+    return "not finite" if math.isnan(check.measured) else f"{wording.difference(check.measured)} apart"
+
+
+def telling(checks: Sequence[Check]) -> list[Check]:
+    """What a reader in a hurry has to know: what did not hold, and what came nearest to what is allowed."""
+    failed = [check for check in checks if check.verdict is not Verdict.PROVEN]
+    near = [check for check in checks if check.verdict is Verdict.PROVEN and check.measured and check.allowed]
+    nearest = sorted(near, key=lambda check: -(check.measured or 0) / (check.allowed or 1))[:_NEAREST]
+    return [check for check in checks if check in failed or check in nearest]
 
 
 def not_timed(evidence: Evidence) -> str:
@@ -61,11 +72,6 @@ def sync_counts(why: Why | None) -> tuple[float, float] | None:
     before = why.original.syncs if why.original else sum(row.before for row in why.syncs)
     after = why.rewritten.syncs if why.rewritten else sum(row.after for row in why.syncs)
     return before, after
-
-
-def sync_waits(why: Why) -> tuple[float, float]:
-    """Milliseconds per step that the host waited at the lines that are listed."""
-    return sum(row.before_ms for row in why.syncs), sum(row.after_ms for row in why.syncs)
 
 
 def costly(rows: Sequence[SyncRow]) -> list[SyncRow]:
@@ -106,8 +112,30 @@ def memory(speed: Speed | None) -> Iterator[Memory]:
             yield Memory(kind, *sides)
 
 
-def environment(where: Environment) -> list[tuple[str, str]]:
-    """What is known of the machine, as labels and values."""
+def median_ms(run: TimedRun) -> float:
+    """The median step of a process; its mean where no steps were kept."""
+    return statistics.median(run.step_ms) if run.step_ms else run.mean_ms
+
+
+def profile_rows(why: Why) -> Iterator[tuple[str, str, str]]:
+    """What the profiler saw per step, as label, original and rewritten."""
+    quantities: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+        ("waiting in synchronising calls", "sync_ms", wording.milliseconds),
+        ("host to device", "to_device_bytes", wording.byte_count),
+        ("of it from pageable memory", "pageable_bytes", wording.byte_count),
+        ("device to host", "from_device_bytes", wording.byte_count),
+        ("device busy", "busy_share", wording.percent),
+        ("kernels launched", "kernels", wording.per_step),
+    )
+    for label, attribute, shown in quantities:
+        values = [getattr(profile, attribute, None) for profile in (why.original, why.rewritten)]
+        before, after = ("-" if value is None else shown(value) for value in values)
+        yield label, before, after
+
+
+def environment(evidence: Evidence) -> list[tuple[str, str]]:
+    """When, on what and with what it was run, as labels and values."""
+    where = evidence.environment
     rows = [
         ("GPU", where.gpu),
         ("driver", where.driver),
@@ -116,8 +144,13 @@ def environment(where: Environment) -> list[tuple[str, str]]:
         ("throttling", where.throttle),
         ("torch", where.torch),
         ("Python", where.python),
+        *where.packages,
         ("CPU", where.cpu),
         ("platform", where.platform),
-        *where.packages,
+        ("device", evidence.device),
+        ("commit", evidence.commit),
+        ("perfmod", evidence.perfmod),
+        ("run at", evidence.created),
+        ("took", wording.duration(evidence.seconds) if evidence.seconds else ""),
     ]
     return [(label, value) for label, value in rows if value]

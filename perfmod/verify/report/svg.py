@@ -62,8 +62,13 @@ _IDENTIFIER = re.compile(r'(id="|"url\(#|href="#)')
 
 @frozen
 class Drawing:
-    """A figure for a wide page and one for a phone, as `<svg>` elements: type must not shrink with a figure."""
+    """A figure for a wide page and one for a phone, as `<svg>` elements: type must not shrink with a figure.
 
+    Attributes:
+        description: what it shows, in words.
+    """
+
+    description: str
     wide: str
     narrow: str
 
@@ -81,7 +86,7 @@ def draw(name: str, title: str, description: str, height: int, paint: Callable[[
             figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
             paint(figure)
             figures[kind] = _inline(figure, f"{name}-{kind}", title, description)
-    return Drawing(**figures)
+    return Drawing(description, **figures)
 
 
 @contextmanager

@@ -1,8 +1,18 @@
-"""How figures read, the same in the terminal, in Markdown and on the page. Text without markup, in ASCII."""
+"""How figures read, the same in the terminal, in Markdown and on the page: text without markup, in ASCII at first."""
 
 from __future__ import annotations
 
 import math
+import re
+
+_FACTOR = re.compile(r"(?<=\d)x\b")
+
+
+def visible(text: str, keep: str = "") -> str:
+    """`text` as it can be put anywhere: what has no picture is escaped, apart from the characters in `keep`."""
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def plain(value: float, decimals: int) -> str:
@@ -30,18 +40,23 @@ def _ratio_decimals(value: float) -> int:
 
 def milliseconds(value: float) -> str:
     """`24.32 ms`: no more digits than a clock supports."""
-    return f"{plain(value, _decimals(value))} ms"
+    return f"{_short(value, _decimals(value))} ms"
 
 
 def from_to(before: float, after: float, unit: str) -> str:
-    """`35.78 -> 24.32 ms`, both with the digits of the smaller but not of a zero."""
-    decimals = max(_decimals(value) if value else 0 for value in (before, after))
-    return f"{plain(before, decimals)} -> {plain(after, decimals)} {unit}"
+    """`35.78 -> 24.32 ms`, both with the digits that the larger supports."""
+    decimals = _decimals(max(abs(before), abs(after)))
+    return f"{_short(before, decimals)} -> {_short(after, decimals)} {unit}"
 
 
 def _decimals(value: float) -> int:
     size = abs(value)
-    return 1 if size >= 100 else 2 if size >= 1 else 3
+    return 1 if size >= 100 else 2 if size >= 0.1 else 3
+
+
+def _short(value: float, decimals: int) -> str:
+    """A zero needs no decimals."""
+    return plain(value, decimals) if value else "0"
 
 
 def difference(value: float) -> str:
@@ -58,7 +73,7 @@ def per_step(value: float) -> str:
 
 def percent(share: float) -> str:
     """`0.4 %`."""
-    return f"{plain(100 * share, 0 if abs(share) >= 0.1 else 1)} %"
+    return f"{_short(100 * share, 0 if abs(share) >= 0.1 else 1)} %"
 
 
 def mebibytes(value: float) -> str:
@@ -72,6 +87,12 @@ def byte_count(value: float) -> str:
         if abs(value) >= size:
             return f"{plain(value / size, 1)} {unit}"
     return f"{plain(value, 0)} B"
+
+
+def typeset(text: str) -> str:
+    """What stands here in ASCII, with the characters that print uses."""
+    arrows = text.replace("->", "\N{RIGHTWARDS ARROW}").replace("+/- ", "\N{PLUS-MINUS SIGN}")
+    return _FACTOR.sub("\N{MULTIPLICATION SIGN}", arrows)
 
 
 def duration(seconds: float) -> str:
