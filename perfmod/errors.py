@@ -22,7 +22,12 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     """A wrong path, option, rule or configuration; nothing was changed."""
     FAILED = 3
-    """At least one file failed: unreadable, not Python 3, not writable; the others were done."""
+    """At least one file failed: unreadable, not Python 3, not writable; the others were done. Or a script that was to
+    be verified could not be run."""
+    REFUTED = 4
+    """The verified training differs, or its step is slower beyond the noise."""
+    INCONCLUSIVE = 5
+    """The runs did not allow a judgement."""
     INTERRUPTED = 130
     """Ctrl-C."""
     BROKEN_PIPE = 141

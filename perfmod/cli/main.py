@@ -16,6 +16,8 @@ from perfmod.cli.check import check
 from perfmod.cli.explain import explain
 from perfmod.cli.revert import revert
 from perfmod.cli.rules import rules
+from perfmod.cli.script_arguments import WithScriptArguments, WithScriptArgumentsIfVerified
+from perfmod.cli.verify import verify
 from perfmod.errors import ExitCode, PerfmodError
 
 app = typer.Typer(
@@ -23,9 +25,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 check found something, 2 wrong usage or configuration, 3 a file failed.",
+    epilog="Exit codes: 0 done, 1 check found something, 2 wrong usage or configuration, 3 a file or a script failed, "
+    "4 refuted, 5 inconclusive.",
 )
-for command in (apply, check, revert, rules, explain):
+app.command(cls=WithScriptArgumentsIfVerified)(apply)
+app.command(cls=WithScriptArguments)(verify)
+for command in (check, revert, rules, explain):
     app.command()(command)
 
 

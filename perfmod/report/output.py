@@ -42,6 +42,20 @@ def console(*, stderr: bool) -> Console:
 
 
 @contextmanager
+def status(label: str) -> Iterator[Callable[[str], None]]:
+    """A function to tell what is done next; a terminal shows it, with the time that has passed."""
+    if not sys.stderr.isatty():
+        yield lambda _what: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        task = shown.add_task(label)
+        yield lambda what: shown.update(task, description=f"{label}: {what}")
+
+
+@contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """A function to tell the numbers of done and all; on a terminal it shows a bar once that takes long."""
     if not sys.stderr.isatty():

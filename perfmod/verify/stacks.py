@@ -24,18 +24,23 @@ class Rewriting:
     """Files that some rules change, and what they become under a part of these rules.
 
     Attributes:
-        files: the changed ones, as they were examined with all rules.
+        examined: the files as they were examined with all rules, also those that stay.
     """
 
-    files: tuple[Examined, ...]
+    examined: tuple[Examined, ...]
 
     @classmethod
     def of(cls, examined: Sequence[Examined]) -> Rewriting:
-        """The part of `examined` that was changed. Raises `Failure` for a file that could not be examined."""
+        """What was found in files. Raises `Failure` for one that could not be examined."""
         for each in examined:
             if each.result.outcome is Outcome.FAILED:
                 raise Failure(f"{each.result.path}: {each.result.reason}")
-        return cls(tuple(each for each in examined if each.result.outcome is Outcome.CHANGED))
+        return cls(tuple(examined))
+
+    @property
+    def files(self) -> tuple[Examined, ...]:
+        """The changed ones."""
+        return tuple(each for each in self.examined if each.result.outcome is Outcome.CHANGED)
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:

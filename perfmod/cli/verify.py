@@ -1,0 +1,104 @@
+"""`perfmod verify`: is the training the same, and is it faster?"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import typer
+
+from perfmod.cli.options import Format, Ignore, OutputFormat, Select, Unsafe, options
+from perfmod.cli.script_arguments import script_arguments
+from perfmod.cli.verifying import (
+    Device,
+    DeviceName,
+    Entry,
+    Link,
+    NProc,
+    Python,
+    Quick,
+    ReportFolder,
+    Steps,
+    Timeout,
+    request,
+)
+
+
+class Closeness(str, enum.Enum):
+    """How far two given scripts may lie apart; the names are those of the rules' numerics."""
+
+    BITWISE = "bitwise"
+    ROUNDING = "rounding"
+    SAMPLING = "sampling"
+    PRECISION = "precision"
+
+
+Script = Annotated[str, typer.Argument(metavar="SCRIPT", help="The script that trains, or a folder (with --entry).")]
+Against = Annotated[
+    str | None,
+    typer.Option("--against", metavar="OTHER", help="Compare with this script instead of rewriting; or a folder."),
+]
+ClosenessName = Annotated[Closeness, typer.Option("--numerics", help="How far the two may lie apart, with --against.")]
+
+
+def verify(
+    context: typer.Context,
+    script: Script,
+    against: Against = None,
+    entry: Entry = None,
+    device: DeviceName = Device.CUDA,
+    python: Python = None,
+    steps: Steps = None,
+    quick: Quick = False,
+    nproc: NProc = None,
+    timeout: Timeout = 600.0,
+    report: ReportFolder = None,
+    numerics: ClosenessName = Closeness.ROUNDING,
+    select: Select = None,
+    ignore: Ignore = None,
+    unsafe: Unsafe = None,
+    link: Link = None,
+    output_format: Format = OutputFormat.TEXT,
+) -> int:
+    """Run a training script as it is and rewritten, and prove: the same training, and a faster step.
+
+    Arguments of the script stand behind --. Both sides run in scratch copies; no file of yours is changed.
+    Exits with 0 if the training is the same and not slower, with 4 if it differs or is slower, with 5 if that
+    could not be decided, with 3 if the script could not be run.
+    """
+    from perfmod.cli.examining import examined
+    from perfmod.cli.verifying import needs_extra
+    from perfmod.report.output import console, status, write_result
+
+    with needs_extra():
+        from perfmod.verify import verification
+        from perfmod.verify.report import evidence_json, files, text
+        from perfmod.verify.stacks import Rewriting
+
+    asked = request(
+        script,
+        against=against,
+        entry=entry,
+        arguments=script_arguments(context),
+        device=device,
+        python=python,
+        steps=steps,
+        quick=quick,
+        nproc=nproc,
+        timeout=timeout,
+        numerics=numerics.value if against is not None else None,
+        links=link,
+    )
+    with status("Verifying") as progress:
+        if against is not None:
+            evidence = verification.compare(asked, progress)
+        else:
+            found = examined([script], options(select, ignore, unsafe), None, True)
+            evidence = verification.verify(asked, Rewriting.of(found), progress)
+    if report is not None:
+        files.write(evidence, report)
+    if output_format is OutputFormat.JSON:
+        write_result(evidence_json.render(evidence).encode())
+    else:
+        text.render(evidence, console(stderr=False), report)
+    return verification.exit_code(evidence)

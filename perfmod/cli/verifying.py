@@ -1,0 +1,138 @@
+"""The options that say how a script is run and compared; `verify` and `apply --verify` share them."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from perfmod.verify.request import Request
+
+
+_PANEL = "Verification"
+
+
+class Device(str, enum.Enum):
+    """Where the script trains."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+Entry = Annotated[
+    str | None,
+    typer.Option("--entry", metavar="FILE", help="The script in the given folder that trains.", rich_help_panel=_PANEL),
+]
+DeviceName = Annotated[
+    Device,
+    typer.Option(
+        "--device", help="Where the script trains; on cpu only equality is judged, not speed.", rich_help_panel=_PANEL
+    ),
+]
+Python = Annotated[
+    str | None,
+    typer.Option(
+        "--python",
+        metavar="PY",
+        help="The interpreter to run the script with.",
+        show_default="this one",
+        rich_help_panel=_PANEL,
+    ),
+]
+Steps = Annotated[
+    int | None,
+    typer.Option(
+        "--steps",
+        min=2,
+        metavar="N",
+        help="Optimizer steps to compare.",
+        show_default="20; 10 with --quick",
+        rich_help_panel=_PANEL,
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats, and no rows per rule.", rich_help_panel=_PANEL)]
+NProc = Annotated[
+    int | None,
+    typer.Option(
+        "--nproc",
+        min=1,
+        metavar="N",
+        help="Run under torchrun with N processes on this machine.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", min=1, metavar="S", help="Seconds after which a run is ended.", rich_help_panel=_PANEL),
+]
+ReportFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="DIR", help="Write evidence.json, report.md and report.html to DIR.", rich_help_panel=_PANEL
+    ),
+]
+Link = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--link",
+        metavar="DIR",
+        help="Data that is only read: linked into the scratch copies, not copied.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@contextlib.contextmanager
+def needs_extra() -> Iterator[None]:
+    """Around imports that need what only the extra `verify` installs. Raises `UsageMistake` where it is missing."""
+    from perfmod.errors import UsageMistake
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "perfmod":
+            raise
+        raise UsageMistake(f"{error.name} is missing: pip install 'perfmod[verify]'") from error
+
+
+def request(
+    script: str,
+    *,
+    against: str | None,
+    entry: str | None,
+    arguments: tuple[str, ...],
+    device: Device,
+    python: str | None,
+    steps: int | None,
+    quick: bool,
+    nproc: int | None,
+    timeout: float,
+    numerics: str | None,
+    links: list[Path] | None,
+) -> Request:
+    """What the command line asks to have verified. Raises `UsageMistake`."""
+    from perfmod.transforms.rule import Numerics
+    from perfmod.verify.request import Request, resolve_script
+
+    cwd = Path.cwd()
+    return Request(
+        script=resolve_script(script, entry, cwd),
+        against=resolve_script(against, entry, cwd) if against is not None else None,
+        arguments=arguments,
+        device=device.value,
+        python=python or sys.executable,
+        steps=steps or (10 if quick else 20),
+        quick=quick,
+        nproc=nproc,
+        timeout=timeout,
+        numerics=Numerics(numerics) if numerics else None,
+        links=tuple((cwd / link).absolute() for link in links or ()),
+        command=shlex.join(["perfmod", *sys.argv[1:]]),
+    )

@@ -1,0 +1,86 @@
+"""Runs sides for one request: sets up the jobs of the three kinds of run, and decides how many go on at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define, field, frozen
+
+from perfmod.verify.job import Job, Mode
+from perfmod.verify.request import Request
+from perfmod.verify.running import Ran, Runner
+from perfmod.verify.sides import Side
+
+Progress = Callable[[str], None]
+"""Told in a few words what is done next."""
+
+_MOST_AT_ONCE = 6
+_CONTEXT_MIB = 600.0
+"""What a process takes of a GPU's memory before it has a tensor there."""
+_SHARE_OF_MEMORY = 0.6
+"""Of what was free before the first run; E-runs that go on together may take it all together."""
+
+
+@frozen
+class Setting:
+    """How an E-run differs from the plain one; the fields are those of `Job`."""
+
+    perturb: float = 0.0
+    perturb_seed: int = 0
+    double: bool = False
+    dropout: bool = True
+
+
+PLAIN = Setting()
+
+
+@define
+class Laboratory:
+    """One verification's runs.
+
+    Attributes:
+        free_mib: device memory that was free before the first run; None where unknown.
+        first: the record of the first E-run; empty before it.
+    """
+
+    runner: Runner
+    request: Request
+    progress: Progress
+    free_mib: float | None = None
+    first: dict[str, Any] = field(factory=dict)
+
+    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int) -> list[Ran]:
+        """E-runs, as many at once as this machine takes: they are not timed. The very first one should come alone."""
+        steps = self.request.steps
+        jobs = [(side, self._job(Mode.EQUALITY, steps=steps, seed=seed, **asdict(each))) for side, each in runs]
+        found = self.runner.run_all(jobs, self._at_once() if self.first else 1)
+        if not self.first and found[0].records:
+            self.first = found[0].records[0]
+        return found
+
+    def time(self, side: Side) -> Ran:
+        """A T-run; nothing else goes on."""
+        window = {"warmup_seconds": 0.5, "window_seconds": 1.0} if self.request.quick else {}
+        return self.runner.run(side, self._job(Mode.TIMING, **window))
+
+    def profile(self, side: Side) -> Ran:
+        """A P-run; nothing else goes on, because it tells how long the host waits."""
+        return self.runner.run(side, self._job(Mode.PROFILE))
+
+    def _job(self, mode: Mode, **fields: Any) -> Job:
+        return Job(mode, Path(), Path(), self.request.device, **fields)
+
+    def _at_once(self) -> int:
+        """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
+        threads = os.cpu_count() or 1
+        if self.request.device == "cpu":
+            # There a run alone keeps half of the threads busy.
+            return max(1, min(threads // 4, _MOST_AT_ONCE))
+        peak = self.first.get("peak_reserved_mib")
+        if not self.free_mib or not peak:
+            return 1
+        in_memory = int(_SHARE_OF_MEMORY * self.free_mib / (peak + _CONTEXT_MIB))
+        return max(1, min(threads // 2, in_memory, _MOST_AT_ONCE))

@@ -1,0 +1,168 @@
+"""Is the training the same? E-runs of the original with its controls, and of what is compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from perfmod.transforms.rule import Numerics
+from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.failures import Kind, Trouble
+from perfmod.verify.job import SEED
+from perfmod.verify.judging import Controls, judge
+from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
+from perfmod.verify.running import Ran
+from perfmod.verify.sides import Side
+from perfmod.verify.trace import Trace
+
+_WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
+"""Classes that are also judged without dropout, or are not judged at all."""
+_HALF_PRECISION: Final = 2.0**15
+"""Rounding units of float32 in one of bfloat16, the coarsest type that a rewrite brings in."""
+_PATIENCE: Final = 10
+"""A side that needs this many times the original's time hangs."""
+_ELSEWHERE: Final = frozenset({Kind.HOST_MEMORY, Kind.NO_SPACE, Kind.PORT_TAKEN, Kind.SIGNALLED})
+"""Troubles that may have nothing to do with the code."""
+
+
+class CannotRun(Exception):
+    """The original itself gives nothing to judge."""
+
+    def __init__(self, trouble: Trouble) -> None:
+        super().__init__(trouble.reason)
+        self.trouble = trouble
+
+
+@frozen
+class Candidate:
+    """Something to be compared with the original, and the class that says how closely."""
+
+    side: Side
+    numerics: Numerics
+
+
+@define
+class Prover:
+    """Judges candidates against one original, whose own runs are made once.
+
+    `judge` may be called again with further candidates. `seed` is that of the pinned random streams.
+    """
+
+    lab: Laboratory
+    original: Side
+    seed: int = SEED
+    _observed: dict[Setting, list[Ran]] = field(factory=dict)
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Equality]:
+        """The verdict on each. Raises `CannotRun` where the original is in trouble."""
+        self._observe_original(PLAIN)
+        wanted: list[tuple[Side, Setting]] = []
+        widest = {each.numerics for each in candidates}
+        for setting in self._controls(widest):
+            wanted += [(self.original, setting)] * max(0, self._times(setting) - len(self._seen(setting)))
+        strict = {number for number, each in enumerate(candidates) if each.numerics in _WIDER}
+        runs = [(each.side, PLAIN) for each in candidates]
+        runs += [(candidates[number].side, _WITHOUT_DROPOUT) for number in sorted(strict)]
+        found = self.lab.watch([*wanted, *runs], self.seed)
+        for (_, setting), ran in zip(wanted, found, strict=False):
+            self._seen(setting).append(ran)
+        plain = found[len(wanted) : len(wanted) + len(candidates)]
+        without = dict(zip(sorted(strict), found[len(wanted) + len(candidates) :], strict=True))
+        return [
+            self._verdict(each.numerics, plain[number], without.get(number)) for number, each in enumerate(candidates)
+        ]
+
+    def _observe_original(self, setting: Setting) -> None:
+        seen = self._seen(setting)
+        if not seen:
+            seen += self.lab.watch([(self.original, setting)], self.seed)
+        trouble = seen[0].trouble
+        if trouble is not None:
+            raise CannotRun(trouble)
+
+    def _seen(self, setting: Setting) -> list[Ran]:
+        return self._observed.setdefault(setting, [])
+
+    def _controls(self, classes: set[Numerics]) -> list[Setting]:
+        """The settings in which the original has to be seen to judge candidates of these classes."""
+        settings = [PLAIN]
+        if classes - {Numerics.BITWISE}:
+            settings += self._perturbed(1.0)
+            if not self.lab.request.quick:
+                settings.append(_DOUBLE)
+        if classes & set(_WIDER):
+            settings += [_WITHOUT_DROPOUT, evolve(_WITHOUT_DROPOUT, perturb=1.0)]
+        if Numerics.PRECISION in classes:
+            settings += [*self._perturbed(_HALF_PRECISION), evolve(_WITHOUT_DROPOUT, perturb=_HALF_PRECISION)]
+        return settings
+
+    def _perturbed(self, units: float) -> list[Setting]:
+        return [Setting(perturb=units, perturb_seed=seed) for seed in range(1 if self.lab.request.quick else 2)]
+
+    def _times(self, setting: Setting) -> int:
+        """How often the original is run in a setting: to compare it with itself, once and three times more."""
+        if setting in (PLAIN, _WITHOUT_DROPOUT):
+            return 2 if self.lab.request.quick else 4
+        return 1
+
+    def _verdict(self, numerics: Numerics, plain: Ran, without: Ran | None) -> Equality:
+        strict = None
+        if without is not None:
+            closeness = Numerics.PRECISION if numerics is Numerics.PRECISION else Numerics.ROUNDING
+            units = _HALF_PRECISION if numerics is Numerics.PRECISION else 1.0
+            perturbed = [evolve(_WITHOUT_DROPOUT, perturb=units)]
+            strict = self._worst(closeness, without, _WITHOUT_DROPOUT, perturbed, None)
+        units = _HALF_PRECISION if numerics is Numerics.PRECISION else 1.0
+        return self._worst(numerics, plain, PLAIN, self._perturbed(units), strict)
+
+    def _worst(
+        self, numerics: Numerics, ran: Ran, setting: Setting, perturbed: Sequence[Setting], strict: Equality | None
+    ) -> Equality:
+        """The judgement of the rank that differs most."""
+        originals = self._seen(setting)
+        flaky = next((each.trouble for each in originals if each.trouble is not None), None)
+        if flaky is not None:
+            return Equality(
+                Verdict.INCONCLUSIVE, f"the original did not run as well a second time: {flaky.reason}", numerics.value
+            )
+        if ran.trouble is not None:
+            return _in_trouble(ran.trouble, ran, originals[0], numerics)
+        original, *repeats = map(_traces, originals)
+        controls = [_traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
+        double = next((_traces(each) for each in self._seen(_DOUBLE) if each.trouble is None), None)
+        if len(_traces(ran)) != len(original):
+            return Equality(Verdict.INCONCLUSIVE, "another number of processes trained", numerics.value)
+        verdicts = [
+            judge(
+                original[rank],
+                trace,
+                Controls(
+                    tuple(each[rank] for each in repeats if rank < len(each)),
+                    tuple(each[rank] for each in controls if rank < len(each)),
+                    double[rank] if double and setting == PLAIN and rank < len(double) else None,
+                ),
+                numerics,
+                strict,
+            )
+            for rank, trace in enumerate(_traces(ran))
+        ]
+        return max(verdicts, key=lambda each: _SEVERITY.index(each.verdict))
+
+
+_DOUBLE: Final = Setting(double=True)
+_WITHOUT_DROPOUT: Final = Setting(dropout=False)
+_SEVERITY: Final = (Verdict.PROVEN, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE, Verdict.FAILED, Verdict.REFUTED)
+
+
+def _traces(ran: Ran) -> tuple[Trace, ...]:
+    return tuple(Trace.read(record, numbers) for record, numbers in zip(ran.records, ran.sketches, strict=True))
+
+
+def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -> Equality:
+    """A side that fails where the original runs is not the same, unless something else may be to blame."""
+    hangs = trouble.kind is Kind.TIME_LIMIT
+    elsewhere = trouble.kind in _ELSEWHERE or (hangs and ran.seconds < _PATIENCE * original.seconds)
+    verdict = Verdict.INCONCLUSIVE if elsewhere else Verdict.REFUTED
+    return Equality(verdict, f"the original runs, and on the other side {trouble.reason}", numerics.value)

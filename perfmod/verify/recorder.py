@@ -1,0 +1,97 @@
+"""Fills in the record of a verification: the verdict over all, where it was run, how it is run again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from perfmod import __version__
+from perfmod.roots import shown
+from perfmod.verify import machine
+from perfmod.verify.evidence import Environment, Equality, Evidence, Speed, Verdict
+from perfmod.verify.request import Request
+from perfmod.verify.stacks import Rewriting
+
+
+@frozen
+class Recorder:
+    """Makes the records of one request; made when it begins."""
+
+    request: Request
+    _began: float = field(factory=time.monotonic)
+
+    def record(self, first: Mapping[str, Any], equality: Equality, speed: Speed | None) -> Evidence:
+        """A record with its verdict. `first` is what the harness wrote in the first run; empty without one."""
+        verdict, reason = _verdict(equality, speed)
+        request = self.request
+        return Evidence(
+            verdict=verdict,
+            reason=reason,
+            created=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
+            perfmod=__version__,
+            command=request.command,
+            script=shown(_from_here(request.script)),
+            against=shown(_from_here(request.against)) if request.against is not None else "",
+            arguments=request.arguments,
+            commit=machine.commit(request.script.parent),
+            device=request.device,
+            equality=equality,
+            speed=speed,
+            environment=_environment(first.get("environment", {}), request.device),
+            seconds=time.monotonic() - self._began,
+        )
+
+    def not_run(self, script: Path, verdict: Verdict, reason: str) -> Evidence:
+        """The record of an original that gave nothing to judge."""
+        return self.record({}, Equality(verdict, f"{shown(script)}: {reason}", ""), None)
+
+    def nothing_to_do(self, rewriting: Rewriting) -> Evidence:
+        """The record of a script that no rule changes."""
+        counts = {
+            "held back": sum(len(each.result.held_back) for each in rewriting.examined),
+            "refused": sum(len(each.result.refused) for each in rewriting.examined),
+        }
+        seen = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+        reason = f"nothing to verify: no rule rewrites anything here ({seen or 'nothing was found'})"
+        return self.record({}, Equality(Verdict.NO_CHANGE, reason, ""), None)
+
+
+def _verdict(equality: Equality, speed: Speed | None) -> tuple[Verdict, str]:
+    """The verdict over all, in one line."""
+    if equality.verdict is not Verdict.PROVEN:
+        return equality.verdict, equality.reason
+    if speed is None:
+        return Verdict.PROVEN, f"{_same(equality)}; speed was not judged on the CPU"
+    return speed.verdict, f"{_same(equality)}; {speed.reason}"
+
+
+def _same(equality: Equality) -> str:
+    horizon = " (a short horizon: the numbers of this rewrite differ)" if equality.short_horizon else ""
+    return f"the same training over {equality.steps} steps{horizon}"
+
+
+def _environment(told: Mapping[str, Any], device: str) -> Environment:
+    gpu = machine.gpu() if device == "cuda" else machine.Gpu()
+    return Environment(
+        python=told.get("python", ""),
+        torch=told.get("torch", ""),
+        cuda=told.get("cuda") or "",
+        gpu=gpu.name,
+        driver=gpu.driver,
+        clocks=gpu.clocks,
+        throttle=gpu.throttle,
+        cpu=machine.cpu(),
+        platform=platform.platform(),
+        packages=tuple(sorted(told.get("packages", {}).items())),
+    )
+
+
+def _from_here(path: Path) -> Path:
+    cwd = Path.cwd()
+    return path.relative_to(cwd) if path.is_relative_to(cwd) else path

@@ -1,0 +1,62 @@
+"""What the user asks to have verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from perfmod.errors import UsageMistake
+from perfmod.roots import shown
+from perfmod.transforms.rule import Numerics
+
+
+@frozen
+class Request:
+    """One verification.
+
+    Attributes:
+        script: the script that trains, absolute.
+        against: the script to compare it with; None compares it with what perfmod makes of it.
+        arguments: of both scripts.
+        device: `cuda`, or `cpu` to compare the training and leave the speed unjudged.
+        python: the interpreter that runs the scripts.
+        steps: optimizer steps over which the training is compared.
+        quick: fewer processes and no rows per rule.
+        nproc: processes that `torchrun` starts; None runs the script alone.
+        timeout: seconds after which a single run is ended.
+        numerics: how far the sides may lie apart with `against`; without it the rewrites' own class decides.
+        links: folders that are not copied but linked, because they hold data that is only read.
+        command: what reproduces it, ready for a shell.
+    """
+
+    script: Path
+    against: Path | None
+    arguments: tuple[str, ...]
+    device: str
+    python: str
+    steps: int
+    quick: bool
+    nproc: int | None
+    timeout: float
+    numerics: Numerics | None
+    links: tuple[Path, ...]
+    command: str
+
+
+def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:
+    """The script that `given` names: a file, or a folder that holds the file `entry`.
+
+    Raises:
+        UsageMistake: there is no such file, or a folder came without `--entry`.
+    """
+    path = cwd / given
+    if path.is_dir():
+        if entry is None:
+            raise UsageMistake(f"{shown(given)}: is a folder; say which script in it trains: --entry train.py")
+        path /= entry
+    if not path.exists():
+        raise UsageMistake(f"{shown(path if entry else given)}: no such file")
+    if not path.is_file():
+        raise UsageMistake(f"{shown(path)}: is not a file")
+    return path.resolve()

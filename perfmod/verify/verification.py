@@ -1,0 +1,215 @@
+"""A verification from end to end: sides in, the record of what was seen out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from attrs import define, evolve, field
+
+from perfmod.errors import ExitCode
+from perfmod.verify import machine
+from perfmod.verify.attribution import StackJudge, Timed
+from perfmod.verify.calling import Call
+from perfmod.verify.causes import Causes, causes
+from perfmod.verify.evidence import Equality, Evidence, Speed, Verdict
+from perfmod.verify.failures import Kind
+from perfmod.verify.interrupts import terminable
+from perfmod.verify.laboratory import Laboratory, Progress
+from perfmod.verify.measuring import Stopwatch
+from perfmod.verify.proving import Candidate, CannotRun, Prover
+from perfmod.verify.recorder import Recorder
+from perfmod.verify.request import Request
+from perfmod.verify.running import Runner
+from perfmod.verify.scratch import Scratch
+from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side, difference
+from perfmod.verify.speed import too_good
+from perfmod.verify.stacks import Rewriting, Stack, prefixes
+from perfmod.verify.tree import Tree
+
+_NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD})
+_EXIT: Final = {
+    Verdict.PROVEN: ExitCode.OK,
+    Verdict.NO_CHANGE: ExitCode.OK,
+    Verdict.REFUTED: ExitCode.REFUTED,
+    Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    Verdict.FAILED: ExitCode.FAILED,
+}
+
+
+def exit_code(evidence: Evidence) -> ExitCode:
+    """What a verification tells its caller."""
+    return _EXIT[evidence.verdict]
+
+
+def compare(request: Request, progress: Progress) -> Evidence:
+    """Compare two scripts. Raises `UsageMistake` and `Failure`."""
+    assert request.against is not None
+    assert request.numerics is not None
+    with _opened(request, progress) as verification:
+        tree = Tree.of(request.against, request.links)
+        rewritten = Side(REWRITTEN, tree, request.against.relative_to(tree.root))
+        return verification.of_side(Candidate(rewritten, request.numerics))
+
+
+def verify(request: Request, rewriting: Rewriting, progress: Progress) -> Evidence:
+    """Compare a script with what the rules make of it. Raises `UsageMistake` and `Failure`."""
+    if not rewriting.stack:
+        return Recorder(request).nothing_to_do(rewriting)
+    with _opened(request, progress) as verification:
+        return verification.of_stack(rewriting)
+
+
+def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> tuple[Evidence, Stack]:
+    """The rules that leave the training the same and pay, and the record of finding out.
+
+    On the CPU, where speed is not judged, all that leave the training the same. Raises `UsageMistake` and `Failure`.
+    """
+    if not rewriting.stack:
+        return Recorder(request).nothing_to_do(rewriting), ()
+    with _opened(request, progress) as verification:
+        return verification.of_best_stack(rewriting)
+
+
+@contextlib.contextmanager
+def _opened(request: Request, progress: Progress) -> Iterator[Verification]:
+    recorder = Recorder(request)
+    progress("looking at the interpreter")
+    facts = machine.probe(request.python)
+    facts.require(request.device, request.nproc or 1)
+    tree = Tree.of(request.script, request.links)
+    call = Call(facts.python, request.arguments, Path.cwd(), request.nproc)
+    with terminable(), Scratch.temporary() as scratch:
+        lab = Laboratory(Runner(scratch, call, request.timeout), request, progress, facts.free_mib)
+        original = Side(ORIGINAL, tree, request.script.relative_to(tree.root))
+        yield Verification(request, lab, original, recorder)
+
+
+@define
+class Verification:
+    """One verification, while its scratch folder exists."""
+
+    request: Request
+    lab: Laboratory
+    original: Side
+    recorder: Recorder
+    _prover: Prover = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._prover = Prover(self.lab, self.original)
+
+    def of_side(self, candidate: Candidate) -> Evidence:
+        """The record of comparing the original with another side."""
+        try:
+            (equality,) = self._prover.judge([candidate])
+        except CannotRun as error:
+            return self._not_run(error)
+        if equality.verdict is not Verdict.PROVEN or self.request.device == "cpu":
+            return self._record(candidate.side, equality)
+        speed = Stopwatch(self.lab, self.original, candidate.side).speed()
+        found = causes(self.lab, self.original, candidate.side, None)
+        speed = self._repeated_if_too_good(speed, found, candidate)
+        return self._record(candidate.side, equality, speed, found)
+
+    def of_stack(self, rewriting: Rewriting) -> Evidence:
+        """The record of comparing the original with all that the rules make of it."""
+        stacks = StackJudge(rewriting, self._prover)
+        try:
+            kept = stacks.keep(quick=self.request.quick)
+        except CannotRun as error:
+            return self._not_run(error)
+        equality = stacks.judged[stacks.whole]
+        if equality.verdict is Verdict.PROVEN:
+            return self._of_equal_stack(stacks, stacks.whole)[0]
+        if kept:
+            dropped = " and ".join(code for code in stacks.whole if code not in kept)
+            equality = evolve(equality, reason=f"{equality.reason}; without {dropped} the training is the same")
+        rows = stacks.rows(kept, (), None)
+        return evolve(self._record(stacks.side(stacks.whole), equality), rules=rows)
+
+    def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, Stack]:
+        """The record of comparing the original with the rules that are equal and pay, and these rules."""
+        stacks = StackJudge(rewriting, self._prover)
+        try:
+            kept = stacks.keep(quick=self.request.quick)
+        except CannotRun as error:
+            return self._not_run(error), ()
+        if not kept:
+            record = self._record(stacks.side(stacks.whole), stacks.judged[stacks.whole])
+            return evolve(record, rules=stacks.rows((), (), None)), ()
+        evidence, slow = self._of_equal_stack(stacks, kept)
+        rest = tuple(code for code in kept if code not in slow)
+        if slow and rest and stacks.judge([rest])[0].verdict is Verdict.PROVEN:
+            rows = {row.code: row for row in evidence.rules}
+            evidence, _ = self._of_equal_stack(stacks, rest, alone=True)
+            # Why the slow ones were taken out is told by how they did among all.
+            told = [evolve(rows[row.code], withdrawn=True) if row.code in slow else row for row in evidence.rules]
+            evidence, kept = evolve(evidence, rules=tuple(told)), rest
+        if self.request.device == "cpu" or evidence.verdict is Verdict.PROVEN:
+            return evidence, kept
+        gone = tuple(
+            row if row.withdrawn else evolve(row, withdrawn=True, reason=evidence.reason) for row in evidence.rules
+        )
+        return evolve(evidence, rules=gone), ()
+
+    def _of_equal_stack(self, stacks: StackJudge, stack: Stack, *, alone: bool = False) -> tuple[Evidence, set[str]]:
+        """Time a stack that keeps the training the same; its record, and the rules in it that slow it down.
+
+        `alone` leaves out what the single rules bring.
+        """
+        rewritten = evolve(stacks.candidate(stack), side=evolve(stacks.side(stack), name=REWRITTEN))
+        if self.request.device == "cpu":
+            record = self._record(rewritten.side, stacks.judged[stack])
+            return evolve(record, rules=stacks.rows(stack, (), None)), set()
+        between = [] if alone or self.request.quick else [stacks.side(part) for part in prefixes(stack)[:-1]]
+        watch = Stopwatch(self.lab, self.original, rewritten.side, between)
+        speed = watch.speed()
+        timed = _timed(watch, stack) if between else []
+        found = causes(self.lab, self.original, rewritten.side, stacks.rewriting)
+        speed = self._repeated_if_too_good(speed, found, rewritten)
+        record = self._record(rewritten.side, stacks.judged[stack], speed, found)
+        slow = {each.code for each in timed if each.speed.verdict is Verdict.REFUTED}
+        return evolve(record, rules=stacks.rows(stack, timed, found.why)), slow
+
+    def _repeated_if_too_good(self, speed: Speed, found: Causes, candidate: Candidate) -> Speed:
+        """A gain that is hard to believe has to show again, on other weights and other batches."""
+        doubt = too_good(speed, found.busy_ms)
+        if not doubt:
+            return speed
+        self.lab.progress("repeating what looks too good")
+        (again,) = Prover(self.lab, self.original, seed=self._prover.seed + 1).judge([candidate])
+        if again.verdict is not Verdict.PROVEN:
+            reason = f"{doubt}, and on fresh inputs: {again.reason}"
+            return evolve(speed, verdict=again.verdict, reason=reason, suspicious=reason)
+        repeated = Stopwatch(self.lab, self.original, candidate.side).speed()
+        told = f"{doubt}; repeated on fresh inputs: {repeated.ratio:.2f}x, and the training was the same again"
+        return evolve(repeated, suspicious=told)
+
+    def _record(
+        self, rewritten: Side, equality: Equality, speed: Speed | None = None, found: Causes | None = None
+    ) -> Evidence:
+        evidence = self.recorder.record(self.lab.first, equality, speed)
+        return evolve(
+            evidence,
+            why=found.why if found is not None else None,
+            diff=difference(self.original, rewritten),
+            warnings=(*self._warnings(rewritten), *(found.warnings if found is not None else ())),
+        )
+
+    def _warnings(self, rewritten: Side) -> Sequence[str]:
+        links = dict.fromkeys((*self.original.tree.outside_links, *rewritten.tree.outside_links))
+        return [f"{path}: is a link out of the tree; what the script writes there is not caught" for path in links]
+
+    def _not_run(self, error: CannotRun) -> Evidence:
+        verdict = Verdict.INCONCLUSIVE if error.trouble.kind in _NOTHING_CAPTURED else Verdict.FAILED
+        return self.recorder.not_run(self.original.script, verdict, error.trouble.reason)
+
+
+def _timed(watch: Stopwatch, stack: Stack) -> list[Timed]:
+    """What each rule brought to the stack before it, where both were timed."""
+    sides = [watch.original, *watch.between, watch.rewritten]
+    speeds = [watch.between_stacks(before, after) for before, after in pairwise(sides)]
+    return [Timed(code, speed) for code, speed in zip(stack, speeds, strict=True) if speed is not None]
