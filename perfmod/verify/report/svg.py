@@ -57,7 +57,8 @@ _PROLOGUE = re.compile(r"^.*?(?=<svg )", re.DOTALL)
 _OWN_STYLE = re.compile(r"<defs>\s*<style type=\"text/css\">.*?</style>\s*</defs>", re.DOTALL)
 _OPENING = re.compile(r"<svg [^>]*viewBox=\"0 0 ([\d.]+) ([\d.]+)\"[^>]*>")
 _FAMILY = re.compile(r"font-family: [^;\"]*;? ?")
-_IDENTIFIER = re.compile(r'(id="|"url\(#|href="#)')
+_IDENTIFIER = re.compile(r' id="([^"]+)"')
+_REFERENCE = re.compile(r'(url\(#|href="#)([^")]+)')
 
 
 @frozen
@@ -122,7 +123,7 @@ def _inline(figure: Figure, name: str, title: str, description: str) -> str:
     unsigned = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(buffer, format="svg", transparent=True, metadata=unsigned)
     text = _OWN_STYLE.sub("", _PROLOGUE.sub("", buffer.getvalue()))
-    text = _FAMILY.sub("", _IDENTIFIER.sub(rf"\g<1>{name}-", text))
+    text = _FAMILY.sub("", _renumbered(text, name))
     for ink, stand_in in INKS.items():
         text = text.replace(stand_in, f"var(--{ink})")
     opening = (
@@ -130,6 +131,15 @@ def _inline(figure: Figure, name: str, title: str, description: str) -> str:
         f'<title id="{name}-title">{_quoted(title)}</title><desc id="{name}-text">{_quoted(description)}</desc>'
     )
     return _OPENING.sub(opening, text, count=1)
+
+
+def _renumbered(text: str, name: str) -> str:
+    """Identifiers that are unique on the page and the same in every run; those that nothing refers to go."""
+    numbers: dict[str, str] = {}
+    for match in _REFERENCE.finditer(text):
+        numbers.setdefault(match[2], f"{name}-{len(numbers)}")
+    text = _IDENTIFIER.sub(lambda match: f' id="{numbers[match[1]]}"' if match[1] in numbers else "", text)
+    return _REFERENCE.sub(lambda match: match[1] + numbers[match[2]], text)
 
 
 def _quoted(text: str) -> str:
