@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,35 @@ def test_a_compilation_within_the_window_is_counted(tmp_path: Path) -> None:
     record = timed(tmp_path, steps=5000, after=late, window_steps=100).record
     assert record["warmup_steps"] < 60
     assert record["recompiled_in_window"] == 1
+
+
+def test_ranks_that_are_done_at_different_steps_wait_for_each_other(tmp_path: Path) -> None:
+    script = """
+import os, sys, time
+import torch
+from torch import distributed, multiprocessing
+
+
+def work(rank, rendezvous):
+    distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        model(torch.randn(2, 4)).sum().backward()
+        for parameter in model.parameters():
+            distributed.all_reduce(parameter.grad)
+        optimizer.step()
+        time.sleep(0.005 * rank)  # the next step begins for both when this one is over
+
+
+if __name__ == "__main__":
+    multiprocessing.spawn(work, ("file://" + os.path.abspath("meeting"),), nprocs=2)
+"""
+    settings = {"warmup_steps": 12, "warmup_seconds": 0.0, "window_steps": 20, "window_seconds": 0.2}
+    first = harness_child.run(tmp_path, script, Mode.TIMING, **settings).record
+    second = json.loads((tmp_path / "out" / "rank1.json").read_text(encoding="utf-8"))
+    assert [each["ended"] for each in (first, second)] == ["steps", "steps"]
+    assert min(first["window_steps"], second["window_steps"]) >= 20
 
 
 CUDA_SCRIPT = """

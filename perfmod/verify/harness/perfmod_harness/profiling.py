@@ -48,11 +48,12 @@ class Profiling(Observer):
 
     def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
         """Go on to the next phase where it is time. Returns whether the last step is done."""
-        if self._on_device and torch.cuda.is_current_stream_capturing():
+        on_device = uses_device(self._job)
+        if on_device and torch.cuda.is_current_stream_capturing():
             return False  # a graph of the script's, which must not contain anything of ours
         self._steps += 1
         self._found = len(self._syncs.places)
-        if self._steps == self._watched_from and uses_device(self._job):
+        if self._steps == self._watched_from and on_device:
             self._on_device = True
             self._watch()
         if self._on_device and self._steps == self._profiled_from:
