@@ -39,9 +39,13 @@ class Observer:
         """An optimizer has stepped, and has been counted. Returns whether all has been seen, which ends the run."""
         return False
 
-    def before_backward(self, roots: Sequence[Tensor], weights: Sequence[Tensor | None]) -> None:
-        """A backward pass is about to begin from `roots`, with `weights` for their gradients."""
+    def before_backward(self, roots: Sequence[Tensor]) -> None:
+        """A backward pass is about to begin from `roots`."""
 
     def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
         """Its own part of the record, and the numbers that go into a file of their own. Called once, at the end."""
         return {}, array("d")
+
+    def lost(self) -> Mapping[str, Any]:
+        """Its own part of the record where `record` has failed because the device does not answer any more."""
+        return {}

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
+# Python forgets it once the script has been run.
+_MAIN = str(Path(getattr(sys.modules["__main__"], "__file__", None) or "").absolute())
+
 _PACKAGES = (
     "accelerate",
     "lightning",
@@ -95,8 +98,10 @@ def _below(path: str, root: str) -> str | None:
 
 
 def _modules(root: str) -> list[str]:
-    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return sorted({below for file in files if isinstance(file, str) for below in [_below(file, root)] if below})
+    """The files of the user's tree that were imported; torch has modules whose files are but names."""
+    files = [_MAIN, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))]
+    found = {_below(file, root) for file in files if isinstance(file, str) and Path(file).is_file()}
+    return sorted(file for file in found if file is not None)
 
 
 def _environment() -> dict[str, Any]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import time
+from array import array
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from . import process, results
+from . import process, results, scaling
 from .compiling import is_compiling
 from .ending import Ending
 from .observer import CLOCK
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 STUCK = 500
 """Backward passes without a step of an optimizer, after which none is expected to come."""
+
+PATIENCE = 5.0
+"""Seconds for which a rank that has seen enough stays for the others."""
 
 
 class Watch:
@@ -56,17 +62,24 @@ class Watch:
         """Steps of the optimizer that stepped first."""
         return self.steps[CLOCK] if self.steps else 0
 
+    @property
+    def total(self) -> int:
+        """Steps of all optimizers together."""
+        return sum(self.steps)
+
     def begin(self) -> None:
         """Look on from now."""
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         torch.autograd.backward = self._counting(torch.autograd.backward)
+        scaling.count_skipped(lambda: self.total + self.skipped, self._skip)
         self._ending.begin()
         os.register_at_fork(after_in_child=self._abandon)
 
     def finish(self, ended: str = "steps") -> NoReturn:
         """Write the record, and end the script by raising `Enough`."""
         self._write(ended, None)
+        self._wait_for_others()
         raise Enough
 
     # Optimizers
@@ -87,12 +100,15 @@ class Watch:
             return
         self._since_step = 0
         if _left_out(optimizer):
-            self.skipped += 1
+            self._skip()
             return
         number = self._number(optimizer)
         self.steps[number] += 1
         if self.observer.after_step(optimizer, number, _has_closure(args, kwargs)):
             self.finish()
+
+    def _skip(self) -> None:
+        self.skipped += 1
 
     def _number(self, optimizer: Optimizer) -> int:
         for number, known in enumerate(self._optimizers):
@@ -106,26 +122,26 @@ class Watch:
 
     def _counting(self, backward: Any) -> Any:
         @functools.wraps(backward)
-        def counted(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
+        def counted(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             # A pass within a pass is a checkpointed part that is differentiated again.
             if is_compiling() or self.over or self.in_backward:
-                return backward(tensors, grad_tensors, *args, **kwargs)
+                return backward(tensors, *args, **kwargs)
             self.in_backward = True
             try:
-                self._before_backward(tensors, grad_tensors)
-                return backward(tensors, grad_tensors, *args, **kwargs)
+                self._before_backward(tensors)
+                return backward(tensors, *args, **kwargs)
             finally:
                 self.in_backward = False
 
         return counted
 
-    def _before_backward(self, tensors: Any, grad_tensors: Any) -> None:
+    def _before_backward(self, tensors: Any) -> None:
         self._meet()
         self.backwards += 1
         self._since_step += 1
         if self._since_step > STUCK:
             self.finish("stuck")
-        self.observer.before_backward(*_roots(tensors, grad_tensors))
+        self.observer.before_backward(roots_of(tensors))
 
     # The end
 
@@ -134,6 +150,15 @@ class Watch:
         if self._rank is None:
             self._rank = process.rank()
             self._ending.renew()
+
+    def _wait_for_others(self) -> None:
+        """The other ranks may be in the midst of talking to this one, and would fail if it left."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return
+        records = [Path(self.job.out, f"rank{rank}.json") for rank in range(torch.distributed.get_world_size())]
+        latest = time.monotonic() + PATIENCE
+        while time.monotonic() < latest and not all(record.exists() for record in records):
+            time.sleep(0.01)
 
     def _abandon(self) -> None:
         """This is a child made by fork; the record is its parent's."""
@@ -150,7 +175,7 @@ class Watch:
         try:
             part, numbers = self.observer.record(ended)
         except RuntimeError as failure:  # the device does not answer after an assertion has failed on it
-            part, numbers = {}, None
+            part, numbers = self.observer.lost(), array("d")
             ended, error = "error", error or failure
         counts = {
             "half": self.observer.half,
@@ -163,12 +188,10 @@ class Watch:
         results.write(self.job, rank, ended, error, {**counts, **part}, numbers)
 
 
-def _roots(tensors: Any, grad_tensors: Any) -> tuple[list[Tensor], list[Tensor | None]]:
-    """The tensors that a backward pass begins from, with their gradients; edges of the graph have no value to keep."""
+def roots_of(tensors: Any) -> list[Tensor]:
+    """The tensors that a backward pass begins from; edges of the graph have no value to keep."""
     roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
-    weights = [grad_tensors] if isinstance(grad_tensors, torch.Tensor) else list(grad_tensors or [None] * len(roots))
-    pairs = [pair for pair in zip(roots, weights) if isinstance(pair[0], torch.Tensor)]
-    return [root for root, _ in pairs], [weight for _, weight in pairs]
+    return [root for root in roots if isinstance(root, torch.Tensor)]
 
 
 def _has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -1,0 +1,126 @@
+"""Changes to a run that show how it reacts: rounding noise, double precision, no dropout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from . import patching
+from .calls import has_parameters
+from .seeding import mixed
+from .structures import leaves, mapped
+from .tensors import aside, autocast_type, is_captured
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .job import Job
+
+_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+
+
+class Controls:
+    """The changes that a job asks for; none of them where it asks for none.
+
+    Attributes:
+        perturbed: how many tensors have been given noise.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._noisy_step: int | None = None
+        self._noisy_parameters = False
+        self.perturbed = 0
+
+    def begin(self) -> None:
+        """What is changed once and for all."""
+        if not self._job.dropout:
+            _without_dropout()
+
+    def batch(self, batch: Any) -> Any:
+        """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""
+        return mapped(batch, _double) if self._job.double else batch
+
+    def inputs(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
+        """The inputs of an outermost call as the module is to get them, when `step` steps have been done."""
+        if is_captured():
+            return args, kwargs
+        if self._job.double:
+            module.double()
+            args, kwargs = mapped(args, _double), mapped(kwargs, _double)
+        # A call that is not trained on would take the noise from one that is.
+        if self._job.perturb and step != self._noisy_step and torch.is_grad_enabled() and has_parameters(module):
+            self._noisy_step = step
+            args, kwargs = self._noisy(module, args, kwargs, step)
+        return args, kwargs
+
+    def _noisy(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
+        noise = _Noise(self._job.perturb, mixed(self._job.seed, "noise", self._job.perturb_seed, step))
+        if any(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in leaves([args, kwargs])):
+            args, kwargs = mapped(args, noise), mapped(kwargs, noise)
+        elif not self._noisy_parameters:
+            # Token numbers and bytes cannot be moved a little; the first layer's weights can, once.
+            self._noisy_parameters = True
+            with aside():
+                for parameter in module.parameters():
+                    parameter.data.copy_(noise(parameter.data))
+        self.perturbed += noise.tensors
+        return args, kwargs
+
+
+class _Noise:
+    """Moves each value of a tensor up or down by some rounding units.
+
+    Attributes:
+        tensors: moved so far.
+    """
+
+    def __init__(self, units: float, seed: int) -> None:
+        self._units = units
+        self._seed = seed
+        self.tensors = 0
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        self.tensors += 1
+        generator = torch.Generator(device=tensor.device).manual_seed(mixed(self._seed, self.tensors))
+        with aside():
+            draws = torch.empty(tensor.shape, dtype=torch.float64, device=tensor.device).uniform_(generator=generator)
+            factors = torch.where(draws < 0.5, 1.0 - self._size(tensor), 1.0 + self._size(tensor))
+        return (tensor * factors).to(tensor.dtype)
+
+    def _size(self, tensor: Tensor) -> float:
+        """Of the noise; autocast would round away what is smaller than the units of its type."""
+        kinds = {tensor.dtype, autocast_type() or tensor.dtype}
+        return self._units * max(torch.finfo(kind).eps for kind in kinds)
+
+
+def _double(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _without_dropout() -> None:
+    for name in _DROPOUTS:
+        patching.around(F, name, _with_zero(1, "p"))
+    patching.around(F, "scaled_dot_product_attention", _with_zero(4, "dropout_p"))
+    patching.around(nn.RNNBase, "__init__", _make_without_dropout)
+
+
+def _with_zero(place: int, name: str) -> Callable[..., Any]:
+    """Calls a function with zero for its argument `name`, at `place` where it comes without its name."""
+
+    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if len(args) > place:
+            return function(*args[:place], 0.0, *args[place + 1 :], **kwargs)
+        return function(*args, **{**kwargs, name: 0.0})
+
+    return call
+
+
+def _make_without_dropout(init: Callable[..., None], module: nn.RNNBase, *args: Any, **kwargs: Any) -> None:
+    init(module, *args, **kwargs)
+    module.dropout = 0.0

@@ -1,0 +1,164 @@
+"""The E-run: random streams pinned, and everything kept that tells whether two trainings are the same.
+
+What is kept stays on its device, boiled down, until the run is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+
+from . import patching, scaling, seeding, unseen
+from .calls import OutermostCalls, has_parameters
+from .compiling import is_compiling
+from .controls import Controls
+from .digests import Digests
+from .events import Events
+from .loaders import Loaders
+from .naming import Names
+from .observer import CLOCK, Observer
+from .readout import Readout
+from .sampling import Sampling
+from .shelf import Shelf
+from .snapshots import Snapshots, gradients
+from .tensors import HALVES, autocast_type, is_captured
+from .watch import Watch, roots_of
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+    from .job import Job
+    from .loaders import Seen
+
+
+def begin(job: Job) -> None:
+    """Pin the streams and look on. Called when torch has been imported."""
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    seeding.pin_torch(job.seed)
+    unseen.begin()
+    Sampling(job.seed).begin()
+    Recorder(job).begin()
+
+
+class Recorder(Observer):
+    """Keeps what happens in the training process of an E-run."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._watch = Watch(job, self)
+        self._controls = Controls(job)
+        self._loaders = Loaders()
+        self._names = Names()
+        self._shelf = Shelf()
+        digests = Digests(self._shelf)
+        self._events = Events(digests, self._shelf)
+        self._snapshots = Snapshots(digests, self._names)
+        self._stepped: dict[int, Optimizer] = {}
+        self._differentiated_once: set[int] = set()
+
+    def begin(self) -> None:
+        """From now."""
+        scaling.note_unscaled()
+        self._watch.begin()
+        self._controls.begin()
+        self._loaders.watch(self._drawn)
+        OutermostCalls(self._called, self._called_within).begin()
+        patching.around(torch.autograd, "grad", self._differentiated)
+
+    # Batches and modules
+
+    def _drawn(self, seen: Seen, batch: Any) -> Any:
+        if self._watch.over:
+            return batch
+        self._events.batch(self._watch.total, seen, batch)
+        return self._controls.batch(batch)
+
+    def _called(self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+        watch = self._watch
+        if watch.over or watch.in_backward:
+            return call(module, *args, **kwargs)
+        own = has_parameters(module)
+        if own and self._names.meet(module):
+            self._snapshots.take_model(0)
+        args, kwargs = self._controls.inputs(module, args, kwargs, watch.total)
+        self._called_within()
+        result = call(module, *args, **kwargs)
+        if own:
+            self._events.forward(watch.total, module, result)
+        return result
+
+    def _called_within(self) -> None:
+        self.half = self.half or autocast_type() in HALVES
+
+    # Backward passes and steps
+
+    def before_backward(self, roots: Sequence[Tensor]) -> None:
+        """Keep the losses as they were before scaling."""
+        self._events.backward(self._watch.total, map(scaling.unscaled, roots))
+
+    def _differentiated(self, grad: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        watch = self._watch
+        if not (watch.over or watch.in_backward or is_compiling()):
+            self._events.backward(watch.total, map(scaling.unscaled, roots_of(outputs)), grad=True)
+        return grad(outputs, *args, **kwargs)
+
+    def before_step(self, optimizer: Optimizer, number: int, closure: bool) -> None:
+        """Keep the gradients, unless a closure is yet to compute them."""
+        if number not in self._stepped:
+            self._stepped[number] = optimizer
+            self._snapshots.take_unheld(0, optimizer, number)
+        if not closure:
+            self._keep_step(self._watch.total, optimizer, number)
+
+    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+        """Keep the state after the first step, and begin the random streams of the next."""
+        watch = self._watch
+        if closure:
+            self._keep_step(watch.total - 1, optimizer, number)
+        if number == CLOCK and watch.clock == 1:
+            self._take_all(1)
+        if not is_captured():
+            seeding.seed_everything(self._job.seed, "step", watch.total)
+        return number == CLOCK and watch.clock >= self._job.steps
+
+    def _keep_step(self, step: int, optimizer: Optimizer, number: int) -> None:
+        # A fused optimizer gets its gradients as they are, and unscales them itself.
+        divisor = getattr(optimizer, "grad_scale", None)
+        if number not in self._differentiated_once:
+            self._differentiated_once.add(number)
+            self._snapshots.take_gradients(1, optimizer, number, divisor)
+        found = gradients(self._names.optimized(optimizer, number), divisor)
+        self._events.step(step, optimizer, number, (gradient for _, gradient in found))
+
+    def _take_all(self, step: int) -> None:
+        self._snapshots.take_model(step)
+        for number, optimizer in self._stepped.items():
+            self._snapshots.take_unheld(step, optimizer, number)
+            self._snapshots.take_state(step, optimizer, number)
+
+    # The record
+
+    def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
+        """Everything. Raises `RuntimeError` where the device does not answer."""
+        if ended in ("steps", "exit") and self._watch.clock > 1:
+            self._take_all(self._watch.clock)
+        self.half = self.half or self._names.holds_half()
+        self.loaders = self._loaders.describe()
+        self._shelf.fetch()
+        readout = Readout(self._shelf)
+        part = {**self._counts(), "events": self._events.read(readout), "snapshots": self._snapshots.read(readout)}
+        return part, readout.numbers
+
+    def lost(self) -> Mapping[str, Any]:
+        """What was counted on the host."""
+        return {**self._counts(), "events": [], "snapshots": []}
+
+    def _counts(self) -> dict[str, int]:
+        events = self._events
+        return {"batches": events.batches, "samples": events.samples, "perturbed": self._controls.perturbed}

@@ -1,0 +1,167 @@
+"""The random streams that scripts draw from without naming them: Python's, NumPy's and torch's.
+
+Seeds are made from what is to be done (a step, an epoch of a loader, a sample), never from what has been drawn
+before, so that one draw more or less in one place does not move those in another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
+
+from . import patching
+
+if TYPE_CHECKING:
+    from torch import Generator
+
+# No torch at the top: Python's stream is pinned before the script has imported it.
+
+
+class _Place:
+    """What is going on at present, and how many seeds have been asked for in it."""
+
+    key: tuple[Any, ...] = ()
+    asked = 0
+
+
+def mixed(*parts: Any) -> int:
+    """A seed of 62 bits, which depends on every part."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little") >> 2
+
+
+def fresh() -> int:
+    """A seed for somebody who left it to chance: the same each time that the script comes here."""
+    _Place.asked += 1
+    return mixed(*_Place.key, "fresh", _Place.asked)
+
+
+def pin_python(seed: int) -> None:
+    """Seed Python's stream, and let no later call leave the seed to chance."""
+    _Place.key = (seed,)
+    patching.around(random, "seed", lambda seed, a=None, *rest: seed(fresh() if a is None else a, *rest))
+    random.seed(mixed(seed, "python"))
+
+
+def pin_numpy(seed: int) -> None:
+    """The same for NumPy's, and for generators that are made without a seed. `numpy.random` must have been imported."""
+    numpy_random = sys.modules["numpy.random"]
+    patching.around(numpy_random, "seed", lambda seed, a=None: seed(fresh() % 2**32 if a is None else a))
+    patching.around(numpy_random, "default_rng", lambda make, seed=None: make(fresh() if seed is None else seed))
+    numpy_random.seed(mixed(seed, "numpy") % 2**32)  # type: ignore[attr-defined]
+
+
+def pin_torch(seed: int) -> None:
+    """The same for torch's streams on all devices."""
+    import torch
+
+    def seeded(_: Any) -> int:
+        number = fresh()
+        torch.manual_seed(number)
+        return number
+
+    for owner, name in ((torch, "seed"), (torch.random, "seed"), (torch.cuda, "seed"), (torch.cuda, "seed_all")):
+        patching.around(owner, name, seeded)
+    torch.manual_seed(mixed(seed, "torch"))
+
+
+def seed_everything(*key: Any) -> None:
+    """Begin all streams anew, on every device."""
+    import torch
+
+    seed_host(*key)
+    torch.manual_seed(mixed(*key))
+
+
+def seed_host(*key: Any) -> None:
+    """Begin the streams anew that are drawn from on the CPU; workers of a loader must not touch a device."""
+    import torch
+
+    _Place.key, _Place.asked = key, 0
+    number = mixed(*key)
+    random.seed(number)
+    numpy = _numpy_random()
+    if numpy is not None:
+        numpy.seed(number % 2**32)
+    torch.default_generator.manual_seed(number)
+
+
+def _numpy_random() -> Any:
+    """`numpy.random` where the script has imported it, else None."""
+    module = sys.modules.get("numpy.random")
+    return module if hasattr(module, "get_state") else None
+
+
+class _State:
+    """Where the streams of the host stand, and those of some generators."""
+
+    def __init__(self, generators: Sequence[Generator]) -> None:
+        import torch
+
+        self._place = _Place.key, _Place.asked
+        self._python = random.getstate()
+        numpy = _numpy_random()
+        self._numpy = None if numpy is None else numpy.get_state()
+        self._torch = torch.default_generator.get_state()
+        self._generators = [(generator, generator.get_state()) for generator in generators]
+
+    def restore(self) -> None:
+        """Go back there."""
+        import torch
+
+        _Place.key, _Place.asked = self._place
+        random.setstate(self._python)
+        if self._numpy is not None:
+            _numpy_random().set_state(self._numpy)
+        torch.default_generator.set_state(self._torch)
+        for generator, state in self._generators:
+            generator.set_state(state)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Leave the streams of the host afterwards where they were before."""
+    state = _State(())
+    try:
+        yield
+    finally:
+        state.restore()
+
+
+class Streams:
+    """Streams of somebody's own, in the place of the common ones whenever it is at work.
+
+    Args:
+        generators: that it draws from as well.
+    """
+
+    def __init__(self, *key: Any, generators: Sequence[Generator] = ()) -> None:
+        self._key = key
+        self._generators = generators
+        self._state: _State | None = None
+
+    def restart(self, *key: Any) -> None:
+        """Begin anew when it is next at work."""
+        self._key = key
+        self._state = None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """It is at work. Not to be entered again from within."""
+        outer = _State(self._generators)
+        try:
+            self._begin_or_go_on()
+            yield
+            self._state = _State(self._generators)
+        finally:
+            outer.restore()
+
+    def _begin_or_go_on(self) -> None:
+        if self._state is not None:
+            self._state.restore()
+            return
+        seed_host(*self._key)
+        for generator in self._generators:
+            generator.manual_seed(mixed(*self._key, "generator"))
