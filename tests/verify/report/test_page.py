@@ -44,6 +44,8 @@ class Outline(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
             assert self.open.pop() == tag
+        if tag in {"dd", "dt", "li", "td", "th"}:
+            self.text += " "
 
     def handle_data(self, data: str) -> None:
         if not {"script", "style"} & set(self.open):
