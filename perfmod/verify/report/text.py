@@ -127,15 +127,13 @@ def _cell(text: str, style: str = "") -> Text:
 def _columns(console: Console, rows: Sequence[Sequence[Text]], below: Sequence[str] = ()) -> None:
     """Rows under each other, aligned where the terminal is wide enough; `below` has a second line for every row."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    aligned = not console.is_terminal or sum(widths) + 2 * len(widths) <= console.width
+    aligned = not console.is_terminal or sum(width + 2 for width in widths if width) <= console.width
     for index, row in enumerate(rows):
         line = Text("  ")
         for cell, width in zip(row, widths, strict=True):
-            if aligned:
-                cell.pad_right(width + 2 - len(cell))
-            elif cell:
-                cell.pad_right(2)
-            line.append_text(cell)
+            if cell or (aligned and width):
+                cell.pad_right((width - len(cell) if aligned else 0) + 2)
+                line.append_text(cell)
         line.rstrip()
         console.print(line, soft_wrap=True, highlight=False)
         if below:
