@@ -218,5 +218,5 @@ def test_a_profiler_of_the_script_s_own_on_a_device(tmp_path: Path) -> None:
 def test_what_comes_after_the_last_step_belongs_to_none(tmp_path: Path) -> None:
     script = HEAD.format(line="loss.item()", steps=5) + "print(inputs.sum().item() != 0)\n"
     record = profiled(tmp_path, script, "cuda").record
-    assert (record["ended"], record["sync_steps"], record["trace"]) == ("exit", 2, None)
-    assert [(row["line"], row["count"]) for row in record["syncs"]] == [(LINE, 2)]
+    assert (record["ended"], record["sync_steps"], record["trace"]) == ("exit", 3, None)
+    assert [(row["line"], row["count"]) for row in record["syncs"]] == [(LINE, 3)]
