@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.roots import shown
 from perfmod.verify.processes import End, Ended
 from perfmod.verify.symptoms import Kind, recognise
 from perfmod.verify.tracebacks import Raised, current_place, innermost, last_raised
 
+__all__ = ["NOT_ALONE", "Circumstances", "Kind", "Trouble", "cannot_start", "diagnose"]
+
 _LONGEST = 240
 """Characters of a script's own words that are repeated."""
 _ARGPARSE_STATUS = 2
+_NO_INPUT = "EOF when reading a line"
+"""What `input()` says where nobody answers; `getpass()` says nothing but warns."""
 _LAST_LINES = 5
 """Lines at the end of the output in which a reason is looked for where there is no traceback."""
 _LAUNCHER_ERRORS = {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException"}
@@ -59,7 +63,7 @@ def diagnose(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: 
     """
     raised = _first_error(records)
     if raised is not None and raised.type not in _LAUNCHER_ERRORS:
-        return _from_exception(innermost(raised, circumstances.root), circumstances)
+        return _from_exception(innermost(raised, circumstances.root), ended, circumstances)
     trained = [record for record in records if any(record["steps"].values())]
     if len(trained) >= circumstances.nproc and raised is None:
         return None
@@ -68,7 +72,7 @@ def diagnose(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: 
     printed = last_raised(ended.tail, circumstances.root)
     failed = ended.how is End.EXITED and ended.code != 0
     if printed is not None and (failed or not records):
-        return _from_exception(innermost(printed, circumstances.root), circumstances)
+        return _from_exception(innermost(printed, circumstances.root), ended, circumstances)
     if failed:
         return _from_status(ended, circumstances)
     return _from_nothing(ended, records, circumstances)
@@ -90,7 +94,9 @@ def _first_error(records: Sequence[Mapping[str, Any]]) -> Raised | None:
     return next((each for each in found if each.type not in _LAUNCHER_ERRORS), found[0] if found else None)
 
 
-def _from_exception(raised: Raised, circumstances: Circumstances) -> Trouble:
+def _from_exception(raised: Raised, ended: Ended, circumstances: Circumstances) -> Trouble:
+    if raised.type == "EOFError" and "GetPassWarning" in ended.tail:
+        raised = evolve(raised, message=_NO_INPUT)
     text = f"{raised.type}: {raised.message}" if raised.message else raised.type
     words = f"{_line(text)} ({raised.where})" if raised.where else _line(text)
     found = _symptom(text, words, circumstances)

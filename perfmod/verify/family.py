@@ -2,7 +2,7 @@
 
 A process is one of the family if its parent is, if it is in a session that one of the family leads, or if it carries
 the mark of the run in its environment, which survives daemons that cut every other tie. What is passed over: a process
-that wiped its environment, left the session and lost its parent, all of it between two looks.
+that wiped its environment, left the session and lost its parent, all of it before anybody looked.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterable
 
 import psutil
 
@@ -31,23 +32,29 @@ class Family:
     def __init__(self, top: int, run: str) -> None:
         self._mark = run
         self._sessions = {top}
+        self._strangers: set[int] = set()
         self._known: dict[int, psutil.Process] = {}
         with contextlib.suppress(psutil.Error):
             self._known[top] = psutil.Process(top)
 
-    def look(self, *, for_marks: bool = False) -> list[psutil.Process]:
-        """The processes that are alive, after a look at all processes of the machine.
+    def look(self, *, thorough: bool = False) -> list[psutil.Process]:
+        """The processes that are alive.
 
         Args:
-            for_marks: read the environment of strangers, too, which takes longer.
+            thorough: ask all processes of the machine once more, and for their marks, too. Otherwise only those that
+                have come since the last look, which takes a millisecond.
         """
         self._known = {pid: process for pid, process in self._known.items() if _alive(process)}
-        parents = _parents()
-        for pid in sorted(parents):
-            if pid != os.getpid() and self._belongs(pid, for_marks=for_marks):
+        present = set(psutil.pids())
+        self._strangers = set() if thorough else self._strangers & present
+        new = present - self._strangers - self._known.keys() - {os.getpid()}
+        parents = _parents(new)
+        for pid in parents:
+            if self._belongs(pid, thorough=thorough):
                 self._take(pid)
         while [pid for pid, parent in parents.items() if parent in self._known and self._take(pid)]:
             pass
+        self._strangers |= new - self._known.keys()
         return list(self._known.values())
 
     def resident_mib(self) -> float:
@@ -71,11 +78,11 @@ class Family:
         Raises:
             Failure: a process does not go even then.
         """
-        if self.look(for_marks=True):
+        if self.look(thorough=True):
             self.signal(signal.SIGTERM)
             self._wait(GRACE)
         deadline = time.monotonic() + _PATIENCE
-        while left := self.look(for_marks=True):
+        while left := self.look(thorough=True):
             if time.monotonic() > deadline:
                 pids = ", ".join(str(process.pid) for process in left)
                 raise Failure(f"process {pids} of the script cannot be ended; end it by hand")
@@ -88,13 +95,13 @@ class Family:
         while time.monotonic() < deadline and any(_alive(process) for process in self._known.values()):
             time.sleep(_POLL)
 
-    def _belongs(self, pid: int, *, for_marks: bool) -> bool:
+    def _belongs(self, pid: int, *, thorough: bool) -> bool:
         with contextlib.suppress(OSError, psutil.Error):
             session = os.getsid(pid)
             # The number of a session is not used again while it has members, except by a new leader.
             if session in self._sessions and session != pid:
                 return True
-            return for_marks and psutil.Process(pid).environ().get(RUN_VARIABLE) == self._mark
+            return thorough and psutil.Process(pid).environ().get(RUN_VARIABLE) == self._mark
         return False
 
     def _take(self, pid: int) -> bool:
@@ -118,10 +125,9 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def _parents() -> dict[int, int]:
-    """Parent of every process of the machine."""
+def _parents(pids: Iterable[int]) -> dict[int, int]:
     found: dict[int, int] = {}
-    for pid in psutil.pids():
+    for pid in pids:
         with contextlib.suppress(psutil.Error):
             found[pid] = psutil.Process(pid).ppid()
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -47,5 +48,6 @@ def held_back() -> Iterator[None]:
     finally:
         for number, handler in previous:
             signal.signal(number, handler)
-        if caught:
+        # Who is on the way out already stays on it.
+        if caught and not isinstance(sys.exc_info()[1], KeyboardInterrupt | SystemExit):
             signal.raise_signal(caught[0])

@@ -25,8 +25,6 @@ WHERE_SIGNAL = signal.SIGUSR1
 _TIME_TO_SAY_WHERE = 0.5
 _POLL = 0.05
 _SAMPLE = 0.2
-_LOOK_SHARE = 0.01
-"""Share of one processor that looking for processes may take."""
 _SHARED_MEMORY = Path("/dev/shm")
 _MIB = 2**20
 
@@ -167,14 +165,13 @@ class _Tail:
 
 @define
 class _Memory:
-    """Peaks of memory. Looks for new processes less often on a machine with many."""
+    """Peaks of memory."""
 
     family: Family
     peak_resident_mib: float = 0.0
     peak_shm_mib: float | None = None
     _shm_before: float | None = None
     _next_sample: float = 0.0
-    _next_look: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         self._shm_before = _shared_memory_mib()
@@ -184,10 +181,7 @@ class _Memory:
         if now < self._next_sample:
             return
         self._next_sample = now + _SAMPLE
-        if now >= self._next_look:
-            self.family.look()
-            after = time.monotonic()
-            self._next_look = after + max(_SAMPLE, (after - now) / _LOOK_SHARE)
+        self.family.look()
         self.peak_resident_mib = max(self.peak_resident_mib, self.family.resident_mib())
         used = _shared_memory_mib()
         if used is not None and self._shm_before is not None:

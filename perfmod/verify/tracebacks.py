@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from attrs import frozen
@@ -44,7 +45,8 @@ def last_raised(text: str, root: Path) -> Raised | None:
     lines = _RANK.sub("", text).splitlines()
     found = None
     for number, line in enumerate(lines):
-        if line.strip() == _HEADER and not (number and lines[number - 1].startswith(_IGNORED)):
+        # A prompt, or a progress bar, may stand before it.
+        if line.endswith(_HEADER) and not (number and lines[number - 1].startswith(_IGNORED)):
             found = _raised(lines[number + 1 :], root) or found
     return found or _syntax_error(lines, root)
 
@@ -76,14 +78,9 @@ def _raised(lines: list[str], root: Path) -> Raised | None:
     return None
 
 
-def _message(lines: Iterable[str]) -> list[str]:
-    """The further lines of a message: up to an empty one, or what begins another report."""
-    found: list[str] = []
-    for line in lines:
-        if not line.strip() or line.startswith((_HEADER, _IGNORED)):
-            break
-        found.append(line)
-    return found
+def _message(lines: Iterable[str]) -> Iterator[str]:
+    """The further lines of a message, as far as they can be told from what others print: those that are indented."""
+    return takewhile(lambda line: line[:1].isspace(), lines)
 
 
 def _syntax_error(lines: list[str], root: Path) -> Raised | None:
