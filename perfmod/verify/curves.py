@@ -80,7 +80,9 @@ def of_steps(points: Points, step: int) -> Points:
     return tuple(point for point in points if point.place.step == step)
 
 
-def compare_curves(name: str, what: str, runs: Runs[Points], tolerance: Tolerance, course: Course) -> list[Check]:
+def compare_curves(
+    name: str, what: str, runs: Runs[Points], tolerance: Tolerance, course: Course, later: float
+) -> list[Check]:
     """One row: the point that is furthest off; the reason names the first. Nothing where nothing was recorded.
 
     Args:
@@ -89,6 +91,7 @@ def compare_curves(name: str, what: str, runs: Runs[Points], tolerance: Toleranc
         runs: figures of each run; repeats and perturbed runs that have other places are left out.
         tolerance: the limits.
         course: what earlier rows showed; told whether this one still repeats.
+        later: relative difference that a unit switched over at its kink in an earlier step may make.
     """
     places = [point.place for point in runs.original]
     if [point.place for point in runs.rewritten] != places:
@@ -104,7 +107,7 @@ def compare_curves(name: str, what: str, runs: Runs[Points], tolerance: Toleranc
     broken = _patterns(name, what, places, figures)
     if broken is not None:
         return [broken]
-    gaps = _gaps(places, figures, tolerance, course)
+    gaps = _gaps(places, figures, tolerance, course, later)
     worst = max(gaps, key=lambda gap: gap.excess)
     first = next((gap for gap in gaps if gap.excess > 1.0), worst)
     index = gaps.index(first)
@@ -129,7 +132,8 @@ def _gaps(places: Sequence[Place], figures: Runs[Figures], tolerance: Tolerance,
         # The largest so far and one step ahead: differences grow exponentially, and one run may be ahead of another.
         near = [spreads[at] for at in column if places[at].step <= place.step + 1]
         reach = Spread(spread.measured, max(one.noise for one in near), max(one.control for one in near))
-        allowed = tolerance.factor * course.stretch * tolerance.base(reach) + tolerance.floor * scale
+        floor = tolerance.floor if place.step == 1 else max(tolerance.floor, later)
+        allowed = tolerance.factor * course.stretch * tolerance.base(reach) + floor * scale
         if tolerance.bitwise and course.exact:
             allowed = 0.0
         gaps.append(Gap(place, reach, allowed, scale))

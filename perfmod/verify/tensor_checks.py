@@ -13,12 +13,14 @@ from perfmod.verify.runs import Runs, Spread
 from perfmod.verify.tolerances import Course, Tolerance
 from perfmod.verify.vectors import Vector, Vectors, distance, equal, fill, norm, shown
 
-_NOISE: Final = 0.5
-"""Share of a tensor that the control has to move for the tensor to be nothing but rounding."""
+_ROUNDING: Final = 0.25
+"""Share of a tensor from which on, where the original moves it by as much, it is nothing but rounding."""
 _SURE: Final = 0.75
-"""Share of any other tensor that a difference may never reach: a detached branch differs by all of it."""
-_NEAR_ZERO: Final = 32.0
-"""How much denser elements of a gradient lie around zero than their size tells, at most."""
+"""Share of anything else that a difference may never reach: a detached branch differs by all of it."""
+_NEAR_ZERO: Final = 4.0
+"""How much denser elements of a gradient lie around zero than the relative difference of all of them tells."""
+_LATER: Final = 8.0
+"""Times the difference that a kink makes to one step which it may have grown to in a few."""
 _LUCK: Final = 2.0
 """Elements that may be turned over in a tensor where fewer were to be expected."""
 
@@ -30,11 +32,13 @@ class Kind:
     Attributes:
         alike: the tensors have one unit, so that they can be judged as a whole, too.
         normalised: they are movements that an optimizer made independent of the gradient's size.
+        late: more than one step led to them, so that somewhere a unit may have been switched over at its kink.
     """
 
     name: str
     alike: bool = True
     normalised: bool = False
+    late: bool = False
 
 
 def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> list[Check]:
@@ -82,30 +86,54 @@ def _compare_bits(kind: Kind, runs: Runs[Vectors]) -> Check:
     )
 
 
+def nothing_but_rounding(runs: Runs[Vectors]) -> frozenset[str]:
+    """The tensors that the original's own runs do not agree on at all."""
+    spreads = {key: _spread(runs, key) for key in runs.original}
+    return frozenset(
+        key
+        for key, spread in spreads.items()
+        if max(spread.noise, spread.control) >= _ROUNDING * runs.original[key].norm > 0.0
+    )
+
+
 def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
     original = runs.original[key]
     spread = _spread(runs, key)
     base = tolerance.base(spread)
+    if _is_rounding(key, course) or base + original.grain >= _ROUNDING * original.norm:
+        allowed = tolerance.each * course.stretch * max(base, original.norm) + original.grain
+        if kind.alike:
+            # Terms as large as its neighbours' cancel, and leave their rounding units behind.
+            size = sum(vector.size for vector in runs.original.values()) or 1
+            allowed += tolerance.floor * norm(runs.original) * math.sqrt(original.size / size)
+        return Gap(key, spread, allowed, original.norm)
     allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
     if kind.normalised:
         allowed += _turned_over(course, original.size) * original.norm
-    if base < _NOISE * original.norm:
-        allowed = min(allowed, _SURE * original.norm)
-    elif kind.alike:
-        # Nothing but rounding: terms as large as its neighbours' cancel, and leave their rounding units behind.
-        size = sum(vector.size for vector in runs.original.values()) or 1
-        allowed += tolerance.floor * norm(runs.original) * math.sqrt(original.size / size)
-    return Gap(key, spread, allowed, original.norm)
+    # What never moves in the original, as a counter does not, has no kinks either.
+    kink = tolerance.each * tolerance.kink * original.norm if base else 0.0
+    allowed = max(allowed, _LATER * kink) if kind.late else allowed
+    return Gap(key, spread, min(allowed, _SURE * original.norm), original.norm, unclear=kink)
 
 
 def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
+    meant = {key: vector for key, vector in runs.original.items() if not _is_rounding(key, course)}
+    runs = runs.map(lambda vectors: fill(vectors, meant or runs.original))
     spread = runs.measure(distance)
     scale = norm(runs.original)
     grain = math.hypot(*(vector.grain for vector in runs.original.values()))
     allowed = tolerance.factor * course.stretch * tolerance.base(spread) + tolerance.floor * scale + grain
     if kind.normalised:
         allowed += _turned_over(course, sum(vector.size for vector in runs.original.values())) * scale
-    return Gap("", spread, allowed, scale)
+    kink = tolerance.kink * scale
+    allowed = max(allowed, _LATER * kink) if kind.late else allowed
+    if tolerance.base(spread) + grain < _ROUNDING * scale:
+        allowed = min(allowed, _SURE * scale)
+    return Gap("", spread, allowed, scale, unclear=kink)
+
+
+def _is_rounding(key: str, course: Course) -> bool:
+    return key.partition("/")[0] in course.rounding
 
 
 def _turned_over(course: Course, size: int) -> float:

@@ -28,10 +28,14 @@ EPSILON: Final = {
 
 _REORDERED: Final = 32.0
 """Rounding units by which the order of one long reduction may move its result, in float32 and float64."""
-_HALF_FLOOR: Final = 2.0**-6
-"""Sixteen units of float16 and two of bfloat16; products of half types are summed in float32, so few are enough."""
+_HALF_FLOOR: Final = 2.0**-7
+"""A unit of bfloat16 and eight of float16; products of half types are summed in float32, so few are enough."""
 _OF_ONE_TENSOR: Final = 10.0
 """Times its own noise that one tensor may move: the largest of a handful of draws, for each of hundreds of tensors."""
+_KINK: Final = 2.0**-10
+"""Relative difference that a single unit makes which lies within rounding of its kink (ReLU, max pooling, clipping)
+and is switched over in one run and not in another. In small networks that is too rare for a few control runs to show.
+"""
 _FEW_UNITS: Final = 1000.0
 """Times the floor beyond which even a script without a control cannot have drifted by rounding."""
 
@@ -46,11 +50,13 @@ class Course:
             grow yet. Rounding grows alike from either start, so that later controls are stretched by as much.
         turned: relative difference of the gradients of step 1, in any of the runs. An optimizer that divides a
             gradient by its size turns over whole updates where an element lies that close to zero.
+        rounding: parameters whose gradients are nothing but rounding, as of a bias in front of a batch norm.
     """
 
     exact: bool = True
     stretch: float = 1.0
     turned: float = 0.0
+    rounding: frozenset[str] = frozenset()
 
 
 @frozen
@@ -62,6 +68,7 @@ class Tolerance:
         factor: times the noise that a whole quantity may move.
         each: times its own noise that one tensor of it may move.
         floor: relative to a quantity's size, by which it may always move.
+        kink: relative, by which a whole quantity may move where one unit is switched over.
         half: half types take part.
         blind: no control says how this script spreads rounding.
     """
@@ -70,6 +77,7 @@ class Tolerance:
     factor: float
     floor: float
     each: float = _OF_ONE_TENSOR
+    kink: float = _KINK
     half: bool = False
     blind: bool = False
 

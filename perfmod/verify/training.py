@@ -8,7 +8,7 @@ from perfmod.verify.curves import compare_curves, gradient_norms, loss_points, o
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.gaps import Gap
 from perfmod.verify.runs import Runs, Spread
-from perfmod.verify.tensor_checks import Kind, compare_tensors
+from perfmod.verify.tensor_checks import Kind, compare_tensors, nothing_but_rounding
 from perfmod.verify.tolerances import Course, Tolerance
 from perfmod.verify.trace import Trace
 from perfmod.verify.vectors import Naming, Vectors, align, distance, fill, movements, norm, values
@@ -18,6 +18,8 @@ _REFERENCE: Final = 1e-2
 _HALF_REFERENCE: Final = 0.25
 """The same where half types take part."""
 _GRADIENTS: Final = "gradients of step 1"
+_BENT: Final = 4.0
+"""How much further a gradient's norm jumps at a kink, where the loss itself only bends."""
 
 
 def compare_training(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> list[Check]:
@@ -25,11 +27,14 @@ def compare_training(runs: Runs[Trace], double: Trace | None, tolerance: Toleran
     course = Course()
     losses = runs.map(loss_points)
     first = losses.map(lambda points: of_steps(points, 1))
-    checks = compare_curves("losses of step 1", "loss", first, tolerance, course)
+    checks = compare_curves("losses of step 1", "loss", first, tolerance, course, 0.0)
     checks += _compare_gradients(runs, double, tolerance, course)
     checks += _compare_states(runs, 1, tolerance, course)
-    checks += compare_curves("loss curve", "loss", losses, tolerance, course)
-    checks += compare_curves("norms of gradients", "norm of the gradients", runs.map(gradient_norms), tolerance, course)
+    checks += compare_curves("loss curve", "loss", losses, tolerance, course, tolerance.kink)
+    norms = runs.map(gradient_norms)
+    checks += compare_curves(
+        "norms of gradients", "norm of the gradients", norms, tolerance, course, _BENT * tolerance.kink
+    )
     if runs.original.last > 1:
         checks += _compare_states(runs, runs.original.last, tolerance, course)
     return checks
@@ -45,6 +50,8 @@ def _compare_gradients(runs: Runs[Trace], double: Trace | None, tolerance: Toler
             against = [_against_reference(reference, taken, tolerance)]
             # How far the original is off the exact result is how far its own rounding reaches.
             taken = taken.with_control(reference)
+    taken = taken.map(lambda vectors: fill(vectors, {**taken.rewritten, **taken.original}))
+    course.rounding = nothing_but_rounding(taken)
     checks = compare_tensors(Kind(_GRADIENTS), taken, tolerance, course)
     if checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
@@ -67,12 +74,12 @@ def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: 
     names = _naming(runs, "parameters")
     moved = runs.map(lambda trace: movements(trace.snapshot("parameters", 0), trace.snapshot("parameters", step), step))
     normalised = _normalises(runs.original)
-    kind = Kind(f"parameter updates {after}", normalised=normalised)
+    kind = Kind(f"parameter updates {after}", normalised=normalised, late=step > 1)
     checks = compare_tensors(kind, moved.map_rewritten(names.rename), tolerance, course)
     if step == 1 and not normalised and checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
     for what in ("buffers", "optimizer state"):
-        kind = Kind(f"{what} after step {step}", alike=False)
+        kind = Kind(f"{what} after step {step}", alike=False, late=step > 1)
         checks += compare_tensors(kind, _taken(runs, what, step), tolerance, course)
     return checks
 

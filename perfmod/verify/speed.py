@@ -1,0 +1,175 @@
+"""Is it faster? The verdict of the T-runs.
+
+A process is one draw: its clocks, its memory addresses and its neighbours stay with it, so that a thousand steps of
+one process say less than ten of another. The figure of a process is the mean of its window, because scripts that wait
+for their loader are bursty, and that of a side is the median over its processes.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from attrs import evolve
+
+from perfmod.verify.evidence import Speed, TimedRun, Verdict
+
+LEAST_GAIN: Final = 0.005
+"""Relative change below which nobody is told that something is faster or slower."""
+TOO_GOOD: Final = 10.0
+"""Ratio from which a gain is not taken on trust."""
+
+_FEWEST: Final = 2
+"""Processes per side below which nothing is known about their spread."""
+_RESAMPLES: Final = 1000
+_WINDOWS: Final = 64
+"""Windows drawn anew from each process; the resamples choose among them."""
+_BLOCKS: Final = 16
+"""Blocks that a window is cut into: long enough to keep a burst of the loader in one piece."""
+_PROFILED: Final = 0.9
+"""Share of the GPU-busy time that a step may seem to take: profiling stretches kernels a little."""
+
+
+def compare(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], seed: int) -> Speed:
+    """The verdict on the processes of both sides, interleaved as they ran.
+
+    `seed` draws the resamples: the same runs and seed give the same interval.
+    """
+    runs = tuple(sorted((*original, *rewritten), key=lambda run: run.order))
+    reason = _unusable(original, rewritten)
+    if reason:
+        return Speed(Verdict.INCONCLUSIVE, reason, runs=runs)
+    original_ms, rewritten_ms = _median_ms(original), _median_ms(rewritten)
+    ratio = original_ms / rewritten_ms
+    low, high = _interval(original, rewritten, ratio, random.Random(seed))
+    speed = Speed(
+        Verdict.NO_CHANGE,
+        "",
+        ratio=ratio,
+        low=low,
+        high=high,
+        spread=_spread(original),
+        original_ms=original_ms,
+        rewritten_ms=rewritten_ms,
+        saved_ms=original_ms - rewritten_ms,
+        runs=runs,
+    )
+    limit = _limit(speed)
+    interval = f"{low:.3f} to {high:.3f}"
+    if low > limit:
+        reason = f"{ratio:.3f}x as fast ({interval}), which clears the noise of {limit - 1.0:.1%}"
+        return evolve(
+            speed,
+            verdict=Verdict.PROVEN,
+            reason=reason,
+            break_even_step=_break_even(original, rewritten, speed.saved_ms),
+            suspicious=too_good(speed),
+        )
+    if high < 1.0 / limit:
+        reason = f"slower: {ratio:.3f}x as fast ({interval}), beyond the noise of {limit - 1.0:.1%}"
+        return evolve(speed, verdict=Verdict.REFUTED, reason=reason)
+    return evolve(speed, reason=f"{ratio:.3f}x ({interval}) does not clear the noise of {limit - 1.0:.1%}")
+
+
+def too_good(speed: Speed, busy_ms: float | None = None) -> str:
+    """Why a gain has to be repeated with other inputs before it is believed; empty where it need not.
+
+    `busy_ms` is for how long a rewritten step keeps the GPU busy, from its profile; None where that is unknown.
+    """
+    if speed.ratio > TOO_GOOD:
+        return f"{speed.ratio:.1f}x is more than removing overhead gives: is the work still done?"
+    if busy_ms is not None and 0.0 < speed.rewritten_ms < _PROFILED * busy_ms:
+        return (
+            f"a step takes {speed.rewritten_ms:.3g} ms, less than the {busy_ms:.3g} ms"
+            " for which its kernels keep the GPU busy"
+        )
+    return ""
+
+
+def more_would_help(speed: Speed) -> bool:
+    """Whether further processes may change the verdict: there seems to be a change, and its interval lies across a
+    limit.
+    """
+    if speed.verdict is not Verdict.NO_CHANGE or 1.0 / (1.0 + LEAST_GAIN) < speed.ratio < 1.0 + LEAST_GAIN:
+        return False
+    limit = _limit(speed)
+    return speed.low <= limit <= speed.high or speed.low <= 1.0 / limit <= speed.high
+
+
+def _unusable(original: Sequence[TimedRun], rewritten: Sequence[TimedRun]) -> str:
+    for side, runs in (("original", original), ("rewritten", rewritten)):
+        if len(runs) < _FEWEST:
+            return f"{len(runs)} timed processes of the {side} script; at least {_FEWEST} are needed"
+        for run in runs:
+            if not run.step_ms or not (math.isfinite(run.mean_ms) and run.mean_ms > 0.0):
+                return f"process {run.order} of the {side} script timed no steps"
+    return ""
+
+
+def _limit(speed: Speed) -> float:
+    """The ratio that the whole interval has to clear."""
+    return 1.0 + max(speed.spread, LEAST_GAIN)
+
+
+def _median_ms(runs: Sequence[TimedRun]) -> float:
+    return statistics.median(run.mean_ms for run in runs)
+
+
+def _spread(original: Sequence[TimedRun]) -> float:
+    """How far the ratio of the original to itself strays from 1, for sides of as many processes.
+
+    Processes that follow each other are compared, because a slow drift cancels out between the sides, too. The more
+    processes a side has, the less its median strays: a ratio of two of them serves as it is, further ones average.
+    """
+    figures = [math.log(run.mean_ms) for run in sorted(original, key=lambda run: run.order)]
+    square = statistics.fmean((one - other) ** 2 for one, other in pairwise(figures))
+    return math.expm1(math.sqrt(square / (len(figures) / 2)))
+
+
+def _interval(
+    original: Sequence[TimedRun], rewritten: Sequence[TimedRun], ratio: float, draw: random.Random
+) -> tuple[float, float]:
+    """95 % of the ratio: a bootstrap over processes and, within each, over blocks of consecutive steps.
+
+    Few values vary less about their own mean than about the true one, by (n - 1) / n in variance; that is made up for.
+    """
+    sides = [[_windows(run, draw) for run in runs] for runs in (original, rewritten)]
+    ratios = sorted(_resampled(sides[0], draw) / _resampled(sides[1], draw) for _ in range(_RESAMPLES))
+    fewest = min(len(original), len(rewritten))
+    wider = math.sqrt(fewest / (fewest - 1))
+    tail = round(0.025 * _RESAMPLES)
+    low, high = min(ratio, ratios[tail]), max(ratio, ratios[-tail - 1])
+    return ratio * (low / ratio) ** wider, ratio * (high / ratio) ** wider
+
+
+def _windows(run: TimedRun, draw: random.Random) -> list[float]:
+    """Means of windows put together from blocks of the process's own."""
+    count = min(_BLOCKS, len(run.step_ms))
+    bounds = [len(run.step_ms) * block // count for block in range(count + 1)]
+    blocks = [(sum(run.step_ms[start:end]), end - start) for start, end in pairwise(bounds)]
+    mean = sum(run.step_ms) / len(run.step_ms)
+    windows = []
+    for _ in range(_WINDOWS):
+        chosen = draw.choices(blocks, k=count)
+        windows.append(run.mean_ms * sum(total for total, _ in chosen) / sum(steps for _, steps in chosen) / mean)
+    return windows
+
+
+def _resampled(windows: Sequence[Sequence[float]], draw: random.Random) -> float:
+    return statistics.median(draw.choice(draw.choice(windows)) for _ in windows)
+
+
+def _break_even(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], saved_ms: float) -> int | None:
+    """After how many steps a start that is longer, beyond how the original's own starts vary, is earned back."""
+    starts, others = ([_start_seconds(run) for run in runs] for runs in (original, rewritten))
+    longer = statistics.median(others) - statistics.median(starts)
+    return math.ceil(1000.0 * longer / saved_ms) if longer > max(starts) - min(starts) else None
+
+
+def _start_seconds(run: TimedRun) -> float:
+    """Until the first step's end; what is compiled later than that is not told apart, so the longer of both counts."""
+    return max(run.first_step_seconds, run.compile_seconds)
