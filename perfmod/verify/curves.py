@@ -117,7 +117,7 @@ def compare_curves(
     return [worst.check(name, tolerance, reason, "equal bits" if same else "")]
 
 
-def _gaps(places: Sequence[Place], figures: Runs[Figures], tolerance: Tolerance, course: Course) -> list[Gap[Place]]:
+def _gaps(
     spreads = [_spread(figures, index) for index in range(len(places))]
     columns: dict[tuple[int, int], list[int]] = {}
     for index, place in enumerate(places):
