@@ -118,6 +118,8 @@ def compare_curves(
 
 
 def _gaps(
+    places: Sequence[Place], figures: Runs[Figures], tolerance: Tolerance, course: Course, later: float
+) -> list[Gap[Place]]:
     spreads = [_spread(figures, index) for index in range(len(places))]
     columns: dict[tuple[int, int], list[int]] = {}
     for index, place in enumerate(places):
