@@ -1,0 +1,70 @@
+"""The verifier on itself: it refuses what is wrong, for the right reason, and proves what is right.
+
+What was rewritten wrongly claims the class `rounding`, which allows more than `bitwise` and is what most rewrites that
+change anything at all need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from verify_bench import Bench
+from verify_variants import Script, Variant, scripts
+
+from perfmod.transforms.rule import Numerics
+from perfmod.verify.evidence import Equality, Verdict
+
+SCRIPTS = scripts()
+MUTANTS = [mutant for script in SCRIPTS for mutant in script.mutants]
+RIGHTS = [right for script in SCRIPTS for right in script.rights]
+
+
+def told(equality: Equality) -> str:
+    """All that was seen, for a test that fails."""
+    rows = (
+        f"  {check.verdict.value:12} {check.name}: {check.measured} of {check.allowed}, "
+        f"noise {check.noise}, control {check.control}: {check.reason}"
+        for check in equality.checks
+    )
+    return "\n".join([f"{equality.verdict.value}: {equality.reason}", *rows])
+
+
+@pytest.mark.parametrize("mutant", [mutant for mutant in MUTANTS if not mutant.cuda], ids=str)
+def test_refuses_for_the_right_reason(bench: Bench, mutant: Variant) -> None:
+    equality = bench.judge(mutant)
+    assert equality.verdict in mutant.verdicts, told(equality)
+    assert re.search(mutant.reason, equality.reason), told(equality)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("mutant", [mutant for mutant in MUTANTS if mutant.cuda], ids=str)
+def test_refuses_on_cuda(bench: Bench, mutant: Variant) -> None:
+    equality = bench.judge(mutant, "cuda")
+    assert equality.verdict in mutant.verdicts, told(equality)
+    assert re.search(mutant.reason, equality.reason), told(equality)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("right", RIGHTS, ids=str)
+def test_proves_a_right_rewrite(bench: Bench, right: Variant, device: str) -> None:
+    equality = bench.judge(right, device)
+    assert equality.verdict is Verdict.PROVEN, told(equality)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_proves_that_a_script_is_like_itself(bench: Bench, script: Script, device: str) -> None:
+    for numerics, equality in zip(Numerics, bench.judge_itself(script, list(Numerics), device), strict=True):
+        assert equality.verdict is Verdict.PROVEN, f"as {numerics.value}: {told(equality)}"
+        assert equality.steps == 12
+
+
+def test_the_suite_is_wide_enough() -> None:
+    kinds = Counter(mutant.path.parent.name for mutant in MUTANTS)
+    assert len(kinds) >= 6
+    assert sum(kinds.values()) >= 35
+    assert len(RIGHTS) >= 18
+    assert not any(Verdict.PROVEN in mutant.verdicts for mutant in MUTANTS)
+    assert len({str(variant) for variant in MUTANTS + RIGHTS}) == len(MUTANTS + RIGHTS)
