@@ -228,9 +228,43 @@ def test_large_tree_is_refused_with_its_largest_folders(project: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.fixture
+def sharing_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that can share the bytes of a file between copies."""
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(200 * 2**20)
+    commands = (["mkfs.btrfs", "-q", str(image)], ["mount", "-o", "loop", str(image), str(folder)])
+    if not shutil.which("mkfs.btrfs") or any(
+        subprocess.run(each, capture_output=True, check=False).returncode for each in commands
+    ):
+        pytest.skip("no such file system can be made here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_size_does_not_matter_where_copies_share_their_bytes(
+    sharing_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(sharing_disk))
+    project = sharing_disk / "project"
+    project.mkdir()
+    (project / "train.py").touch()
+    content = os.urandom(2**20)
+    (project / "data.bin").write_bytes(content)
+    with Scratch.temporary(limit=1) as scratch:
+        root = copied(Tree.of(project / "train.py"), scratch)
+        with (root / "data.bin").open("r+b") as file:
+            file.write(b"changed")
+        assert (root / "data.bin").read_bytes()[7:] == content[7:]
+    assert (project / "data.bin").read_bytes() == content
+
+
 @pytest.mark.usefixtures("temporary")
-def test_size_does_not_matter_where_copies_share_their_bytes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Few machines have a file system that can; what it does is what a copy does, at no cost.
+def test_limit_is_lifted_by_a_trial_on_a_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no such file system can be made, a copy stands in for what costs nothing there."""
+
     def share(source: Path, target: Path) -> bool:
         shutil.copyfile(source, target)
         return True
