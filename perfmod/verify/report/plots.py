@@ -64,9 +64,10 @@ def _curves(axes: Axes, original: Curve, rewritten: Curve, equality: Equality) -
     for curves, ink in ((equality.controls, "control"), (equality.repeats, "noise")):
         for curve in curves:
             axes.plot(*thinned(curve.losses), color=INKS[ink], linewidth=1)
-    few = len(original.losses) <= _FEW_POINTS
-    axes.plot(*thinned(original.losses), color=INKS[ORIGINAL], linewidth=6, alpha=0.5, marker="o" if few else "")
-    axes.plot(*thinned(rewritten.losses), color=INKS[REWRITTEN], linewidth=1.5, marker="o" if few else "", markersize=4)
+    band = "o" if len(original.losses) == 1 else ""
+    dots = "o" if len(original.losses) <= _FEW_POINTS else ""
+    axes.plot(*thinned(original.losses), color=INKS[ORIGINAL], linewidth=7, alpha=0.55, marker=band, markersize=12)
+    axes.plot(*thinned(rewritten.losses), color=INKS[REWRITTEN], linewidth=1.5, marker=dots, markersize=3.5)
     for curve, ink, height in ((original, ORIGINAL, 1.0), (rewritten, REWRITTEN, 0.93)):
         _not_finite(axes, [math.isfinite(value) for value in curve.losses], INKS[ink], height)
 
