@@ -15,8 +15,12 @@ def call(name: str, action: Callable[[], None]) -> None:
     """Call `action` once, as soon as the module `name` has been executed; at once where that has happened."""
     if name in sys.modules:
         action()
-    else:
-        sys.meta_path.insert(0, _Finder(name, action))
+        return
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder) and finder.name == name:
+            finder.actions.append(action)
+            return
+    sys.meta_path.insert(0, _Finder(name, action))
 
 
 class _Finder(MetaPathFinder):
@@ -28,7 +32,7 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self.name = name
-        self.action = action
+        self.actions = [action]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -58,6 +62,7 @@ class _Finder(MetaPathFinder):
             if module.__name__ == self.name and self in sys.meta_path:
                 del loader.exec_module
                 sys.meta_path.remove(self)
-                self.action()
+                for action in self.actions:
+                    action()
 
         loader.exec_module = exec_module

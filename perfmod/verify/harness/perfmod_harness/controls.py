@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from . import patching
+from . import dropout
 from .calls import has_parameters
 from .seeding import mixed
 from .structures import leaves, mapped
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .job import Job
-
-_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 
 
 class Controls:
@@ -38,7 +35,7 @@ class Controls:
     def begin(self) -> None:
         """What is changed once and for all."""
         if not self._job.dropout:
-            _without_dropout()
+            dropout.leave_out()
 
     def batch(self, batch: Any) -> Any:
         """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""
@@ -101,26 +98,3 @@ class _Noise:
 
 def _double(tensor: Tensor) -> Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _without_dropout() -> None:
-    for name in _DROPOUTS:
-        patching.around(F, name, _with_zero(1, "p"))
-    patching.around(F, "scaled_dot_product_attention", _with_zero(4, "dropout_p"))
-    patching.around(nn.RNNBase, "__init__", _make_without_dropout)
-
-
-def _with_zero(place: int, name: str) -> Callable[..., Any]:
-    """Calls a function with zero for its argument `name`, at `place` where it comes without its name."""
-
-    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if len(args) > place:
-            return function(*args[:place], 0.0, *args[place + 1 :], **kwargs)
-        return function(*args, **{**kwargs, name: 0.0})
-
-    return call
-
-
-def _make_without_dropout(init: Callable[..., None], module: nn.RNNBase, *args: Any, **kwargs: Any) -> None:
-    init(module, *args, **kwargs)
-    module.dropout = 0.0

@@ -22,7 +22,7 @@ from .readout import Readout
 from .sampling import Sampling
 from .shelf import Shelf
 from .snapshots import Snapshots, gradients
-from .tensors import HALVES, autocast_type, is_captured
+from .tensors import HALVES, autocast_type, is_captured, is_tried_out
 from .watch import Watch, roots_of
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Recorder(Observer):
 
     def _called(self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
         watch = self._watch
-        if watch.over or watch.in_backward:
+        if watch.over or watch.in_backward or is_tried_out():
             return call(module, *args, **kwargs)
         own = has_parameters(module)
         if own and self._names.meet(module):
@@ -124,7 +124,8 @@ class Recorder(Observer):
         if number == CLOCK and watch.clock == 1:
             self._take_all(1)
         if not is_captured():
-            seeding.seed_everything(self._job.seed, "step", watch.total)
+            with unseen.uncompiled():
+                seeding.seed_everything(self._job.seed, "step", watch.total)
         return number == CLOCK and watch.clock >= self._job.steps
 
     def _keep_step(self, step: int, optimizer: Optimizer, number: int) -> None:

@@ -23,6 +23,9 @@ def start() -> None:
 
 def _begin(todo: job.Job) -> None:
     """Torch is there, and nothing of the script that uses it has run."""
+    from . import stephooks
+
+    stephooks.keep()
     if todo.mode == "equality":
         from . import recording
 

@@ -7,7 +7,9 @@ from typing import Iterator
 
 import torch
 from torch.nn.parameter import is_lazy
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+
+from . import unseen
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -18,6 +20,7 @@ _LARGEST_DENSE = 1 << 28
 def aside() -> Iterator[None]:
     """What is computed in here is none of the script's: no graph, no mode and no subclass of the script's sees it."""
     with ExitStack() as stack:
+        stack.enter_context(unseen.uncompiled())
         stack.enter_context(torch.no_grad())
         stack.enter_context(torch._C.DisableTorchFunctionSubclass())
         stack.enter_context(_disable_current_modes())
@@ -27,6 +30,12 @@ def aside() -> Iterator[None]:
 def is_captured() -> bool:
     """Whether a CUDA graph is being recorded, into which our own kernels must not get."""
     return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
+def is_tried_out() -> bool:
+    """Whether torch only tries which shapes and types come out, with tensors that have no values."""
+    modes = _get_current_dispatch_mode_stack() if torch._C._len_torch_dispatch_stack() else []
+    return any(type(mode).__name__ == "FakeTensorMode" for mode in modes)
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor | None:
