@@ -9,8 +9,8 @@ def training_function(num_epochs=8, batch_size=8):
     accelerator = Accelerator(gradient_accumulation_steps=2)
     set_seed(42)
 
-    inputs = torch.randn(88, 10)
-    targets = inputs @ torch.randn(10, 2) + 0.1 * torch.randn(88, 2)
+    inputs = torch.randn(96, 10)
+    targets = inputs @ torch.randn(10, 2) + 0.1 * torch.randn(96, 2)
     train_dataloader = DataLoader(TensorDataset(inputs, targets), shuffle=True, batch_size=batch_size)
 
     model = nn.Sequential(nn.Linear(10, 32), nn.GELU(), nn.Dropout(0.1), nn.Linear(32, 2))

@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(11)
-labelled = TensorDataset(torch.randn(40, 6), torch.randint(0, 3, (40,)))
-unlabelled = TensorDataset(torch.randn(120, 6))
+labelled = TensorDataset(torch.randn(48, 6), torch.randint(0, 3, (48,)))
+unlabelled = TensorDataset(torch.randn(128, 6))
 held_out = TensorDataset(torch.randn(24, 6), torch.randint(0, 3, (24,)))
 
 labelled_loader = DataLoader(labelled, batch_size=8, shuffle=True, drop_last=True)
