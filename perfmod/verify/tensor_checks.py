@@ -21,6 +21,8 @@ _NEAR_ZERO: Final = 4.0
 """How much denser elements of a gradient lie around zero than the relative difference of all of them tells."""
 _LATER: Final = 8.0
 """Times the difference that a kink makes to one step which it may have grown to in a few."""
+_OF_ONE_TENSOR: Final = 10.0
+"""Times the difference that a kink makes to all tensors which it may make to one."""
 _LUCK: Final = 2.0
 """Elements that may be turned over in a tensor where fewer were to be expected."""
 
@@ -110,8 +112,8 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
     allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
     if kind.normalised:
         allowed += _turned_over(course, original.size) * original.norm
-    # What never moves in the original, as a counter does not, has no kinks either.
-    kink = tolerance.each * tolerance.kink * original.norm if base else 0.0
+    # A counter of steps is one number that noise never moves, and has no kinks either.
+    kink = _OF_ONE_TENSOR * tolerance.kink * original.norm if base or original.size > 1 else 0.0
     allowed = max(allowed, _LATER * kink) if kind.late else allowed
     return Gap(key, spread, min(allowed, _SURE * original.norm), original.norm, unclear=kink)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from attrs import frozen, mutable
+from attrs import evolve, frozen, mutable
 
 from perfmod.transforms.rule import Numerics
 from perfmod.verify.runs import Spread
@@ -30,12 +30,14 @@ _REORDERED: Final = 32.0
 """Rounding units by which the order of one long reduction may move its result, in float32 and float64."""
 _HALF_FLOOR: Final = 2.0**-7
 """A unit of bfloat16 and eight of float16; products of half types are summed in float32, so few are enough."""
-_OF_ONE_TENSOR: Final = 10.0
+_EACH: Final = 10.0
 """Times its own noise that one tensor may move: the largest of a handful of draws, for each of hundreds of tensors."""
 _KINK: Final = 2.0**-10
 """Relative difference that a single unit makes which lies within rounding of its kink (ReLU, max pooling, clipping)
 and is switched over in one run and not in another. In small networks that is too rare for a few control runs to show.
 """
+_GROWN: Final = 2.0
+"""Times the factors of the first step, for later ones: what grows exponentially varies more from run to run."""
 _FEW_UNITS: Final = 1000.0
 """Times the floor beyond which even a script without a control cannot have drifted by rounding."""
 
@@ -76,7 +78,7 @@ class Tolerance:
     bitwise: bool
     factor: float
     floor: float
-    each: float = _OF_ONE_TENSOR
+    each: float = _EACH
     kink: float = _KINK
     half: bool = False
     blind: bool = False
@@ -85,6 +87,10 @@ class Tolerance:
     def beyond_rounding(self) -> float:
         """Relative difference that rounding alone never made, control or not."""
         return _FEW_UNITS * self.floor
+
+    def grown(self) -> Tolerance:
+        """For what several steps led to."""
+        return evolve(self, factor=_GROWN * self.factor, each=_GROWN * self.each)
 
     def base(self, spread: Spread) -> float:
         """The distance of the original from itself that counts for this class."""
@@ -103,7 +109,7 @@ def tolerance_for(numerics: Numerics, original: Trace, rewritten: Trace, *, blin
     epsilon = EPSILON["float64" if double else "float32"]
     return Tolerance(
         bitwise=numerics is Numerics.BITWISE,
-        factor=3.0 if wider or (half and numerics is not Numerics.BITWISE) else 2.0,
+        factor=3.0 if wider or half else 2.0,
         floor=_HALF_FLOOR if half else _REORDERED * epsilon,
         half=half,
         blind=blind,
