@@ -27,6 +27,12 @@ class Examined:
     file: FoundFile
     result: FileResult
 
+    def left_alone(self) -> Examined:
+        """The same without its rewrites."""
+        if self.result.outcome is not Outcome.CHANGED:
+            return self
+        return evolve(self, result=evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=()))
+
 
 @frozen(eq=False)
 class _Plan:

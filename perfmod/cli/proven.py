@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmod.cli.verifying import needs_extra
+from perfmod.codemods.engine import Outcome
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.report.output import console, status
@@ -25,12 +26,10 @@ def proven(request: Request, examined: Sequence[Examined], report: Path | None) 
         from perfmod.verify.report import files, text
         from perfmod.verify.stacks import Rewriting
 
-    rewriting = Rewriting.of(examined)
     with status("Verifying") as progress:
-        evidence, kept = verification.keep_proven(request, rewriting, progress)
+        evidence, proven = verification.keep_proven(request, Rewriting.of(examined), progress)
     if report is not None:
         files.write(evidence, report)
     text.render(evidence, console(stderr=True), report)
-    left = {each.file.real: each for each in rewriting.under(kept)}
-    code = ExitCode.OK if kept else verification.exit_code(evidence)
-    return [left.get(each.file.real, each) for each in examined], code
+    kept = any(each.result.outcome is Outcome.CHANGED for each in proven)
+    return proven, ExitCode.OK if kept else verification.exit_code(evidence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from attrs import define, evolve, field, frozen
@@ -54,6 +55,13 @@ class Prover:
     original: Side
     seed: int = SEED
     _observed: dict[Setting, list[Ran]] = field(factory=dict)
+
+    def imported(self) -> set[Path]:
+        """The user's files that the original runs, absolute. Raises `CannotRun`."""
+        self._observe_original(PLAIN)
+        root = self.original.tree.root
+        records = self._seen(PLAIN)[0].records
+        return {root / self.original.script, *(root / path for record in records for path in record["modules"])}
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Equality]:
         """The verdict on each. Raises `CannotRun` where the original is in trouble."""

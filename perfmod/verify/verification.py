@@ -11,6 +11,7 @@ from typing import Final
 from attrs import define, evolve, field
 
 from perfmod.errors import ExitCode
+from perfmod.examine import Examined
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
 from perfmod.verify.calling import Call
@@ -63,13 +64,14 @@ def verify(request: Request, rewriting: Rewriting, progress: Progress) -> Eviden
         return verification.of_stack(rewriting)
 
 
-def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> tuple[Evidence, Stack]:
-    """The rules that leave the training the same and pay, and the record of finding out.
+def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> tuple[Evidence, list[Examined]]:
+    """The record of verifying, and the files with those rewrites that leave the training the same and pay.
 
-    On the CPU, where speed is not judged, all that leave the training the same. Raises `UsageMistake` and `Failure`.
+    On the CPU, where speed is not judged, with those that leave the training the same. Raises `UsageMistake` and
+    `Failure`.
     """
     if not rewriting.stack:
-        return Recorder(request).nothing_to_do(rewriting), ()
+        return Recorder(request).nothing_to_do(rewriting), list(rewriting.examined)
     with _opened(request, progress) as verification:
         return verification.of_best_stack(rewriting)
 
@@ -97,6 +99,7 @@ class Verification:
     original: Side
     recorder: Recorder
     _prover: Prover = field(init=False)
+    _unseen: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         self._prover = Prover(self.lab, self.original)
@@ -116,8 +119,10 @@ class Verification:
 
     def of_stack(self, rewriting: Rewriting) -> Evidence:
         """The record of comparing the original with all that the rules make of it."""
-        stacks = StackJudge(rewriting, self._prover)
         try:
+            stacks = StackJudge(self._exercised(rewriting), self._prover)
+            if not stacks.whole:
+                return self._nothing_to_do(rewriting)
             kept = stacks.keep(quick=self.request.quick)
         except CannotRun as error:
             return self._not_run(error)
@@ -130,13 +135,19 @@ class Verification:
         rows = stacks.rows(kept, (), None)
         return evolve(self._record(stacks.side(stacks.whole), equality), rules=rows)
 
-    def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, Stack]:
-        """The record of comparing the original with the rules that are equal and pay, and these rules."""
-        stacks = StackJudge(rewriting, self._prover)
+    def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, list[Examined]]:
+        """The record of comparing the original with the rules that are equal and pay, and the files under these."""
         try:
-            kept = stacks.keep(quick=self.request.quick)
+            exercised = self._exercised(rewriting)
+            stacks = StackJudge(exercised, self._prover)
+            evidence, kept = self._best(stacks) if stacks.whole else (self._nothing_to_do(rewriting), ())
         except CannotRun as error:
-            return self._not_run(error), ()
+            evidence, kept, exercised = self._not_run(error), (), rewriting
+        proven = {each.file.real: each for each in exercised.under(kept)}
+        return evidence, [proven.get(each.file.real) or each.left_alone() for each in rewriting.examined]
+
+    def _best(self, stacks: StackJudge) -> tuple[Evidence, Stack]:
+        kept = stacks.keep(quick=self.request.quick)
         if not kept:
             record = self._record(stacks.side(stacks.whole), stacks.judged[stacks.whole])
             return evolve(record, rules=stacks.rows((), (), None)), ()
@@ -154,6 +165,15 @@ class Verification:
             row if row.withdrawn else evolve(row, withdrawn=True, reason=evidence.reason) for row in evidence.rules
         )
         return evolve(evidence, rules=gone), ()
+
+    def _exercised(self, rewriting: Rewriting) -> Rewriting:
+        """Without the files that the script does not import: nothing that a run shows is about them."""
+        imported = self._prover.imported()
+        unseen = [each for each in rewriting.files if each.file.real not in imported]
+        self._unseen = tuple(
+            f"{each.result.path}: is not imported by this script, so its rewrites are not verified" for each in unseen
+        )
+        return Rewriting(tuple(each for each in rewriting.examined if each not in unseen))
 
     def _of_equal_stack(self, stacks: StackJudge, stack: Stack, *, alone: bool = False) -> tuple[Evidence, set[str]]:
         """Time a stack that keeps the training the same; its record, and the rules in it that slow it down.
@@ -201,7 +221,11 @@ class Verification:
 
     def _warnings(self, rewritten: Side) -> Sequence[str]:
         links = dict.fromkeys((*self.original.tree.outside_links, *rewritten.tree.outside_links))
-        return [f"{path}: is a link out of the tree; what the script writes there is not caught" for path in links]
+        told = (f"{path}: is a link out of the tree; what the script writes there is not caught" for path in links)
+        return [*self._unseen, *told]
+
+    def _nothing_to_do(self, rewriting: Rewriting) -> Evidence:
+        return evolve(self.recorder.nothing_to_do(rewriting), warnings=self._unseen)
 
     def _not_run(self, error: CannotRun) -> Evidence:
         verdict = Verdict.INCONCLUSIVE if error.trouble.kind in _NOTHING_CAPTURED else Verdict.FAILED
