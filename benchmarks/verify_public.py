@@ -148,7 +148,7 @@ def verify(script: PublicScript, settings: Settings, gpu: str | None) -> dict[st
         prepared = time.perf_counter()
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "perfmod", "verify", str(path)),
+                *(sys.executable, "-m", "perfmod", "verify", str(path.relative_to(scratch))),
                 *("--device", settings.device, "--python", settings.python, "--timeout", str(settings.timeout)),
                 *("--report", str(reports.resolve())),
                 *(["--quick"] if settings.quick else []),
