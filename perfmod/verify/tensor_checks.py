@@ -15,8 +15,12 @@ from perfmod.verify.vectors import Vector, Vectors, distance, equal, fill, norm,
 
 _ROUNDING: Final = 0.25
 """Share of a tensor from which on, where the original moves it by as much, it is nothing but rounding."""
-_SURE: Final = 0.75
-"""Share of anything else that a difference may never reach: a detached branch differs by all of it."""
+_SURE: Final = 0.6
+"""Share of anything else that a difference may never reach: a detached branch differs by all of it, and the sketch of
+a large tensor measures that to within a fifth.
+"""
+_SURE_TURNED: Final = 0.95
+"""The same for updates of which a part may be turned over; that is much in small tensors only, with exact sketches."""
 _NEAR_ZERO: Final = 4.0
 """How much denser elements of a gradient lie around zero than the relative difference of all of them tells."""
 _LATER: Final = 8.0
@@ -34,13 +38,26 @@ class Kind:
     Attributes:
         alike: the tensors have one unit, so that they can be judged as a whole, too.
         normalised: they are movements that an optimizer made independent of the gradient's size.
-        late: more than one step led to them, so that somewhere a unit may have been switched over at its kink.
+        bends: a unit that is switched over at its kink, as of a ReLU, makes them jump; a loss only bends there.
+        late: more than one step led to them.
     """
 
     name: str
     alike: bool = True
     normalised: bool = False
+    bends: bool = True
     late: bool = False
+
+    @property
+    def sure(self) -> float:
+        """Share of what is more than rounding that a difference may never reach."""
+        return _SURE_TURNED if self.normalised else _SURE
+
+    def family(self, key: str) -> str:
+        """Tensors of one family have one unit: states or buffers of one name."""
+        if self.alike:
+            return ""
+        return key.rpartition("/")[2] if "/" in key else key.rpartition(".")[2]
 
 
 def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> list[Check]:
@@ -57,8 +74,9 @@ def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, cours
         return [broken]
     course.exact = course.exact and runs.repeatable(equal)
     if tolerance.bitwise and course.exact:
-        return [_compare_bits(kind, runs)]
-    gaps = [_one(kind, key, runs, tolerance, course) for key in every]
+        return [_compare_bits(kind, runs, course)]
+    sizes = _element_sizes(kind, runs.original)
+    gaps = [_one(kind, key, runs, tolerance, course, sizes[kind.family(key)]) for key in every]
     worst = max(gaps, key=lambda gap: gap.excess)
     off = sum(gap.excess > 1.0 for gap in gaps)
     if not kind.alike:
@@ -71,12 +89,16 @@ def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, cours
     ]
 
 
-def _compare_bits(kind: Kind, runs: Runs[Vectors]) -> Check:
+def _compare_bits(kind: Kind, runs: Runs[Vectors], course: Course) -> Check:
     spread = runs.measure(distance)
     scale = norm(runs.original) or 1.0
     differing = [key for key, vector in runs.original.items() if not vector.equals(runs.rewritten[key])]
     gaps = [Gap(key, _spread(runs, key), 0.0, runs.original[key].norm) for key in differing]
-    worst = max(gaps, key=lambda gap: gap.spread.measured / gap.scale, default=None)
+    worst = max(
+        gaps,
+        key=lambda gap: (not _is_rounding(gap.place, course), gap.spread.measured / gap.scale),
+        default=None,
+    )
     return Check(
         name=kind.name,
         verdict=Verdict.PROVEN if worst is None else Verdict.REFUTED,
@@ -98,24 +120,25 @@ def nothing_but_rounding(runs: Runs[Vectors]) -> frozenset[str]:
     )
 
 
-def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
+def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course: Course, typical: float) -> Gap[str]:
+    """One tensor; `typical` is the size of an element of its family."""
     original = runs.original[key]
     spread = _spread(runs, key)
     base = tolerance.base(spread)
-    if _is_rounding(key, course) or base + original.grain >= _ROUNDING * original.norm:
-        allowed = tolerance.each * course.stretch * max(base, original.norm) + original.grain
-        if kind.alike:
-            # Terms as large as its neighbours' cancel, and leave their rounding units behind.
-            size = sum(vector.size for vector in runs.original.values()) or 1
-            allowed += tolerance.floor * norm(runs.original) * math.sqrt(original.size / size)
+    # Where terms as large as its neighbours cancel, they leave their rounding units behind.
+    left = tolerance.floor * typical * math.sqrt(original.size)
+    moved = base + original.grain + (left if tolerance.blind else 0.0)
+    if _is_rounding(key, course) or moved >= _ROUNDING * original.norm:
+        allowed = tolerance.each * course.stretch * max(base, original.norm) + original.grain + left
         return Gap(key, spread, allowed, original.norm)
     allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
     if kind.normalised:
         allowed += _turned_over(course, original.size) * original.norm
     # A counter of steps is one number that noise never moves, and has no kinks either.
-    kink = _OF_ONE_TENSOR * tolerance.kink * original.norm if base or original.size > 1 else 0.0
+    bends = kind.bends and (base or original.size > 1)
+    kink = _OF_ONE_TENSOR * tolerance.kink * original.norm if bends else 0.0
     allowed = max(allowed, _LATER * kink) if kind.late else allowed
-    return Gap(key, spread, min(allowed, _SURE * original.norm), original.norm, unclear=kink)
+    return Gap(key, spread, min(allowed, kind.sure * original.norm), original.norm, unclear=kink)
 
 
 def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
@@ -130,8 +153,19 @@ def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course
     kink = tolerance.kink * scale
     allowed = max(allowed, _LATER * kink) if kind.late else allowed
     if tolerance.base(spread) + grain < _ROUNDING * scale:
-        allowed = min(allowed, _SURE * scale)
+        allowed = min(allowed, kind.sure * scale)
     return Gap("", spread, allowed, scale, unclear=kink)
+
+
+def _element_sizes(kind: Kind, vectors: Vectors) -> dict[str, float]:
+    """Root mean square of the elements, by family."""
+    families: dict[str, list[Vector]] = {}
+    for key, vector in vectors.items():
+        families.setdefault(kind.family(key), []).append(vector)
+    return {
+        family: math.hypot(*(one.norm for one in members)) / math.sqrt(sum(one.size for one in members) or 1)
+        for family, members in families.items()
+    }
 
 
 def _is_rounding(key: str, course: Course) -> bool:

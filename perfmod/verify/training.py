@@ -77,8 +77,8 @@ def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: 
     checks = compare_tensors(kind, moved.map_rewritten(names.rename), tolerance, course)
     if step == 1 and not normalised and checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
-    for what in ("buffers", "optimizer state"):
-        kind = Kind(f"{what} after step {step}", alike=False, late=step > 1)
+    for what, bends in (("buffers", step > 1), ("optimizer state", True)):
+        kind = Kind(f"{what} after step {step}", alike=False, bends=bends, late=step > 1)
         checks += compare_tensors(kind, _taken(runs, what, step), tolerance, course)
     return checks
 

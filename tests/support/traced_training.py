@@ -224,7 +224,9 @@ class _Writer:
     def _sketch(self, tensor: Tensor) -> list[int]:
         flat = tensor.reshape(-1).double().nan_to_num(0.0, 0.0, 0.0)
         index = torch.arange(flat.numel())
-        signs = ((index * 2654435761 >> 13) % 2 * 2 - 1).double()
+        mixed = (index * 0x9E3779B1) & 0xFFFFFFFF
+        mixed = ((mixed ^ (mixed >> 15)) * 0x85EBCA77) & 0xFFFFFFFF
+        signs = ((mixed >> 16) % 2 * 2 - 1).double()
         buckets = torch.zeros(min(BUCKETS, flat.numel()), dtype=torch.float64)
         buckets.index_add_(0, index % BUCKETS, signs * flat)
         offset = len(self.values)
