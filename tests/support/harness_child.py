@@ -19,22 +19,31 @@ HARNESS = Path(harness.__file__).parent
 
 @frozen
 class Child:
-    """What came of a run."""
+    """What came of a run; `out` holds its records."""
 
+    out: Path
     record: dict[str, Any]
     status: int
     stdout: str
     stderr: str
 
 
-def run(folder: Path, script: str, mode: Mode, device: str = "cpu", options: tuple[str, ...] = (), **job: Any) -> Child:
-    """Run the text `script` as `folder/tree/train.py`, with more fields of the job and options of Python."""
+def run(
+    folder: Path,
+    script: str,
+    mode: Mode,
+    device: str = "cpu",
+    options: tuple[str, ...] = (),
+    paths: tuple[Path, ...] = (),
+    **job: Any,
+) -> Child:
+    """Run the text `script` as `folder/tree/train.py`, with options of Python, the user's PYTHONPATH, and a job."""
     tree, out = folder / "tree", folder / "out"
     tree.mkdir(exist_ok=True)
     out.mkdir()
     (tree / "train.py").write_text(script, encoding="utf-8")
     Job(mode=mode, out=out, root=tree, device=device, **job).write(folder / "job.json")
-    environment = {**os.environ, "PYTHONPATH": str(HARNESS), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (HARNESS, *paths))), "OMP_NUM_THREADS": "1"}
     environment[JOB_VARIABLE] = str(folder / "job.json")
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
@@ -42,4 +51,4 @@ def run(folder: Path, script: str, mode: Mode, device: str = "cpu", options: tup
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert (out / "rank0.json").exists(), f"no record, status {done.returncode}\n{done.stderr}"
     record = json.loads((out / "rank0.json").read_text(encoding="utf-8"))
-    return Child(record, done.returncode, done.stdout, done.stderr)
+    return Child(out, record, done.returncode, done.stdout, done.stderr)

@@ -28,7 +28,7 @@ class Controls:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._noisy_step: int | None = None
+        self._noisy: tuple[int, int, nn.Module] | None = None
         self._noisy_parameters = False
         self.perturbed = 0
 
@@ -41,20 +41,28 @@ class Controls:
         """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""
         return mapped(batch, _double) if self._job.double else batch
 
-    def inputs(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
-        """The inputs of an outermost call as the module is to get them, when `step` steps have been done."""
+    def inputs(self, module: nn.Module, args: Any, kwargs: Any, step: int, backwards: int) -> tuple[Any, Any]:
+        """The inputs of an outermost call as the module is to get them, after so many steps and backward passes."""
         if is_captured():
             return args, kwargs
         if self._job.double:
             module.double()
             args, kwargs = mapped(args, _double), mapped(kwargs, _double)
-        # A call that is not trained on would take the noise from one that is.
-        if self._job.perturb and step != self._noisy_step and torch.is_grad_enabled() and has_parameters(module):
-            self._noisy_step = step
-            args, kwargs = self._noisy(module, args, kwargs, step)
+        if self._job.perturb and self._is_first(module, step, backwards):
+            self._noisy = step, backwards, module
+            args, kwargs = self._with_noise(module, args, kwargs, step)
         return args, kwargs
 
-    def _noisy(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
+    def _is_first(self, module: nn.Module, step: int, backwards: int) -> bool:
+        """Whether this is the first call in its step that may be trained on.
+
+        So is one of the same module with no backward pass in between: the first may have been for its output alone.
+        """
+        if not (torch.is_grad_enabled() and has_parameters(module)):
+            return False
+        return self._noisy is None or self._noisy[0] != step or self._noisy[1:] == (backwards, module)
+
+    def _with_noise(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
         noise = _Noise(self._job.perturb, mixed(self._job.seed, "noise", self._job.perturb_seed, step))
         if any(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in leaves([args, kwargs])):
             args, kwargs = mapped(args, noise), mapped(kwargs, noise)
@@ -86,8 +94,9 @@ class _Noise:
         self.tensors += 1
         generator = torch.Generator(device=tensor.device).manual_seed(mixed(self._seed, self.tensors))
         with aside():
-            draws = torch.empty(tensor.shape, dtype=torch.float64, device=tensor.device).uniform_(generator=generator)
-            factors = torch.where(draws < 0.5, 1.0 - self._size(tensor), 1.0 + self._size(tensor))
+            draws = torch.empty(tensor.shape, dtype=torch.float64, device=tensor.device)
+            signs = draws.uniform_(-1.0, 1.0, generator=generator).sign_()
+            factors = signs.mul_(self._size(tensor)).add_(1.0)
         return (tensor * factors).to(tensor.dtype)
 
     def _size(self, tensor: Tensor) -> float:

@@ -104,11 +104,9 @@ class _Pattern:
     """What the places of a chunk contribute: a number to each hash, and a sign to each value."""
 
     def __init__(self, device: torch.device) -> None:
-        mixed = _mix(torch.arange(CHUNK, dtype=torch.int64, device=device).mul_(_GOLDEN))
-        self._places = mixed
-        self._signs = ((mixed >> 20) & 2).sub_(1).to(torch.float64)
-        self._signs_of_first = self._signs.clone()
-        self._signs_of_first[:BUCKETS] = 1.0
+        self._places = _mix(torch.arange(CHUNK, dtype=torch.int64, device=device).mul_(_GOLDEN))
+        self._signs = _signs(self._places)
+        self._signs[:BUCKETS] = 1.0
 
     def hashed(self, chunk: Tensor, place: int) -> Tensor:
         bits = chunk.view(_INTEGERS[chunk.element_size()]).to(torch.int64, copy=True)
@@ -120,14 +118,19 @@ class _Pattern:
         nan, inf = values.isnan().sum(), values.isinf().sum()
         values.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         norm = values.square().sum()
-        if place == 0:
-            values.mul_(self._signs_of_first[: len(values)])
-        else:
-            values.mul_(self._signs[: len(values)]).mul_(1.0 if _scalar_mix(place) & 2 else -1.0)
+        values.mul_(self._signs[: len(values)])
         missing = -len(values) % BUCKETS
         if missing:
             values = torch.nn.functional.pad(values, (0, missing))
-        return nan, inf, norm, values.view(-1, BUCKETS).sum(0)
+        sketch = values.view(-1, BUCKETS).sum(0)
+        if place:  # each chunk has the same signs, but for those of its buckets
+            sketch.mul_(_signs(_mix(self._places[:BUCKETS] + _scalar_mix(place))))
+        return nan, inf, norm, sketch
+
+
+def _signs(mixed: Tensor) -> Tensor:
+    """Plus and minus one, by some bit or other."""
+    return ((mixed >> 20) & 2).sub_(1).to(torch.float64)
 
 
 def _chunks(tensor: Tensor) -> Iterator[Tensor]:

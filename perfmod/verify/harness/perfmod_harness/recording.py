@@ -86,7 +86,7 @@ class Recorder(Observer):
         own = has_parameters(module)
         if own and self._names.meet(module):
             self._snapshots.take_model(0)
-        args, kwargs = self._controls.inputs(module, args, kwargs, watch.total)
+        args, kwargs = self._controls.inputs(module, args, kwargs, watch.total, watch.backwards)
         self._called_within()
         result = call(module, *args, **kwargs)
         if own:
@@ -112,7 +112,8 @@ class Recorder(Observer):
         """Keep the gradients, unless a closure is yet to compute them."""
         if number not in self._stepped:
             self._stepped[number] = optimizer
-            self._snapshots.take_unheld(0, optimizer, number)
+            if not closure:  # which is where modules may be called for the first time, and named
+                self._snapshots.take_unheld(0, optimizer, number)
         if not closure:
             self._keep_step(self._watch.total, optimizer, number)
 

@@ -1,0 +1,132 @@
+"""Controls of the E-run: noise of a rounding unit, double precision, no dropout."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import harness_child
+import pytest
+
+from perfmod.verify.job import Mode
+from perfmod.verify.trace import Trace
+
+TRAINING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(9, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.recurrent = nn.LSTM(4, 4, num_layers=2, dropout=0.5, batch_first=True)
+        self.attention = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
+        self.drop = nn.Dropout(0.5)
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, numbers, *, floats=None):
+        x = self.words(numbers)
+        if floats is not None:
+            x = x + floats
+        x = self.norm(x.transpose(1, 2)).transpose(1, 2)
+        x, _ = self.recurrent(x)
+        x, _ = self.attention(x, x, x, need_weights=False)
+        return self.last(nn.functional.dropout(self.drop(x).mean(1), 0.3)).squeeze(1)
+
+
+numbers, floats, targets = torch.randint(0, 9, (8, 3)), torch.randn(8, 3, 4), torch.randn(8)
+model = Net()
+model(numbers, FLOATS)  # trains nothing
+weighted = nn.BCEWithLogitsLoss(pos_weight=torch.full((4,), 0.5))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(3):
+    for number, real, target in DataLoader(TensorDataset(numbers, floats, targets), batch_size=4):
+        optimizer.zero_grad()
+        y = model(number, FLOATS)
+        loss = (y - target).square().mean() + nn.functional.mse_loss(y, target) + weighted(y, (target > 0).float())
+        loss.backward()
+        optimizer.step()
+"""
+WITH_FLOATS = TRAINING.replace("number, FLOATS", "number, floats=real").replace(
+    "numbers, FLOATS", "numbers, floats=floats"
+)
+WITHOUT = TRAINING.replace("FLOATS", "")
+
+
+class Runs:
+    """E-runs in folders of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def trace(self, script: str, **job: Any) -> Trace:
+        self.folder = self.folder / "next"
+        self.folder.mkdir()
+        child = harness_child.run(self.folder, script, Mode.EQUALITY, steps=3, **job)
+        assert child.status == 0, child.stderr
+        self.perturbed = child.record["perturbed"]
+        return Trace.load(child.out / "rank0.json")
+
+
+def difference(one: Trace, other: Trace, snapshot: str = "gradients") -> float:
+    """Relative, of all tensors of step 1."""
+    squares = total = 0.0
+    for key, digest in one.snapshot(snapshot, 1).items():
+        pairs = zip(digest.sketch, other.snapshot(snapshot, 1)[key].sketch, strict=True)
+        squares += sum((a - b) ** 2 for a, b in pairs)
+        total += digest.norm**2
+    return math.sqrt(squares / total)
+
+
+def test_noise_on_the_inputs_of_every_step(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    plain = runs.trace(WITH_FLOATS)
+    assert runs.perturbed == 0
+    noisy = runs.trace(WITH_FLOATS, perturb=1.0)
+    assert runs.perturbed == 1 + 3  # one tensor in each step, and in the call that came to nothing
+    other = runs.trace(WITH_FLOATS, perturb=1.0, perturb_seed=1)
+    strong = runs.trace(WITH_FLOATS, perturb=1024.0)
+    assert plain.snapshot("parameters", 0) == noisy.snapshot("parameters", 0)
+    assert list(plain.batches()) == list(noisy.batches())
+    assert 1e-9 < difference(plain, noisy) < 1e-5
+    assert difference(noisy, other) > 1e-9
+    assert 1e-5 < difference(plain, strong) < 1e-2
+
+
+def test_noise_on_the_weights_where_inputs_are_whole_numbers(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    plain, noisy = runs.trace(WITHOUT), runs.trace(WITHOUT, perturb=1.0)
+    # Those of the embedding and of all other layers, once, after they have been kept.
+    assert runs.perturbed == len(plain.snapshot("gradients", 1)) == 17
+    assert plain.snapshot("parameters", 0) == noisy.snapshot("parameters", 0)
+    assert 1e-9 < difference(plain, noisy) < 1e-5
+
+
+def test_double_precision(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    plain, double = runs.trace(WITH_FLOATS, dropout=False), runs.trace(WITH_FLOATS, dropout=False, double=True)
+    assert {digest.dtype for digest in double.snapshot("gradients", 1).values()} == {"float64"}
+    assert {digest.dtype for digest in double.snapshot("parameters", 3).values()} == {"float64"}
+    assert double.steps == plain.steps == {"0": 3}
+    assert list(double.snapshot("gradients", 1)) == list(plain.snapshot("gradients", 1))
+    assert double.losses() == pytest.approx(plain.losses(), rel=1e-5)
+    assert 1e-9 < difference(double, plain) < 1e-5
+    noisy = runs.trace(WITH_FLOATS, dropout=False, double=True, perturb=1.0)
+    assert 1e-17 < difference(double, noisy) < 1e-13
+
+
+def test_without_dropout_nothing_is_drawn(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    other_draws = WITH_FLOATS.replace("        loss.backward()", "        loss.backward(); torch.rand(3)").replace(
+        "        optimizer.zero_grad()", "        optimizer.zero_grad(); torch.rand(3)"
+    )
+    # With dropout, a draw before the model's changes what is dropped ...
+    assert runs.trace(WITH_FLOATS).losses() != runs.trace(other_draws).losses()
+    # ... without it there is nothing to change, in no kind of layer.
+    assert runs.trace(WITH_FLOATS, dropout=False).losses() == runs.trace(other_draws, dropout=False).losses()
