@@ -84,7 +84,7 @@ def judge(
     decisive = _decisive(weighing) or _reservation(numerics, strict)
     return Equality(
         verdict=decisive.verdict if decisive else Verdict.PROVEN,
-        reason=decisive.reason if decisive else _summary(checks, original),
+        reason=decisive.reason if decisive else _summary(checks, original, strict),
         numerics=numerics.value,
         checks=tuple(checks),
         short_horizon=numerics in _CHANGING,
@@ -143,10 +143,19 @@ def _checks(runs: Runs[Trace], double: Trace | None, numerics: Numerics) -> tupl
         return checks, weighing
     tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=_blind(runs, numerics))
     training = compare_training(runs, double, tolerance)
+    if numerics in _REPORTED:
+        training = [_reported(check) for check in training]
     # A row without a distance is about NaN or about what belongs together, and counts in every class.
     weighing += [check for check in training if numerics not in _REPORTED or check.measured is None]
     hollow = _hollow(runs.original)
     return checks + training + hollow, weighing + hollow
+
+
+def _reported(check: Check) -> Check:
+    """A distance that is shown beside the control and decides nothing."""
+    if check.verdict is Verdict.PROVEN or check.measured is None:
+        return check
+    return evolve(check, verdict=Verdict.INCONCLUSIVE, reason=f"not what decides for this class: {check.reason}")
 
 
 def _premises(runs: Runs[Trace], *, bitwise: bool) -> list[Check]:
@@ -213,14 +222,16 @@ def _reservation(numerics: Numerics, strict: Equality | None) -> Check | None:
     return Check(numerics.value, Verdict.INCONCLUSIVE, reason=reason) if reason else None
 
 
-def _summary(checks: Sequence[Check], original: Trace) -> str:
+def _summary(checks: Sequence[Check], original: Trace, strict: Equality | None) -> str:
     """What was proven, in one line."""
-    apart = [check for check in checks if check.measured]
-    if not apart:
+    if strict is not None:
+        return f"without dropout: {strict.reason}"
+    first = next((check for check in checks if check.measured), None)
+    if first is None:
         return f"equal bits over {_steps(original)}"
-    first = apart[0]
-    return f"equal within the limits over {_steps(original)}: {first.name} by {first.measured:.1e}" + (
-        f" (allowed {first.allowed:.1e})" if first.allowed is not None else ""
+    return (
+        f"equal within the limits over {_steps(original)}: {first.name} by {first.measured:.1e}"
+        f" (allowed {first.allowed:.1e})"
     )
 
 
