@@ -1,8 +1,8 @@
 """Were both sides trained on the same batches?
 
 A loader's tensors have to be equal, in order. A rewrite may move work from the dataset to the device, so that the
-loader hands over other tensors; then what the model receives has to be equal instead. A side may draw a batch or two
-ahead of its steps, and what it drew without using it does not count.
+loader hands over other tensors; then the model has to return the same at every step, because it was given the same in
+the end. A side may draw a batch or two ahead of its steps, and what it drew without using it does not count.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
 from perfmod.verify.evidence import Check, Verdict
-from perfmod.verify.runs import Runs
-from perfmod.verify.tolerances import EPSILON
+from perfmod.verify.runs import Runs, Spread
+from perfmod.verify.tolerances import EPSILON, Tolerance
 from perfmod.verify.trace import Batch, Forward, Leaf, Trace
 
 _AHEAD: Final = 2
 """Batches that a side may draw ahead."""
-_ULPS: Final = 8.0
-"""Rounding units by which inputs that are made ready in another place may differ."""
 _TIMES_CONTROL: Final = 10.0
-"""Times the control that inputs may differ which a model made itself, as a generator does for a discriminator."""
+"""Times the control that what a model returns may differ."""
+_LATER: Final = 2.0**-6
+"""Relative difference that differences of earlier steps may have grown to; other samples differ by more."""
 _NAME: Final = "batches"
 
 Stream: TypeAlias = Sequence[Batch]
@@ -52,14 +51,14 @@ class _Parting:
         return "other samples, or the same ones mixed in another way"
 
 
-def compare_batches(runs: Runs[Trace], *, bitwise: bool) -> Check | None:
+def compare_batches(runs: Runs[Trace], tolerance: Tolerance) -> Check | None:
     """One row; the reason names the step at which the sides part. Never refutes: other data is another question.
 
-    None where neither a loader nor a model's call was seen.
+    None where no loader was seen. What a model returns would tell about the model as much as about the data then.
     """
     old, new = list(runs.original.batches()), list(runs.rewritten.batches())
     if not old and not new:
-        return _without_loader(runs, bitwise=bitwise)
+        return None
     pairs = _pair(old, new)
     for one, other in pairs:
         if abs(len(one) - len(other)) > _AHEAD:
@@ -69,21 +68,14 @@ def compare_batches(runs: Runs[Trace], *, bitwise: bool) -> Check | None:
     if not partings and count:
         surplus = len(new) - len(old)
         return _equal(f"{count} batches" + (f"; {abs(surplus)} more drawn ahead on one side" if surplus else ""))
-    inputs = _inputs(runs, bitwise=bitwise)
-    if inputs == "" and all(_excused(one, other) for one, other in pairs):
-        return _equal("the loader hands over other tensors, the model receives the same ones")
+    outputs = _compare_outputs(runs, tolerance)
+    if outputs == "" and all(_excused(one, other) for one, other in pairs):
+        return _equal("the loader hands over other tensors, of which the model makes the same")
     first = min(partings, key=lambda parting: parting.old.step, default=None)
-    if first is None:
-        return _inconclusive("only one of the sides reads a DataLoader, and the model's inputs are not the same")
-    moved = f"; {inputs}" if inputs else ""
-    return _inconclusive(f"batches differ from step {first.old.step + 1} on: {first.text}{moved}")
-
-
-def _without_loader(runs: Runs[Trace], *, bitwise: bool) -> Check | None:
-    inputs = _inputs(runs, bitwise=bitwise)
-    if inputs is None:
-        return None
-    return _inconclusive(inputs) if inputs else _equal("no DataLoader; the model receives the same tensors")
+    reason = "only one of the sides reads a DataLoader"
+    if first is not None:
+        reason = f"batches differ from step {first.old.step + 1} on: {first.text}"
+    return _inconclusive(f"{reason}; {outputs}" if outputs else reason)
 
 
 def _equal(reason: str) -> Check:
@@ -137,17 +129,17 @@ def _prepared_elsewhere(old: Leaf, new: Leaf) -> bool:
     return old.content == new.content or old.dtype != new.dtype or old.dtype in EPSILON
 
 
-def _inputs(runs: Runs[Trace], *, bitwise: bool) -> str | None:
-    """How what the model receives first at each step differs; empty where it is equal, None where it was not seen."""
+def _compare_outputs(runs: Runs[Trace], tolerance: Tolerance) -> str | None:
+    """How what the model returns first at each step differs; empty where it is equal, None where it was not seen."""
     firsts = runs.map(_first_calls)
     shared = [step for step in firsts.original if step in firsts.rewritten]
     if not shared:
         return None
     for step in shared:
-        old, new = firsts.original[step], firsts.rewritten[step]
-        others = [calls[step] for calls in chain(firsts.repeats, firsts.perturbed) if step in calls]
-        if not _same_inputs(old, new, [] if bitwise else others, ulps=0.0 if bitwise else _ULPS):
-            return f"the model's inputs differ at step {step + 1}"
+        again = [calls[step] for calls in firsts.repeats if step in calls]
+        noisy = [calls[step] for calls in firsts.perturbed if step in calls]
+        if not _same_outputs(firsts.original[step], firsts.rewritten[step], again, noisy, tolerance):
+            return f"the model's outputs differ at step {step + 1}"
     return ""
 
 
@@ -158,18 +150,27 @@ def _first_calls(trace: Trace) -> Mapping[int, Forward]:
     return calls
 
 
-def _same_inputs(old: Forward, new: Forward, others: Sequence[Forward], *, ulps: float) -> bool:
+def _same_outputs(
+    old: Forward, new: Forward, again: Sequence[Forward], noisy: Sequence[Forward], tolerance: Tolerance
+) -> bool:
     if len(old.leaves) != len(new.leaves):
         return False
     for index, (one, other) in enumerate(zip(old.leaves, new.leaves, strict=True)):
-        if one.content == other.content:
-            continue
-        if one.shape != other.shape or one.sketch is None or other.sketch is None:
-            return False
-        epsilon = max(EPSILON.get(one.dtype, 0.0), EPSILON.get(other.dtype, 0.0))
-        sketches = (call.leaves[index].sketch for call in others if len(call.leaves) == len(old.leaves))
-        moved = [sketch for sketch in sketches if sketch is not None and len(sketch) == len(one.sketch)]
-        reach = max((math.dist(one.sketch, sketch) for sketch in moved), default=0.0)
-        if math.dist(one.sketch, other.sketch) > ulps * epsilon * math.hypot(*one.sketch) + _TIMES_CONTROL * reach:
+        noise = max((_distance(one, call.leaves[index]) for call in again if len(call.leaves) > index), default=0.0)
+        control = max((_distance(one, call.leaves[index]) for call in noisy if len(call.leaves) > index), default=0.0)
+        size = math.hypot(*(one.sketch or ()))
+        spread = Spread(_distance(one, other), noise, control)
+        floor = max(tolerance.floor, _LATER if old.step else 0.0) * size
+        if tolerance.bitwise and noise == 0.0:
+            floor = 0.0
+        if spread.measured > _TIMES_CONTROL * tolerance.base(spread) + floor:
             return False
     return True
+
+
+def _distance(one: Leaf, other: Leaf) -> float:
+    if one.content == other.content:
+        return 0.0
+    if one.sketch is None or other.sketch is None or one.shape != other.shape:
+        return math.inf
+    return math.dist(one.sketch, other.sketch)

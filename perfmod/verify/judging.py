@@ -18,7 +18,7 @@ from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
 from perfmod.verify.premises import captured, compare_counts, compare_settings, compare_start
 from perfmod.verify.runs import Runs
-from perfmod.verify.tolerances import tolerance_for
+from perfmod.verify.tolerances import Tolerance, tolerance_for
 from perfmod.verify.trace import Step, Trace
 from perfmod.verify.training import compare_training
 
@@ -134,14 +134,14 @@ def _checks(runs: Runs[Trace], double: Trace | None, numerics: Numerics) -> tupl
     missing = captured("original", runs.original) or captured("rewritten", runs.rewritten) or _unfit(runs)
     if missing is not None:
         return [missing], [missing]
-    checks = _premises(runs, bitwise=numerics is Numerics.BITWISE)
+    tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=_blind(runs, numerics))
+    checks = _premises(runs, tolerance)
     weighing = list(checks)
     if all(check.name != _BATCHES for check in checks):
-        reason = "neither a DataLoader nor a model's call was seen; losses and gradients have to tell"
+        reason = "no DataLoader was seen; losses and gradients have to tell"
         checks.append(Check(_BATCHES, Verdict.INCONCLUSIVE, reason=reason))
     if any(check.verdict is Verdict.INCONCLUSIVE for check in weighing):
         return checks, weighing
-    tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=_blind(runs, numerics))
     training = compare_training(runs, double, tolerance)
     if numerics in _REPORTED:
         training = [_reported(check) for check in training]
@@ -158,13 +158,13 @@ def _reported(check: Check) -> Check:
     return evolve(check, verdict=Verdict.INCONCLUSIVE, reason=f"not what decides for this class: {check.reason}")
 
 
-def _premises(runs: Runs[Trace], *, bitwise: bool) -> list[Check]:
+def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
     one, other = runs.original, runs.rewritten
     rows = (
         compare_counts(one, other),
         compare_start("parameters", one.snapshot("parameters", 0), other.snapshot("parameters", 0)),
         compare_start("buffers", one.snapshot("buffers", 0), other.snapshot("buffers", 0)),
-        compare_batches(runs, bitwise=bitwise),
+        compare_batches(runs, tolerance),
         compare_settings(one, other),
     )
     return [row for row in rows if row is not None]
@@ -176,7 +176,8 @@ def _unfit(runs: Runs[Trace]) -> Check | None:
         failed = captured("original", repeat)
         if failed is not None:
             return failed
-        for check in _premises(Runs(runs.original, repeat), bitwise=False):
+        exactly = tolerance_for(Numerics.BITWISE, runs.original, repeat, blind=False)
+        for check in _premises(Runs(runs.original, repeat), exactly):
             if check.verdict is not Verdict.PROVEN:
                 return Check("original against itself", Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW[check.name])
     return None

@@ -19,8 +19,8 @@ _SURE: Final = 0.6
 """Share of anything else that a difference may never reach: a detached branch differs by all of it, and the sketch of
 a large tensor measures that to within a fifth.
 """
-_SURE_TURNED: Final = 0.95
-"""The same for updates of which a part may be turned over; that is much in small tensors only, with exact sketches."""
+_NEARLY_SURE: Final = 0.95
+"""The same where more may happen: for updates that may be turned over, and for what several steps led to."""
 _NEAR_ZERO: Final = 4.0
 """How much denser elements of a gradient lie around zero than the relative difference of all of them tells."""
 _LATER: Final = 8.0
@@ -51,7 +51,7 @@ class Kind:
     @property
     def sure(self) -> float:
         """Share of what is more than rounding that a difference may never reach."""
-        return _SURE_TURNED if self.normalised else _SURE
+        return _NEARLY_SURE if self.normalised or self.late else _SURE
 
     def family(self, key: str) -> str:
         """Tensors of one family have one unit: states or buffers of one name."""

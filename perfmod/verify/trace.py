@@ -27,7 +27,7 @@ class MalformedTrace(Failure):
 
 @frozen
 class Leaf:
-    """A tensor among the inputs of a step.
+    """A tensor of a batch, or of what a model returned.
 
     Attributes:
         bits: hash of the raw bits and their places, in hexadecimal.
@@ -77,7 +77,7 @@ class Batch:
 
 @frozen
 class Forward:
-    """The outermost call of a module that has parameters, when `step` optimizer steps had been done."""
+    """What the outermost call of a module with parameters returned, when `step` optimizer steps had been done."""
 
     step: int
     module: str

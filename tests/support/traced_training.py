@@ -110,11 +110,11 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         images, labels = _batch(recipe, step - 1)
         images = recipe.inputs(step, images) if recipe.inputs else images
         labels = recipe.targets(step, labels) if recipe.targets else labels
-        leaves = [written.leaf(images, sketch=True)]
-        events.append({"kind": "forward", "step": step - 1, "module": "Net", "leaves": leaves})
         if recipe.noise_seed is not None:
             images = _shaken(images, torch.Generator().manual_seed(recipe.noise_seed + 1000 * step), recipe.noise)
-        loss = _loss(recipe, step, model, images.to(recipe.dtype), labels, jitter)
+        logits, loss = _forward(recipe, step, model, images.to(recipe.dtype), labels, jitter)
+        leaves = [written.leaf(logits, sketch=True)]
+        events.append({"kind": "forward", "step": step - 1, "module": "Net", "leaves": leaves})
         optimizer.zero_grad()
         loss.backward()
         events.append({"kind": "backward", "step": step - 1, "losses": [loss.item()]})
@@ -265,9 +265,10 @@ def _optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), recipe.lr, momentum=0.9)
 
 
-def _loss(
+def _forward(
     recipe: Recipe, step: int, model: Net, images: Tensor, labels: Tensor, jitter: torch.Generator | None
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
+    """The logits and their loss."""
     with torch.autocast("cpu", torch.bfloat16, enabled=recipe.autocast):
         features = model.features(images)
         if jitter is not None:
@@ -282,4 +283,4 @@ def _loss(
         loss = -picked.sum() / len(labels)
     else:
         loss = F.cross_entropy(logits, labels)
-    return recipe.loss(step, loss) if recipe.loss else loss
+    return logits, recipe.loss(step, loss) if recipe.loss else loss

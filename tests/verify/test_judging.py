@@ -335,11 +335,11 @@ def test_batches_in_another_order() -> None:
     assert equality.reason == "batches differ from step 1 on: the same batches come in another order"
 
 
-def _rewritten_batches(change: Callable[[Batch], Batch], inputs: Callable[[Forward], Forward] | None = None) -> Trace:
+def _rewritten_batches(change: Callable[[Batch], Batch], outputs: Callable[[Forward], Forward] | None = None) -> Trace:
     def changed(event: Event) -> Event:
         if isinstance(event, Batch):
             return change(event)
-        return inputs(event) if inputs and isinstance(event, Forward) else event
+        return outputs(event) if outputs and isinstance(event, Forward) else event
 
     return with_events(trained(), changed)
 
@@ -364,7 +364,7 @@ def test_the_same_samples_with_other_contents() -> None:
     )
     assert judged(changed).reason == (
         "batches differ from step 4 on: the same samples seem to be loaded with other contents"
-        " (tensor 0 of the batch); the model's inputs differ at step 4"
+        " (tensor 0 of the batch); the model's outputs differ at step 4"
     )
 
 
@@ -385,19 +385,19 @@ def test_work_that_moved_to_the_device(numerics: Numerics) -> None:
     equality = judged(_rewritten_batches(_other_leaf(0, BYTES)), numerics)
     assert equality.verdict is Verdict.PROVEN, equality.reason
     assert check(equality, "batches").reason == (
-        "the loader hands over other tensors, the model receives the same ones"
+        "the loader hands over other tensors, of which the model makes the same"
     )
 
 
 @pytest.mark.parametrize(
     ("units", "numerics", "verdict"),
     [
-        (2.0, Numerics.ROUNDING, Verdict.PROVEN),
-        (2.0, Numerics.BITWISE, Verdict.INCONCLUSIVE),
+        (8.0, Numerics.ROUNDING, Verdict.PROVEN),
+        (8.0, Numerics.BITWISE, Verdict.INCONCLUSIVE),
         (1e4, Numerics.ROUNDING, Verdict.INCONCLUSIVE),
     ],
 )
-def test_inputs_that_are_made_ready_on_the_device(units: float, numerics: Numerics, verdict: Verdict) -> None:
+def test_batches_that_are_made_ready_on_the_device(units: float, numerics: Numerics, verdict: Verdict) -> None:
     def nearly(event: Forward) -> Forward:
         leaf = event.leaves[0]
         assert leaf.sketch is not None
@@ -439,26 +439,27 @@ def test_loaders_are_numbered_as_they_come() -> None:
     assert judged(split, Numerics.BITWISE).verdict is Verdict.PROVEN
 
 
-def test_without_a_loader_the_inputs_decide() -> None:
-    bare = with_events(trained(), _no_batches)
-    equality = judge(bare, bare, Controls((bare,)), Numerics.BITWISE)
-    assert check(equality, "batches").reason == "no DataLoader; the model receives the same tensors"
-    assert equality.verdict is Verdict.PROVEN
+def test_a_data_set_that_moved_to_the_device_needs_no_loader() -> None:
+    assert judged(with_events(trained(), _no_batches), Numerics.BITWISE).verdict is Verdict.PROVEN
     other = with_events(trained(inputs=lambda step, x: x + (step == 2)), _no_batches)
-    assert judge(bare, other, Controls((bare,)), Numerics.BITWISE).reason == "the model's inputs differ at step 2"
-    # The whole data set moved to the device: no loader any more.
-    assert judged(bare, Numerics.BITWISE).verdict is Verdict.PROVEN
-    assert judged(other, Numerics.BITWISE).verdict is Verdict.INCONCLUSIVE
-    assert judge(bare, evolve(bare, samples=5), Controls(), Numerics.BITWISE).verdict is Verdict.INCONCLUSIVE
+    equality = judged(other, Numerics.BITWISE)
+    assert equality.verdict is Verdict.INCONCLUSIVE
+    assert equality.reason == "only one of the sides reads a DataLoader; the model's outputs differ at step 2"
+    assert judged(with_events(trained(), _neither)).reason == "only one of the sides reads a DataLoader"
 
 
-def test_neither_loader_nor_model_is_noted_and_not_fatal() -> None:
-    bare = with_events(trained(), _neither)
+@pytest.mark.parametrize("without", [_no_batches, _neither])
+def test_without_a_loader_it_is_noted_and_not_fatal(without: Callable[[Event], Event | None]) -> None:
+    bare = with_events(trained(), without)
     equality = judge(bare, bare, Controls((bare,)), Numerics.BITWISE)
     assert equality.verdict is Verdict.PROVEN
     row = check(equality, "batches")
     assert row.verdict is Verdict.INCONCLUSIVE
-    assert "neither a DataLoader nor a model's call was seen" in row.reason
+    assert row.reason == "no DataLoader was seen; losses and gradients have to tell"
+    wrong = with_events(trained(targets=lambda _, y: (y + 1) % 10), without)
+    assert judge(bare, wrong, Controls((bare,)), Numerics.BITWISE).reason.startswith("loss first differs at step 1")
+    fewer = evolve(bare, samples=5)
+    assert judge(bare, fewer, Controls((bare,)), Numerics.BITWISE).reason.startswith("unequal numbers: 5 samples")
 
 
 # Settings.
