@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .job import Job
     from .loaders import Seen
 
+_MIB = 2**20
+
 
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
@@ -154,7 +156,14 @@ class Recorder(Observer):
         self.loaders = self._loaders.describe()
         self._shelf.fetch()
         readout = Readout(self._shelf)
-        part = {**self._counts(), "events": self._events.read(readout), "snapshots": self._snapshots.read(readout)}
+        # Tells how many runs fit on the device side by side.
+        peak = torch.cuda.max_memory_reserved() / _MIB if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+        part = {
+            **self._counts(),
+            "peak_reserved_mib": peak,
+            "events": self._events.read(readout),
+            "snapshots": self._snapshots.read(readout),
+        }
         return part, readout.numbers
 
     def lost(self) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any, Iterator, NamedTuple
 
 import torch
 
@@ -34,12 +35,26 @@ class Shelf:
 
     def fetch(self) -> None:
         """Bring everything to the host. Raises `RuntimeError` where a device does not answer."""
-        if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            for device in range(torch.cuda.device_count()):
-                torch.cuda.synchronize(device)
-        for key, vectors in self._kept.items():
-            self._fetched[key] = torch.cat(vectors).tolist()
+        with _waiting_for_devices():
+            for key, vectors in self._kept.items():
+                self._fetched[key] = torch.cat(vectors).tolist()
 
     def take(self, ticket: Ticket) -> list[Any]:
         """What was put there. Everything must have been fetched."""
         return self._fetched[ticket.device, ticket.dtype][ticket.start : ticket.stop]
+
+
+@contextmanager
+def _waiting_for_devices() -> Iterator[None]:
+    """All streams have come to their ends; and to wait is allowed, even where the script forbids it."""
+    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):  # type: ignore[no-untyped-call]
+        yield
+        return
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("default")
+    try:
+        for device in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(device)
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)

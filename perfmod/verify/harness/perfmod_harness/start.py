@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
+import signal
+
 from . import after_import, job, notebook, process
 
 
@@ -10,6 +13,9 @@ def start() -> None:
     todo = job.read()
     if todo is None:
         return
+    if hasattr(signal, "SIGUSR1"):
+        # How a run that hangs is asked where it is.
+        faulthandler.register(signal.SIGUSR1)
     process.claim_top()
     if process.is_top():
         notebook.begin()
