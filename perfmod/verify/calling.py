@@ -14,7 +14,6 @@ HARNESS = Path(__file__).resolve().parent / "harness"
 """The folder that goes on PYTHONPATH; its `sitecustomize` starts the harness."""
 
 _FOR_ALL = {
-    "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONFAULTHANDLER": "1",
     "PYTHONHASHSEED": "0",
     # A window would wait for somebody to close it.
@@ -88,12 +87,16 @@ class CallInCopy:
         """The environment of the script."""
         own = {name: self._moved_if_there(value) for name, value in self.call.environment.items()}
         search = [entry for entry in own.pop("PYTHONPATH", "").split(os.pathsep) if entry]
+        own.pop("PYTHONDONTWRITEBYTECODE", None)
         temporary = self.room / "tmp"
         environment = {
             **own,
             **_FOR_ALL,
             "MLFLOW_TRACKING_URI": (self.room / "mlruns").as_uri(),
             "PWD": str(self.cwd(script)),
+            # Shared by all runs, so that a large project and libraries on a disk that takes no bytecode are compiled
+            # once; nothing is written beside the user's files.
+            "PYTHONPYCACHEPREFIX": str(self.room.parent / "bytecode"),
             "PYTHONPATH": os.pathsep.join([str(HARNESS), *(self._moved(self._absolute(entry)) for entry in search)]),
             "TMPDIR": str(temporary),
             JOB_VARIABLE: str(job_file),

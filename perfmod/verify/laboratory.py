@@ -20,6 +20,7 @@ Progress = Callable[[str], None]
 _MOST_AT_ONCE = 6
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
+_LIKELY_MIB = 8000.0
 _SHARE_OF_MEMORY = 0.6
 """Of what was free before the first run; E-runs that go on together may take it all together."""
 
@@ -53,10 +54,10 @@ class Laboratory:
     first: dict[str, Any] = field(factory=dict)
 
     def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int) -> list[Ran]:
-        """E-runs, as many at once as this machine takes: they are not timed. The very first one should come alone."""
+        """E-runs, as many at once as this machine takes: they are not timed."""
         steps = self.request.steps
         jobs = [(side, self._job(Mode.EQUALITY, steps=steps, seed=seed, **asdict(each))) for side, each in runs]
-        found = self.runner.run_all(jobs, self._at_once() if self.first else 1)
+        found = self.runner.run_all(jobs, self._at_once())
         if not self.first and found[0].records:
             self.first = found[0].records[0]
         return found
@@ -66,9 +67,10 @@ class Laboratory:
         window = {"warmup_seconds": 0.5, "window_seconds": 1.0} if self.request.quick else {}
         return self.runner.run(side, self._job(Mode.TIMING, **window))
 
-    def profile(self, side: Side) -> Ran:
-        """A P-run; nothing else goes on, because it tells how long the host waits."""
-        return self.runner.run(side, self._job(Mode.PROFILE))
+    def profile(self, sides: Sequence[Side]) -> list[Ran]:
+        """P-runs; one by one, because they tell how long the host waits, unless that may be told roughly."""
+        jobs = [(side, self._job(Mode.PROFILE)) for side in sides]
+        return self.runner.run_all(jobs, len(jobs) if self.request.quick else 1)
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         return Job(mode, Path(), Path(), self.request.device, **fields)
@@ -79,8 +81,9 @@ class Laboratory:
         if self.request.device == "cpu":
             # There a run alone keeps half of the threads busy.
             return max(1, min(threads // 4, _MOST_AT_ONCE))
-        peak = self.first.get("peak_reserved_mib")
-        if not self.free_mib or not peak:
+        if not self.free_mib:
             return 1
+        # Who is in a hurry does not wait for the first run: what does not fit is repeated alone.
+        peak = self.first.get("peak_reserved_mib") or (_LIKELY_MIB if self.request.quick else self.free_mib)
         in_memory = int(_SHARE_OF_MEMORY * self.free_mib / (peak + _CONTEXT_MIB))
         return max(1, min(threads // 2, in_memory, _MOST_AT_ONCE))

@@ -18,7 +18,7 @@ from perfmod.verify.job import RUN_VARIABLE
 
 TAIL = 64 * 1024
 """Bytes of output that are kept, the last ones."""
-GRACE_AFTER_RESULTS = 5.0
+GRACE_AFTER_RESULTS = 0.2
 """Seconds that a script may take to end by itself once it is known all that there is to know."""
 WHERE_SIGNAL = signal.SIGUSR1
 """Asks a Python process at the time limit to print where it is; the harness registers faulthandler for it."""

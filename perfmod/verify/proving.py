@@ -65,7 +65,9 @@ class Prover:
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Equality]:
         """The verdict on each. Raises `CannotRun` where the original is in trouble."""
-        self._observe_original(PLAIN)
+        if not self.lab.request.quick:
+            # Alone, because it tells whether the script runs at all, and how many of it fit side by side.
+            self._observe_original(PLAIN)
         wanted: list[tuple[Side, Setting]] = []
         widest = {each.numerics for each in candidates}
         for setting in self._controls(widest):
@@ -76,6 +78,7 @@ class Prover:
         found = self.lab.watch([*wanted, *runs], self.seed)
         for (_, setting), ran in zip(wanted, found, strict=False):
             self._seen(setting).append(ran)
+        self._require(self._seen(PLAIN)[0])
         plain = found[len(wanted) : len(wanted) + len(candidates)]
         without = dict(zip(sorted(strict), found[len(wanted) + len(candidates) :], strict=True))
         return [
@@ -86,9 +89,11 @@ class Prover:
         seen = self._seen(setting)
         if not seen:
             seen += self.lab.watch([(self.original, setting)], self.seed)
-        trouble = seen[0].trouble
-        if trouble is not None:
-            raise CannotRun(trouble)
+        self._require(seen[0])
+
+    def _require(self, ran: Ran) -> None:
+        if ran.trouble is not None:
+            raise CannotRun(ran.trouble)
 
     def _seen(self, setting: Setting) -> list[Ran]:
         return self._observed.setdefault(setting, [])

@@ -11,6 +11,7 @@ value of each bucket has the sign plus: a tensor of up to 128 values is its own 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 from typing import Any, Iterator, NamedTuple
 
@@ -66,7 +67,8 @@ class Digests:
     def of_leaf(self, value: Any, values: bool) -> Digest | Known | None:
         """Of something found in a batch or an output; sketched only where `values` are wanted and it has fractions."""
         if isinstance(value, Tensor):
-            return self.of(value, values and (value.is_floating_point() or value.is_complex()))
+            values = values and (value.is_floating_point() or value.is_complex())
+            return self.of(value, values) if values or value.device.type != "cpu" else _known(value)
         if is_array(value):
             return Known(tuple(value.shape), str(value.dtype), _hashed(value.tobytes()))
         return Known((), type(value).__name__, _hashed(repr(value).encode()))
@@ -176,5 +178,17 @@ def _scalar_mix(place: int) -> int:
     return int.from_bytes(digest, "little", signed=True) if place else 0
 
 
-def _hashed(content: bytes) -> str:
+def _known(tensor: Tensor) -> Known | None:
+    """Of a tensor on the host. Batches are large, and there this is ten times faster than tensors' own arithmetic."""
+    with aside():
+        dense = plain(tensor)
+        if dense is None:
+            return None
+        laid_out = dense.contiguous()
+        size = laid_out.numel() * laid_out.element_size()
+        content = (ctypes.c_char * size).from_address(laid_out.data_ptr()) if size else b""
+        return Known(tuple(tensor.shape), str(tensor.dtype)[len("torch.") :], _hashed(content))
+
+
+def _hashed(content: ctypes.Array[ctypes.c_char] | bytes) -> str:
     return hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -23,11 +23,13 @@ class Names:
 
     def __init__(self) -> None:
         self._roots: list[Module] = []
+        self._met: dict[int, Module] = {}  # kept, or another might get its id
 
     def meet(self, module: Module) -> bool:
         """Note a module. Returns whether it brings parameters or buffers that no other has named."""
-        if any(root is module for root in self._roots):
+        if id(module) in self._met:
             return False
+        self._met[id(module)] = module
         known = {id(tensor) for _, tensor in (*self.parameters(), *self.buffers())}
         held = (*module.parameters(), *module.buffers())
         if all(id(tensor) in known for tensor in held):
