@@ -24,8 +24,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import queue
 import shutil
 import subprocess
 import sys
@@ -33,12 +31,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 from generated_data import RECIPES
+from gpu_seats import run_verify, spread
 from rich.console import Console
 from rich.table import Table
 
@@ -146,31 +144,13 @@ def verify(script: PublicScript, settings: Settings, gpu: str | None) -> dict[st
             return row | {"reason": f"not run: {error}"}
         reports = (settings.reports or scratch) / script.name
         prepared = time.perf_counter()
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "perfmod", "verify", str(path.relative_to(scratch))),
-                *("--device", settings.device, "--python", settings.python, "--timeout", str(settings.timeout)),
-                *("--report", str(reports.resolve())),
-                *(["--quick"] if settings.quick else []),
-                *script.options,
-                "--",
-                *script.arguments,
-            ],
-            # Not the script's folder, whose modules perfmod would meet; the script itself is started there.
-            cwd=scratch,
-            env=os.environ | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        row |= {"exit_code": done.returncode, "seconds": round(time.perf_counter() - prepared, 1)}
-        try:
-            evidence = json.loads((reports / "evidence.json").read_text("utf-8"))
-        except FileNotFoundError:
-            lines = done.stdout.strip().splitlines() or ["no output"]
-            return row | {"reason": lines[-1], "output": lines[-40:]}
+        options = ["--python", settings.python, "--timeout", str(settings.timeout), *script.options]
+        options += ["--quick"] if settings.quick else []
+        ran = run_verify(path, ["--device", settings.device, *options], script.arguments, reports.resolve(), gpu)
+    row |= {"exit_code": ran.exit_code, "seconds": round(time.perf_counter() - prepared, 1)}
+    if ran.evidence is None:
+        return row | {"reason": ran.output[-1] if ran.output else "no output", "output": ran.output[-40:]}
+    evidence = ran.evidence
     row["preparation_seconds"] = round(prepared - started, 1)
     return row | summary(evidence)
 
@@ -223,27 +203,14 @@ class Results:
 def run_all(chosen: Sequence[PublicScript], settings: Settings, gpus: Sequence[str], results: Results) -> None:
     """Verify the scripts one by one, or one at a time on each GPU."""
     talk = Console(stderr=True)
-    processors = sorted(os.sched_getaffinity(0)) if gpus else []
-    seats: queue.SimpleQueue[tuple[str | None, Sequence[int]]] = queue.SimpleQueue()
-    for number, gpu in enumerate(gpus):
-        seats.put((gpu, processors[number :: len(gpus)]))
-    if not gpus:
-        seats.put((None, ()))
 
-    def seated(script: PublicScript) -> None:
-        gpu, share = seats.get()
-        if share:
-            # Counts for this thread and for the processes that it starts.
-            os.sched_setaffinity(0, share)
+    def verified(script: PublicScript, gpu: str | None) -> None:
         talk.print(f"{script.name}: started" + (f" on GPU {gpu}" if gpu else ""))
         row = verify(script, settings, gpu)
         results.add(row)
-        seats.put((gpu, share))
         talk.print(f"{script.name}: {row['verdict']}, {row['reason']}")
 
-    with ThreadPoolExecutor(max_workers=max(1, len(gpus))) as pool:
-        for done in [pool.submit(seated, script) for script in chosen]:
-            done.result()
+    spread(chosen, gpus, verified)
 
 
 def show(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
