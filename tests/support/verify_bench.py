@@ -1,4 +1,4 @@
-"""Judges variants of the self-test's scripts. The runs of an original are made once and shared by all test processes."""
+"""Judges variants of the self-test's scripts. What an original is run for is run once, for all test processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STEPS = 12
 
 @define
 class SharingLaboratory(Laboratory):
-    """Keeps runs of originals in a folder, where other processes find them.
+    """Keeps runs of what nobody rewrote in a folder, where other processes find them.
 
     Attributes:
         folder: for this script on this device.
@@ -51,11 +51,11 @@ class SharingLaboratory(Laboratory):
         return [found[number] for number in range(len(runs))]
 
     def _place(self, side: Side, setting: Setting, seed: int) -> Path | None:
-        """Where a run is kept: by what is run, how, and which time it is."""
-        if side.name != ORIGINAL:
+        """Where a run is kept: by what is run, how, and, for the original, which time it is."""
+        if side.name != ORIGINAL and side.replacements:
             return None
-        what = f"{side.text(side.script)} {setting} {seed} {self.request.steps}"
-        self._asked[what] += 1
+        what = f"{side.name} {side.text(side.script)} {setting} {seed} {self.request.steps}"
+        self._asked[what] += side.name == ORIGINAL
         return self.folder / hashlib.sha256(f"{what} {self._asked[what]}".encode()).hexdigest()
 
     def _run(self, place: Path | None, run: tuple[Side, Setting], seed: int, *, patient: bool) -> Ran | None:
@@ -90,13 +90,17 @@ class Bench:
     shared: Path
 
     def judge(self, variant: Variant, device: str = "cpu") -> Equality:
-        """The verdict on a variant."""
+        """The verdict on a variant.
+
+        Raises:
+            CannotRun: what is to be rewritten does not train.
+        """
         prover, original = self._prover(variant.path, variant.original(), device)
         rewritten = Side(REWRITTEN, original.tree, original.script, {original.script: variant.rewritten()})
         return prover.judge([Candidate(rewritten, variant.numerics)])[0]
 
     def judge_itself(self, script: Script, classes: Sequence[Numerics], device: str = "cpu") -> list[Equality]:
-        """The verdicts on a script that nobody rewrote, by classes."""
+        """The verdicts on a script that nobody rewrote, by classes. Raises `CannotRun` where it does not train."""
         prover, original = self._prover(script.path, script.path.read_bytes(), device)
         again = Side(REWRITTEN, original.tree, original.script)
         return prover.judge([Candidate(again, numerics) for numerics in classes])
