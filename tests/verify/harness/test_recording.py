@@ -290,4 +290,6 @@ def test_what_a_batch_may_consist_of(tmp_path: Path) -> None:
         ("float32", (5, 2)),
         ("str", ()),
     ]
-    assert len({leaf.bits for leaf in batch.leaves}) == 6
+    # On the host, an array is what the tensor with its values is; nothing else is alike.
+    assert batch.leaves[2].bits == batch.leaves[4].bits
+    assert len({leaf.bits for leaf in batch.leaves}) == 5
