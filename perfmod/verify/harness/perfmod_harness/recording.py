@@ -40,12 +40,26 @@ _MIB = 2**20
 
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
+    _calm()
     seeding.pin_torch(job.seed)
     unseen.begin()
     Sampling(job.seed).begin()
     Recorder(job).begin()
+
+
+def _calm() -> None:
+    """Have the same arithmetic in every run: what differs otherwise would hide what a rewrite changes.
+
+    TF32 is a default of convolutions and coarser than most rewrites' rounding; a script that asks for it gets it.
+    Benchmarking picks kernels by how busy the device happens to be, so that is not left to the script.
+    """
+    cudnn = torch.backends.cudnn
+    cudnn.deterministic = True
+    cudnn.allow_tf32 = False
+    cudnn.benchmark = False
+    switch = vars(type(cudnn)).get("benchmark")
+    if switch is not None:
+        switch.setter = lambda _wanted: None
 
 
 class Recorder(Observer):
