@@ -537,6 +537,12 @@ def test_what_one_kink_explains_stays_open() -> None:
     assert equality.reason.endswith("; a single unit that is switched over at its kink would do that")
 
 
+def test_what_reaches_the_last_layer_is_no_kink() -> None:
+    equality = judged(_with_all_gradients(trained(), 1.0005))
+    assert equality.verdict is Verdict.REFUTED
+    assert equality.reason.startswith("gradients of step 1 differ: ")
+
+
 def test_a_control_that_went_another_way_is_left_out() -> None:
     wild = tuple(evolve(trained(data_seed=77), skipped=1) for _ in range(2))
     wrong = trained(head=lambda _, x: 1.01 * x)
@@ -561,7 +567,7 @@ def test_a_rewrite_may_be_nearer_to_float64_than_the_original() -> None:
     coarse = _with_all_gradients(trained(), 1.0 + 2e-4)
     band = Controls((coarse,), (_with_all_gradients(trained(noise_seed=1), 1.0 + 2e-4),))
     without = judge(coarse, trained(), band, Numerics.ROUNDING)
-    assert check(without, "gradients of step 1").verdict is Verdict.INCONCLUSIVE
+    assert check(without, "gradients of step 1").verdict is Verdict.REFUTED
     exact = train(Recipe(steps=STEPS), dtype=torch.float64)
     equality = judge(coarse, trained(), evolve(band, double=exact), Numerics.ROUNDING)
     assert check(equality, "gradients of step 1").verdict is Verdict.PROVEN
