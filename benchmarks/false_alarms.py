@@ -2,27 +2,38 @@
 
     python benchmarks/false_alarms.py --sources DIR [--json FILE] [--times 10] [--gpus 0,1,2,3] [--only NAME ...]
 
-Each of four scripts is compared with itself (`perfmod verify S --against S --quick`), `--times` times: the two
-reference scripts of this folder, and two public ones of `public_scripts.toml`, for which DIR is needed as
+Each of four scripts is timed against itself as `perfmod verify S --against S --quick` does it, `--times` times: the
+two reference scripts of this folder, and two public ones of `public_scripts.toml`, for which DIR is needed as
 `verify_public.py` describes it. `--quick` makes the fewest processes per side, and so is the setting that errs most.
-A verdict of "faster" or "slower", or a training that is not called equal, is a false alarm; at most one verdict
-in twenty may be one, or the exit code is 1. FILE gets one row per verification.
+Only the T-runs are made. A verdict of "faster" or "slower" is a false alarm; at most one verdict in twenty may be
+one, or the exit code is 1. FILE gets one row per comparison.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from gpu_seats import run_verify, spread
+from gpu_seats import spread
 from rich.console import Console
 from verify_public import scripts
+
+from perfmod.verify.calling import Call
+from perfmod.verify.laboratory import Laboratory
+from perfmod.verify.measuring import Stopwatch
+from perfmod.verify.request import Request
+from perfmod.verify.running import Runner
+from perfmod.verify.scratch import Scratch
+from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
+from perfmod.verify.tree import Tree
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = ("masked_loss", "cifar_resnet18")
@@ -41,15 +52,30 @@ def placed(name: str, sources: Path, scratch: Path) -> tuple[Path, list[str]]:
 
 
 def compared(script: Path, arguments: list[str], gpu: str | None) -> dict[str, Any]:
-    """The row of comparing a script with itself once."""
-    with tempfile.TemporaryDirectory() as reports:
-        ran = run_verify(script, ["--against", str(script), "--quick"], arguments, Path(reports), gpu)
-    row: dict[str, Any] = {"exit_code": ran.exit_code}
-    if ran.evidence is None:
-        return row | {"verdict": "failed", "reason": ran.output[-1] if ran.output else "no output"}
-    speed = ran.evidence["speed"] or {}
-    row |= {name: ran.evidence[name] for name in ("verdict", "reason")}
-    return row | {name: speed.get(name) for name in ("ratio", "low", "high", "spread", "original_ms")}
+    """The row of timing a script against itself once."""
+    request = Request(
+        script=script,
+        against=script,
+        arguments=tuple(arguments),
+        device="cuda",
+        python=sys.executable,
+        steps=10,
+        quick=True,
+        nproc=None,
+        timeout=300.0,
+        numerics=None,
+        links=(),
+        command="",
+    )
+    environment = os.environ | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
+    call = Call(sys.executable, request.arguments, script.parent, environment=environment)
+    tree = Tree.of(script)
+    with Scratch.temporary() as scratch:
+        lab = Laboratory(Runner(scratch, call, request.timeout), request, lambda _what: None)
+        sides = [Side(name, tree, script.relative_to(tree.root)) for name in (ORIGINAL, REWRITTEN)]
+        speed = Stopwatch(lab, *sides).speed()
+    kept = ("ratio", "low", "high", "spread", "original_ms", "rewritten_ms")
+    return {"verdict": speed.verdict.value, "reason": speed.reason, **{name: getattr(speed, name) for name in kept}}
 
 
 def main() -> int:

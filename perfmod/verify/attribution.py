@@ -108,7 +108,7 @@ class StackJudge:
             code=code,
             name=name,
             numerics=self.rewriting.numerics((code,)).value,
-            lines=self.rewriting.lines(code),
+            lines=self.rewriting.lines(code, self.prover.original.tree.root),
             equality=equality.verdict,
             ratio=speed.ratio if speed else None,
             low=speed.low if speed else None,

@@ -33,7 +33,7 @@ class Causes:
 def causes(lab: Laboratory, original: Side, rewritten: Side, rewriting: Rewriting | None) -> Causes:
     """Run both sides under the sync debug mode and the profiler."""
     lab.progress("counting synchronisations")
-    ran = dict(zip((original.name, rewritten.name), lab.profile((original, rewritten)), strict=True))
+    ran = {side.name: lab.profile(side) for side in (original, rewritten)}
     warnings = tuple(
         f"the {name} side could not be profiled: {each.trouble.reason}" for name, each in ran.items() if each.trouble
     )

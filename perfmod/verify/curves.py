@@ -134,11 +134,15 @@ def _gaps(
         # The largest so far and one step ahead: differences grow exponentially, and one run may be ahead of another.
         near = [spreads[at] for at in column if places[at].step <= place.step + 1]
         reach = Spread(spread.measured, max(one.noise for one in near), max(one.control for one in near))
-        floor = tolerance.floor if place.step == 1 else max(tolerance.floor, later)
-        allowed = tolerance.factor * course.stretch * tolerance.base(reach) + floor * scale
+        rounded = tolerance.factor * course.stretch * tolerance.base(reach)
+        allowed, bent = rounded + tolerance.floor * scale, 0.0
+        if place.step > 1 and later > tolerance.floor:
+            bent = rounded + later * scale
+        if not course.same_start:
+            allowed = max(allowed, bent)
         if tolerance.bitwise and course.exact:
-            allowed = 0.0
-        gaps.append(Gap(place, reach, allowed, scale))
+            allowed = bent = 0.0
+        gaps.append(Gap(place, reach, allowed, scale, unclear=bent))
     return gaps
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,20 @@ class Laboratory:
     progress: Progress
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
+    _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
-    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int) -> list[Ran]:
-        """E-runs, as many at once as this machine takes: they are not timed."""
+    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, beside: Sequence[Side] = ()) -> list[Ran]:
+        """E-runs, as many at once as this machine takes: they are not timed.
+
+        `beside` are sides whose P-runs go along with them, for those in a hurry: then lines and numbers of
+        synchronisations are right, and milliseconds are rough.
+        """
         steps = self.request.steps
         jobs = [(side, self._job(Mode.EQUALITY, steps=steps, seed=seed, **asdict(each))) for side, each in runs]
+        jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
         found = self.runner.run_all(jobs, self._at_once())
+        self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
+        found = found[: len(runs)]
         if not self.first and found[0].records:
             self.first = found[0].records[0]
         return found
@@ -67,10 +75,10 @@ class Laboratory:
         window = {"warmup_seconds": 0.5, "window_seconds": 1.0} if self.request.quick else {}
         return self.runner.run(side, self._job(Mode.TIMING, **window))
 
-    def profile(self, sides: Sequence[Side]) -> list[Ran]:
-        """P-runs; one by one, because they tell how long the host waits, unless that may be told roughly."""
-        jobs = [(side, self._job(Mode.PROFILE)) for side in sides]
-        return self.runner.run_all(jobs, len(jobs) if self.request.quick else 1)
+    def profile(self, side: Side) -> Ran:
+        """A P-run, unless it was made beside E-runs; nothing else goes on, because it tells how long the host waits."""
+        found = self._profiled.get(side.content)
+        return self.runner.run(side, self._job(Mode.PROFILE)) if found is None else found
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         return Job(mode, Path(), Path(), self.request.device, **fields)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 from attrs import field, frozen
@@ -29,6 +29,11 @@ class Side:
     tree: Tree
     script: Path
     replacements: Mapping[Path, bytes] = field(factory=dict)
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for sides that run the same code, whatever they are called."""
+        return self.tree.root, self.script, tuple(sorted(self.replacements.items()))
 
     def data(self, path: Path) -> bytes:
         """The bytes of a file of this side; none where it cannot be read."""

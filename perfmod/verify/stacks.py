@@ -61,9 +61,15 @@ class Rewriting:
         """Name of every rule in the stack, by code."""
         return {rule.code: rule.name for each in self.files for rule in rules_for(each.file.settings)[0]}
 
-    def lines(self, code: str) -> tuple[str, ...]:
-        """Where findings of a rule were applied, as `train.py:12`."""
-        return tuple(dict.fromkeys(f"{path}:{finding.line}" for path, finding in self.findings if finding.code == code))
+    def lines(self, code: str, root: Path) -> tuple[str, ...]:
+        """Where findings of a rule were applied, as `train.py:12`, from the root of the tree."""
+        places = (
+            f"{each.file.real.relative_to(root)}:{finding.line}"
+            for each in self.files
+            for finding in each.result.applied
+            if finding.code == code
+        )
+        return tuple(dict.fromkeys(places))
 
     def touched(self) -> dict[Path, dict[int, list[str]]]:
         """For every changed file the lines, from 1, that a rule rewrites, with the codes of these rules."""

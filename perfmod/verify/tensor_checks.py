@@ -53,6 +53,10 @@ class Kind:
         """Share of what is more than rounding that a difference may never reach."""
         return _NEARLY_SURE if self.normalised or self.late else _SURE
 
+    def jump(self, kink: float) -> float:
+        """What a relative difference that a kink makes to one step may have become."""
+        return _LATER * kink if self.late else kink
+
     def family(self, key: str) -> str:
         """Tensors of one family have one unit: states or buffers of one name."""
         if self.alike:
@@ -79,8 +83,8 @@ def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, cours
     gaps = [_one(kind, key, runs, tolerance, course, sizes[kind.family(key)]) for key in every]
     worst = max(gaps, key=lambda gap: gap.excess)
     off = sum(gap.excess > 1.0 for gap in gaps)
-    if all(gap.excess > 1.0 for gap in gaps if not _is_rounding(gap.place, course)):
-        # What a unit changes at its kink never reaches the layers behind it.
+    if not kind.late and all(gap.excess > 1.0 for gap in gaps if not _is_rounding(gap.place, course)):
+        # What a unit changes at its kink never reaches the layers behind it, in the same step.
         kind, worst = evolve(kind, bends=False), evolve(worst, unclear=0.0)
     if not kind.alike:
         return [worst.check(kind.name, tolerance, _differ(kind, worst, off))]
@@ -139,8 +143,8 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
         allowed += _turned_over(course, original.size) * original.norm
     # A counter of steps is one number that noise never moves, and has no kinks either.
     bends = kind.bends and (base or original.size > 1)
-    kink = _OF_ONE_TENSOR * tolerance.kink * original.norm if bends else 0.0
-    allowed = max(allowed, _LATER * kink) if kind.late else allowed
+    kink = kind.jump(_OF_ONE_TENSOR * tolerance.kink) * original.norm if bends else 0.0
+    allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
     return Gap(key, spread, min(allowed, kind.sure * original.norm), original.norm, unclear=kink)
 
 
@@ -153,8 +157,8 @@ def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course
     allowed = tolerance.factor * course.stretch * tolerance.base(spread) + tolerance.floor * scale + grain
     if kind.normalised:
         allowed += _turned_over(course, sum(vector.size for vector in runs.original.values())) * scale
-    kink = tolerance.kink * scale if kind.bends else 0.0
-    allowed = max(allowed, _LATER * kink) if kind.late else allowed
+    kink = kind.jump(tolerance.kink) * scale if kind.bends else 0.0
+    allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
     if tolerance.base(spread) + grain < _ROUNDING * scale:
         allowed = min(allowed, kind.sure * scale)
     return Gap("", spread, allowed, scale, unclear=kink)

@@ -60,12 +60,15 @@ class Course:
         turned: relative difference of the gradients of step 1, in any of the runs. An optimizer that divides a
             gradient by its size turns over whole updates where an element lies that close to zero.
         rounding: parameters whose gradients are nothing but rounding, as of a bias in front of a batch norm.
+        same_start: the first step gave equal bits, of an original that repeats its own. Rounding that differs would
+            have shown then: no kink lets a difference pass that comes later, though it leaves room for doubt.
     """
 
     exact: bool = True
     stretch: float = 1.0
     turned: float = 0.0
     rounding: frozenset[str] = frozenset()
+    same_start: bool = False
 
 
 @frozen

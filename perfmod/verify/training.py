@@ -31,8 +31,10 @@ def compare_training(runs: Runs[Trace], double: Trace | None, tolerance: Toleran
     first = losses.map(lambda points: of_steps(points, 1))
     summed = evolve(tolerance, floor=tolerance.floor_of_sums)
     checks = compare_curves("losses of step 1", "loss", first, summed, course, 0.0)
-    checks += _compare_gradients(runs, double, tolerance, course)
-    checks += _compare_states(runs, 1, tolerance, course)
+    gradients, against = _compare_gradients(runs, double, tolerance, course)
+    states = _compare_states(runs, 1, tolerance, course)
+    course.same_start = course.exact and all(check.measured == 0.0 for check in (*checks, *gradients, *states))
+    checks += gradients + against + states
     checks += compare_curves("loss curve", "loss", losses, summed.grown(), course, tolerance.kink)
     norms = runs.map(gradient_norms)
     bent = _BENT * tolerance.kink
@@ -42,7 +44,10 @@ def compare_training(runs: Runs[Trace], double: Trace | None, tolerance: Toleran
     return checks
 
 
-def _compare_gradients(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, course: Course) -> list[Check]:
+def _compare_gradients(
+    runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, course: Course
+) -> tuple[list[Check], list[Check]]:
+    """The rows of the sides against each other, and of both against float64."""
     taken = _taken(runs, "gradients", 1)
     against = []
     if double is not None and not tolerance.bitwise:
@@ -58,7 +63,7 @@ def _compare_gradients(runs: Runs[Trace], double: Trace | None, tolerance: Toler
     if checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
         course.turned = max(checks[0].measured or 0.0, checks[0].noise or 0.0, checks[0].control or 0.0)
-    return checks + against
+    return checks, against
 
 
 def _against_reference(reference: Vectors, taken: Runs[Vectors], tolerance: Tolerance) -> Check:

@@ -39,7 +39,7 @@ class SharingLaboratory(Laboratory):
     folder: Path = field(kw_only=True)
     _asked: Counter[str] = field(factory=Counter, init=False)
 
-    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int) -> list[Ran]:
+    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, _beside: Sequence[Side] = ()) -> list[Ran]:
         """Those of `Laboratory`. What another process runs just now is waited for last."""
         kept = [self._place(side, setting, seed) for side, setting in runs]
         found: dict[int, Ran] = {}

@@ -543,6 +543,17 @@ def test_what_reaches_the_last_layer_is_no_kink() -> None:
     assert equality.reason.startswith("gradients of step 1 differ: ")
 
 
+def test_what_differs_only_after_an_equal_start_stays_open() -> None:
+    def late(step: int, loss: float) -> float:
+        return loss * 1.0005 if step > 6 else loss
+
+    equality = judged(with_losses(trained(), late))
+    assert equality.verdict is Verdict.INCONCLUSIVE
+    assert equality.reason.startswith("loss first differs at step 7: ")
+    # Where rounding began to differ in the first step, a kink may have done it.
+    assert judged(with_losses(trained(reordered=True), late)).verdict is Verdict.PROVEN
+
+
 def test_a_control_that_went_another_way_is_left_out() -> None:
     wild = tuple(evolve(trained(data_seed=77), skipped=1) for _ in range(2))
     wrong = trained(head=lambda _, x: 1.01 * x)
