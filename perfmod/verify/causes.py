@@ -45,7 +45,9 @@ def causes(lab: Laboratory, original: Side, rewritten: Side, rewriting: Rewritin
         syncs = [{**each, "file": names.get(each["file"], each["file"])} for each in after["syncs"]]
         after = {**after, "syncs": syncs}
     sources = _sources(original, rewritten, rewriting, before, after)
-    return Causes(why(before, after, sources), _busy_ms(after), warnings)
+    # Beside other runs a GPU is busy with theirs, too.
+    busy_ms = None if lab.was_profiled_beside(rewritten) else _busy_ms(after)
+    return Causes(why(before, after, sources), busy_ms, warnings)
 
 
 def _record(ran: Ran) -> dict[str, Any] | None:

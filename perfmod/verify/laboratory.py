@@ -80,6 +80,10 @@ class Laboratory:
         found = self._profiled.get(side.content)
         return self.runner.run(side, self._job(Mode.PROFILE)) if found is None else found
 
+    def was_profiled_beside(self, side: Side) -> bool:
+        """Whether a side's P-run went along with E-runs, so that its times are rough."""
+        return side.content in self._profiled
+
     def _job(self, mode: Mode, **fields: Any) -> Job:
         return Job(mode, Path(), Path(), self.request.device, **fields)
 
