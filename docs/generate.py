@@ -259,7 +259,7 @@ def _alarms(runs: Sequence[Mapping[str, Any]]) -> str:
     source = FALSE_ALARMS.relative_to(ROOT).as_posix()
     return (
         f"False alarms: {scripts} scripts were compared with themselves, {len(runs)} times in all, with `--quick`; "
-        f"{len(wrong)} of the verdicts were wrong{f' ({named})' if named else ''} ([`{source}`]({source}))."
+        f"wrong verdicts: {len(wrong)}{f' ({named})' if named else ''} ([`{source}`]({source}))."
     )
 
 
