@@ -82,11 +82,11 @@ def apply(
     from perfmod.report.rows import report as rows_of
 
     cwd = Path.cwd()
+    if verify and (len(paths) != 1 or paths == [STDIN]):
+        raise UsageMistake("--verify takes one script, or one folder with --entry; its arguments stand behind --")
     results = examined(paths, options(select, ignore, unsafe), jobs, not no_cache)
     code = ExitCode.OK
     if verify:
-        if len(paths) != 1 or paths == [STDIN]:
-            raise UsageMistake("--verify takes one script, or one folder with --entry; its arguments stand behind --")
         asked = request(
             paths[0],
             against=None,

@@ -1,0 +1,226 @@
+"""`perfmod verify` and `apply --verify` from end to end, on the CPU, where equality alone is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from cli_fakes.running import Run, Write
+
+from perfmod.errors import ExitCode
+from perfmod.verify.job import RUN_VARIABLE
+
+SCRIPT = """\
+import sys
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+inputs, target = torch.randn(64, 4), torch.randn(64, 1)
+
+
+def torch_slow():
+    return 1.0
+
+
+def torch_fast():
+    return 1.0
+
+
+for step in range(int(sys.argv[1]) if len(sys.argv) > 1 else 30):
+    loss = (model(inputs) - target).square().mean() * torch_slow()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    torch.save(model.state_dict(), "checkpoint.pt")
+"""
+MARK = "PERFMOD_TEST_OF_VERIFY"
+FAST = ("--device", "cpu", "--quick", "--steps", "5")
+
+
+def left_behind(mark: str) -> list[int]:
+    """Processes of runs that are still there, of those with `mark` in their environment."""
+
+    def is_one(process: psutil.Process) -> bool:
+        try:
+            environment = process.environ()
+        except psutil.Error:
+            return False
+        return RUN_VARIABLE in environment and environment.get(MARK) == mark
+
+    return [process.pid for process in psutil.process_iter() if is_one(process)]
+
+
+def test_two_scripts_that_train_alike(project: Path, perfmod: Run, write: Write) -> None:
+    write("train.py", SCRIPT)
+    write("other.py", SCRIPT.replace(".square()", ".pow(2)"))
+    write("checkpoint.pt", b"mine")
+    ran = perfmod("verify", "train.py", "--against", "other.py", *FAST, "--report", "out", "--", "12")
+    assert ran.code == ExitCode.OK, ran.err
+    assert ran.out.decode().startswith("proven: the same training over 5 steps; speed was not judged on the CPU")
+    evidence = json.loads((project / "out" / "evidence.json").read_text("utf-8"))
+    assert (evidence["verdict"], evidence["arguments"], evidence["equality"]["steps"]) == ("proven", ["12"], 5)
+    assert {path.name for path in (project / "out").iterdir()} == {"evidence.json", "report.html", "report.md"}
+    assert (project / "checkpoint.pt").read_bytes() == b"mine"
+    assert {path.name for path in project.iterdir()} == {".git", "train.py", "other.py", "checkpoint.pt", "out"}
+
+
+def test_two_scripts_that_train_differently(perfmod: Run, write: Write) -> None:
+    write("train.py", SCRIPT)
+    write("other.py", SCRIPT.replace("lr=0.1", "lr=0.101"))
+    ran = perfmod("verify", "train.py", "--against", "other.py", *FAST, "--output-format", "json")
+    assert ran.code == ExitCode.REFUTED
+    evidence = json.loads(ran.out)
+    assert evidence["verdict"] == "refuted"
+    assert "lr" in evidence["reason"]
+
+
+def test_a_script_that_fails_on_the_other_side(perfmod: Run, write: Write) -> None:
+    write("train.py", SCRIPT)
+    write("other.py", SCRIPT.replace("    optimizer.step()", "    raise ValueError('no more')"))
+    ran = perfmod("verify", "train.py", "--against", "other.py", *FAST)
+    assert ran.code == ExitCode.REFUTED
+    assert "ValueError: no more (other.py:" in ran.out.decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        (("    optimizer.step()", "    pass"), ExitCode.INCONCLUSIVE, "optimizer"),
+        (("import torch\n", "import json\n"), ExitCode.FAILED, "it crashed"),
+        (("import sys", "input()"), ExitCode.FAILED, "asks for input"),
+        (("torch.manual_seed(0)", "import nowhere"), ExitCode.FAILED, "No module named 'nowhere'"),
+    ],
+)
+def test_an_original_that_gives_nothing_to_judge(
+    perfmod: Run,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    change: tuple[str, str],
+    code: ExitCode,
+    reason: str,
+) -> None:
+    monkeypatch.setenv(MARK, str(tmp_path))
+    write("train.py", SCRIPT.replace(*change))
+    ran = perfmod("verify", "train.py", "--against", "train.py", *FAST)
+    assert ran.code == code
+    assert reason in ran.out.decode().splitlines()[0]
+    assert not left_behind(str(tmp_path))
+
+
+def test_wrong_usage(project: Path, perfmod: Run, write: Write) -> None:
+    write("train.py", SCRIPT)
+    (project / "folder").mkdir()
+    assert perfmod("verify", "missing.py", *FAST).complaint == "missing.py: no such file"
+    assert "--entry" in perfmod("verify", "folder", *FAST).complaint
+    unknown = perfmod("verify", "train.py", "--against", "train.py", *FAST, "--python", "no-such-python")
+    assert unknown.code == ExitCode.FAILED
+    assert "no-such-python" in unknown.complaint
+    both = perfmod("apply", "train.py", "folder", "--verify", *FAST)
+    assert both.code == ExitCode.USAGE
+    assert "--verify takes one script" in both.complaint
+
+
+def test_no_gpu(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    write("train.py", SCRIPT)
+    ran = perfmod("verify", "train.py", "--against", "train.py")
+    assert ran.code == ExitCode.FAILED
+    assert "--device cpu" in ran.complaint
+
+
+def test_nothing_to_rewrite(perfmod: Run, write: Write) -> None:
+    write("train.py", SCRIPT.replace("torch_slow", "other"))
+    ran = perfmod("verify", "train.py", *FAST)
+    assert ran.code == ExitCode.OK
+    assert "nothing to verify" in ran.out.decode().splitlines()[0]
+
+
+def test_apply_keeps_what_is_proven(project: Path, perfmod: Run, write: Write) -> None:
+    """The made-up rules call `torch_fast` for `torch_slow`, which changes nothing here."""
+    write("train.py", SCRIPT)
+    ran = perfmod("apply", "train.py", "--verify", *FAST, "--", "9")
+    assert ran.code == ExitCode.OK, ran.err
+    assert ".mean() * torch_fast()\n" in (project / "train.py").read_text()
+    assert "proven" in ran.err
+
+
+def test_apply_withdraws_what_is_refuted(perfmod: Run, write: Write) -> None:
+    text = SCRIPT.replace("def torch_fast():\n    return 1.0", "def torch_fast():\n    return 1.1")
+    path = write("train.py", text)
+    ran = perfmod("apply", "train.py", "--verify", *FAST)
+    assert ran.code == ExitCode.REFUTED
+    assert path.read_text() == text
+    assert "withdrawn" in ran.err
+
+
+def test_ctrl_c_leaves_nothing_behind(project: Path, write: Write, tmp_path: Path) -> None:
+    write("train.py", SCRIPT.replace("    optimizer.step()", "    optimizer.step(); import time; time.sleep(60)"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "perfmod", "verify", "train.py", "--against", "train.py", *FAST]
+    environment = {**os.environ, "TMPDIR": str(scratch), MARK: str(tmp_path)}
+    started = subprocess.Popen(command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = psutil.Process(started.pid)
+    while started.poll() is None and not any("train.py" in " ".join(each.cmdline()) for each in children(process)):
+        time.sleep(0.05)
+    started.send_signal(2)
+    _, err = started.communicate(timeout=60)
+    assert (started.returncode, err.decode()) == (ExitCode.INTERRUPTED, "perfmod: interrupted\n")
+    assert not left_behind(str(tmp_path))
+    assert list(scratch.iterdir()) == []
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [each for each in process.children(recursive=True) if each.is_running() and each.cmdline()]
+    except psutil.Error:
+        return []
+
+
+def other_python() -> tuple[str, dict[str, str]] | None:
+    """A supported Python of another version than this one, and the environment it needs."""
+    for minor in (10, 11, 12, 13):
+        name = f"python3.{minor}"
+        path = shutil.which(name)
+        if path is None or minor == sys.version_info.minor:
+            continue
+        for chosen in ({}, *({"PYENV_VERSION": f"3.{minor}.{patch}"} for patch in range(20))):
+            done = subprocess.run([path, "-c", ""], env={**os.environ, **chosen}, capture_output=True, check=False)
+            if done.returncode == 0:
+                return path, chosen
+    return None
+
+
+def test_an_interpreter_of_another_version_and_environment(project: Path, write: Write, tmp_path: Path) -> None:
+    """A new environment of another Python has perfmod and no torch; the script runs in that of these tests."""
+    found = other_python()
+    if found is None:
+        pytest.skip("no other supported Python is installed")
+    path, environment = found
+    home = tmp_path / "other"
+    subprocess.run([path, "-m", "venv", home], env={**os.environ, **environment}, check=True)
+    root = Path(__file__).resolve().parents[2]
+    install = [home / "bin" / "pip", "install", "--quiet", "--no-input", f"{root}[verify]"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"cannot install into {path}: {done.stderr[-200:]}")
+    write("train.py", SCRIPT)
+    write("other.py", SCRIPT.replace("lr=0.1", "lr=0.101"))
+    python = home / "bin" / "python"
+    assert subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode != 0
+    for other, code in (("train.py", ExitCode.OK), ("other.py", ExitCode.REFUTED)):
+        command = [python, "-m", "perfmod", "verify", "train.py", "--against", other, "--python", sys.executable, *FAST]
+        ran = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        assert ran.returncode == code, ran.stdout + ran.stderr
