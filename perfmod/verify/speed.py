@@ -128,8 +128,10 @@ def _spread(original: Sequence[TimedRun]) -> float:
     processes a side has, the less its median strays: a ratio of two of them serves as it is, further ones average.
     """
     figures = [math.log(run.mean_ms) for run in sorted(original, key=lambda run: run.order)]
-    square = statistics.fmean((one - other) ** 2 for one, other in pairwise(figures))
-    return math.expm1(math.sqrt(square / (len(figures) / 2)))
+    pairs = [(one - other) ** 2 for one, other in pairwise(figures)]
+    # One pair may come out close by chance: the fewer there are, the further the next one may stray.
+    few = 1.0 + 1.0 / len(pairs)
+    return math.expm1(few * math.sqrt(statistics.fmean(pairs) / (len(figures) / 2)))
 
 
 def _interval(

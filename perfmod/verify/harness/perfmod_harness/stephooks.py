@@ -36,9 +36,10 @@ def _patch(patch: Callable[[], None]) -> None:
     for kind in list(vars(torch.optim).values()):
         if not (inspect.isclass(kind) and issubclass(kind, Optimizer)) or kind is Optimizer:
             continue
-        step: Any = kind.step
+        optimizer: Any = kind
+        step = optimizer.step
         if getattr(step, "hooked", False) and not _goes_through(step, calls_hooks):
-            step = kind.step = wrap(step)  # type: ignore[method-assign]
+            step = optimizer.step = wrap(step)
             step.hooked = True
 
 
