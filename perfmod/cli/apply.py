@@ -40,7 +40,7 @@ PatchFile = Annotated[
 ]
 Verify = Annotated[
     bool,
-    typer.Option("--verify", help="Keep only what is proven equal and not slower; the script's arguments behind --."),
+    typer.Option("--verify", help="Keep only what is proven equal and faster; the script's arguments behind --."),
 ]
 
 

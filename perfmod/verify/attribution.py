@@ -81,27 +81,22 @@ class StackJudge:
         kept = attribute(self.whole, self.judge)
         return self.whole if self.judged[self.whole].verdict is Verdict.PROVEN else kept
 
-    def rows(
-        self, kept: Collection[str], timed: Collection[Timed], why: Why | None, withdrawn: str = ""
-    ) -> tuple[RuleRow, ...]:
+    def rows(self, kept: Collection[str], timed: Collection[Timed], why: Why | None) -> tuple[RuleRow, ...]:
         """A row for every rule of the whole stack.
 
         Args:
             kept: the rules of the final stack.
             timed: what single rules brought.
             why: the synchronisations that went.
-            withdrawn: why rules that keep the training the same were taken out nevertheless.
         """
         speeds = {each.code: each.speed for each in timed}
         names = self.rewriting.names()
-        return tuple(
-            self._row(code, names[code], code in kept, speeds.get(code), why, withdrawn) for code in self.whole
-        )
+        return tuple(self._row(code, names[code], code in kept, speeds.get(code), why) for code in self.whole)
 
-    def _row(self, code: str, name: str, kept: bool, speed: Speed | None, why: Why | None, withdrawn: str) -> RuleRow:
+    def _row(self, code: str, name: str, kept: bool, speed: Speed | None, why: Why | None) -> RuleRow:
         equality = self._equality(code)
         gone = [row for row in why.syncs if row.rules[:1] == (code,) and row.after < row.before] if why else []
-        reason = "" if kept else equality.reason if equality.verdict is not Verdict.PROVEN else withdrawn
+        reason = "" if kept or equality.verdict is Verdict.PROVEN else equality.reason
         if speed is not None and speed.verdict is Verdict.REFUTED:
             reason = reason or speed.reason
         return RuleRow(

@@ -12,7 +12,7 @@ from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import Controls, judge
+from perfmod.verify.judging import Controls, judge_ranks
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
 from perfmod.verify.running import Ran
 from perfmod.verify.sides import Side
@@ -145,30 +145,22 @@ class Prover:
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
         original, *repeats = map(_traces, originals)
-        controls = [_traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
-        double = next((_traces(each) for each in self._seen(_DOUBLE) if each.trouble is None), None)
-        if len(_traces(ran)) != len(original):
-            return Equality(Verdict.INCONCLUSIVE, "another number of processes trained", numerics.value)
-        verdicts = [
-            judge(
-                original[rank],
-                trace,
-                Controls(
-                    tuple(each[rank] for each in repeats if rank < len(each)),
-                    tuple(each[rank] for each in controls if rank < len(each)),
-                    double[rank] if double and setting == PLAIN and rank < len(double) else None,
-                ),
-                numerics,
-                strict,
+        perturbed_runs = [_traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
+        doubles = [_traces(each) for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
+        controls = [
+            Controls(
+                tuple(each[rank] for each in repeats if rank < len(each)),
+                tuple(each[rank] for each in perturbed_runs if rank < len(each)),
+                next((each[rank] for each in doubles if rank < len(each)), None),
             )
-            for rank, trace in enumerate(_traces(ran))
+            for rank in range(len(original))
         ]
-        return max(verdicts, key=lambda each: _SEVERITY.index(each.verdict))
+        stricts = () if strict is None else (strict,) * len(original)
+        return judge_ranks(original, _traces(ran), controls, numerics, stricts)
 
 
 _DOUBLE: Final = Setting(double=True)
 _WITHOUT_DROPOUT: Final = Setting(dropout=False)
-_SEVERITY: Final = (Verdict.PROVEN, Verdict.NO_CHANGE, Verdict.INCONCLUSIVE, Verdict.FAILED, Verdict.REFUTED)
 
 
 def _traces(ran: Ran) -> tuple[Trace, ...]:

@@ -203,7 +203,11 @@ class Verification:
         if not doubt:
             return speed
         self.lab.progress("repeating what looks too good")
-        (again,) = Prover(self.lab, self.original, seed=self._prover.seed + 1).judge([candidate])
+        try:
+            (again,) = Prover(self.lab, self.original, seed=self._prover.seed + 1).judge([candidate])
+        except CannotRun as error:
+            # It did run on the first inputs, so this is no failure of the whole.
+            again = Equality(Verdict.INCONCLUSIVE, f"the original gives nothing to judge: {error}", "")
         if again.verdict is not Verdict.PROVEN:
             reason = f"{doubt}, and on fresh inputs: {again.reason}"
             return evolve(speed, verdict=again.verdict, reason=reason, suspicious=reason)

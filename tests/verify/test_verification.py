@@ -16,7 +16,7 @@ from perfmod.errors import ExitCode
 from perfmod.examine import examine
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.failures import Kind, Trouble
-from perfmod.verify.job import Job, Mode
+from perfmod.verify.job import SEED, Job, Mode
 from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
@@ -70,6 +70,7 @@ class MadeUp:
     busy_ms: float = 0.5
     spoiled_by: str = ""
     trouble: Trouble | None = None
+    troubled_seed: int | None = None
     jobs: list[tuple[set[str], Mode, int]] = field(factory=list)
 
     def run(self, side: Side, job: Job) -> Ran:
@@ -81,7 +82,7 @@ class MadeUp:
     def _ran(self, side: Side, job: Job) -> Ran:
         rules = rules_in(side)
         self.jobs.append((rules, job.mode, job.seed))
-        if self.trouble is not None:
+        if self.trouble is not None and self.troubled_seed in (None, job.seed):
             return Ran(self.trouble)
         record, numbers = trained(0.05 if self.spoiled_by not in rules else 0.06)
         if job.mode is Mode.EQUALITY:
@@ -183,6 +184,14 @@ def test_too_good_is_repeated_on_fresh_inputs(verified: Callable[..., Any]) -> N
     assert "repeated on fresh inputs" in evidence.speed.suspicious
     seeds = {seed for _, mode, seed in runner.jobs if mode is Mode.EQUALITY}
     assert len(seeds) == 2
+
+
+def test_an_original_that_fails_on_fresh_inputs_proves_nothing(verified: Callable[..., Any]) -> None:
+    trouble = Trouble(Kind.CRASHED, "it crashed")
+    runner = MadeUp(lambda rules: 40.0 if not rules else 2.0, trouble=trouble, troubled_seed=SEED + 1)
+    evidence, kept, _ = verified(runner)
+    assert (evidence.verdict, kept) == (Verdict.INCONCLUSIVE, [])
+    assert "on fresh inputs: the original gives nothing to judge: it crashed" in evidence.reason
 
 
 def test_a_step_shorter_than_the_gpu_is_busy_is_repeated(verified: Callable[..., Any]) -> None:
