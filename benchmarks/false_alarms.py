@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_seats import spread
+from revision import revision
 from rich.console import Console
 from verify_public import scripts
 
@@ -105,7 +106,9 @@ def main() -> int:
             with lock:
                 rows.append(row)
                 if args.json is not None:
-                    args.json.write_text(json.dumps({"schema": 1, "runs": rows}, indent=2) + "\n", encoding="utf-8")
+                    args.json.write_text(
+                        json.dumps({"schema": 1, "commit": revision(), "runs": rows}, indent=2) + "\n", encoding="utf-8"
+                    )
             talk.print(f"{name} {number}: {row['verdict']}, {row['reason']}")
 
         tasks = [(name, number) for number in range(args.times) for name in where]

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve, frozen
+from revision import revision
 
 from perfmod.verify import harness
 from perfmod.verify.job import JOB_VARIABLE, Job, Mode
@@ -215,7 +216,14 @@ def main() -> int:
         print(line(found[-1]), flush=True)
     if options.json:
         rows: list[dict[str, Any]] = [{**asdict(each), "kept": each.kept()} for each in found]
-        document = {"device": options.device, "repeats": options.repeats, "limit": LIMIT, "loops": rows}
+        document = {
+            "schema": 1,
+            "commit": revision(),
+            "device": options.device,
+            "repeats": options.repeats,
+            "limit": LIMIT,
+            "loops": rows,
+        }
         options.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return 0 if all(each.kept() for each in found) else 1
 

@@ -37,6 +37,7 @@ from typing import Any
 from attrs import field, frozen
 from generated_data import RECIPES
 from gpu_seats import run_verify, spread
+from revision import revision
 from rich.console import Console
 from rich.table import Table
 
@@ -195,7 +196,7 @@ class Results:
                 return
             order = [script.name for script in scripts()]
             rows = sorted(self.rows.values(), key=lambda row: order.index(row["name"]))
-            result = {"schema": 1, "perfmod": __version__, "scripts": rows}
+            result = {"schema": 1, "perfmod": __version__, "commit": revision(), "scripts": rows}
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

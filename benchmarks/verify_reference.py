@@ -20,6 +20,7 @@ from typing import Any
 
 from attrs import frozen
 from gpu_seats import run_verify
+from revision import revision
 from verify_public import summary
 
 from perfmod import __version__
@@ -76,7 +77,7 @@ def main() -> int:
             rows.append(row)
             print(f"{name}: {row['verdict']} in {row['seconds']:.0f} s: {row['reason']}", flush=True)
             if args.json is not None:
-                result = {"schema": 1, "perfmod": __version__, "verifications": rows}
+                result = {"schema": 1, "perfmod": __version__, "commit": revision(), "verifications": rows}
                 args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     return 0 if all(map(kept, rows)) else 1
 

@@ -253,8 +253,9 @@ def test_on_a_device_the_steps_are_as_long_as_the_work(tmp_path: Path) -> None:
     # The host runs ahead: its own clock would show steps far shorter than the device's.
     assert sum(record["step_ms"]) / 1000 == pytest.approx(record["window_seconds"], rel=0.02)
     assert record["window_seconds"] >= 1.0
+    # Others may use the device as well, which makes some steps longer and none shorter.
     spread = sorted(record["step_ms"])
-    assert spread[-len(spread) // 10] < 1.2 * spread[len(spread) // 10]
+    assert spread[len(spread) // 10] > 0.5 * spread[len(spread) // 2]
     # The peak is that of the window, not of what came before.
     assert 0 < record["peak_allocated_mib"] < 1024 < record["peak_reserved_mib"]
 

@@ -51,10 +51,12 @@ def _waiting_for_devices() -> Iterator[None]:
         yield
         return
     mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("default")
+    if mode:  # to set it is to be warned that it is a prototype
+        torch.cuda.set_sync_debug_mode("default")
     try:
         for device in range(torch.cuda.device_count()):
             torch.cuda.synchronize(device)
         yield
     finally:
-        torch.cuda.set_sync_debug_mode(mode)
+        if mode:
+            torch.cuda.set_sync_debug_mode(mode)
