@@ -74,6 +74,8 @@ class FileResult:
         refused: refusals and advice.
         suppressed: findings silenced by a `# perfmod: ignore` comment.
         warnings: what is wrong with such comments, each one line with its line number.
+        together: paths of the other files that applied findings changed along with this one: all of them have to be
+            written, or none.
     """
 
     path: str
@@ -86,6 +88,23 @@ class FileResult:
     refused: tuple[Finding, ...] = ()
     suppressed: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
+
+
+@frozen
+class Given:
+    """One of several files that are read together.
+
+    Attributes:
+        path: the path as the user would write it, unique among the files. A file called `__init__.py` is its package.
+        data: its bytes.
+        modules: the dotted names by which other files may import it, such as `("engine", "src.engine")`; empty for a
+            script that nobody can import.
+    """
+
+    path: str
+    data: bytes
+    modules: tuple[str, ...] = ()
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:
@@ -109,6 +128,13 @@ def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choi
     except Exception as error:  # noqa: BLE001, a bug of ours must not end the run over the other files
         reason = _internal_error("the engine", error)
     return FileResult(path, Outcome.FAILED, data, data, reason)
+
+
+def rewrite_together(
+    files: Sequence[Given], rules: Sequence[Rule], choice: Choice = Choice()
+) -> tuple[FileResult, ...]:
+    """Check files that import each other, as `rewrite` does one; the results in the order of `files`."""
+    return tuple(rewrite(file.data, file.path, rules, choice) for file in files)
 
 
 class _Failed(Exception):
