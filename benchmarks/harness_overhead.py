@@ -144,7 +144,8 @@ def run(loop: Loop, device: str, *, with_harness: bool) -> dict[str, float]:
             )
             path = Path(folder, "job.json")
             job.write(path)
-            environment.update({"PYTHONPATH": str(HARNESS), JOB_VARIABLE: str(path)})
+            search = os.pathsep.join(filter(None, (str(HARNESS), os.environ.get("PYTHONPATH"))))
+            environment.update({"PYTHONPATH": search, JOB_VARIABLE: str(path)})
         command = [sys.executable, __file__, "--device", device, "--measure", loop.name, "--steps", str(loop.steps)]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
         result: dict[str, float] = json.loads(done.stdout)
