@@ -11,7 +11,7 @@ import enum
 import os
 import re
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from attrs import evolve, field, frozen
@@ -91,6 +91,17 @@ class FileResult:
     together: tuple[str, ...] = ()
 
 
+class Part(str, enum.Enum):
+    """What is done with one of several files that are read together."""
+
+    ASKED = "asked"
+    """Rules look for their patterns in it, and it is rewritten."""
+    PARTNER = "partner"
+    """No rule is asked about it; it is rewritten where a finding of another file has edits in it."""
+    READ = "read"
+    """Only facts are taken from it. A finding that would have to edit it is refused."""
+
+
 @frozen
 class Given:
     """One of several files that are read together.
@@ -100,11 +111,19 @@ class Given:
         data: its bytes.
         modules: the dotted names by which other files may import it, such as `("engine", "src.engine")`; empty for a
             script that nobody can import.
+        imports: the paths, among the files, of what it imports, by dotted name as it is written there: `engine`,
+            `pkg.loop`, `.loop`, `..data.loaders`, and for `from pkg import loop` both `pkg` and `pkg.loop`. What is
+            not in it is no file of these. None where nobody has looked; then `modules` tell.
+        part: see `Part`.
+        imported_elsewhere: whether files that are not among these import it, too: its callers are not all to be seen.
     """
 
     path: str
     data: bytes
     modules: tuple[str, ...] = ()
+    imports: Mapping[str, str] | None = None
+    part: Part = Part.ASKED
+    imported_elsewhere: bool = False
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:
