@@ -50,11 +50,11 @@ class Choice:
     unsafe: bool = False
     opted_in: frozenset[str] = frozenset()
 
-    def admits(self, finding: Finding) -> bool:
-        """Whether a finding that has edits may be applied."""
-        if finding.safety is Safety.OPT_IN:
-            return finding.code in self.opted_in
-        return finding.safety is Safety.SAFE or (self.unsafe and finding.safety is Safety.UNSAFE)
+    def admits(self, finding: Finding, rule: Rule) -> bool:
+        """Whether a finding that has edits may be applied; the unsafe ones of an opt-in rule need both flags."""
+        if Safety.OPT_IN in (finding.safety, rule.safety) and finding.code not in self.opted_in:
+            return False
+        return finding.safety is not Safety.UNSAFE or self.unsafe
 
 
 @frozen
@@ -227,7 +227,7 @@ class _Rewriting:
                 found.suppressed.append(finding)
             elif finding.refused or not finding.edits or finding.safety is Safety.ADVICE:
                 found.refused.append(finding)
-            elif not self.choice.admits(finding):
+            elif not self.choice.admits(finding, self.rules[finding.code]):
                 found.held_back.append(finding)
             elif problem := found.preamble.problem(finding):
                 found.refused.append(_refusal(finding, problem))

@@ -8,19 +8,25 @@ import libcst as cst
 from libcst.codemod import CodemodCommand
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Outcome, rewrite
-from perfmod.transforms.rule import Family
+from perfmod.codemods.engine import Choice, Outcome, rewrite
+from perfmod.transforms.rule import Family, Numerics, Safety
+
+_KEPT = (Numerics.BITWISE, Numerics.ROUNDING)
 
 
 class FamilyCommand(CodemodCommand):
     """Applies the safe rewrites of one family. The runner of LibCST reads and writes the files."""
 
     family: ClassVar[Family]
+    opts_in: ClassVar[bool] = False
+    """Whether who runs the command has chosen the opt-in rules too, as far as they keep the mathematics."""
 
     def transform_module_impl(self, tree: cst.Module) -> cst.Module:
         """The rewritten module. Raises `RuntimeError` with the reason where the engine fails on the file."""
         rules = catalog.select([self.family.value], [])
-        result = rewrite(tree.bytes, self.context.filename or "<stdin>", rules)
+        chosen = (rule.code for rule in rules if rule.safety is Safety.OPT_IN and rule.numerics in _KEPT)
+        choice = Choice(opted_in=frozenset(chosen if self.opts_in else ()))
+        result = rewrite(tree.bytes, self.context.filename or "<stdin>", rules, choice)
         if result.outcome is Outcome.FAILED:
             raise RuntimeError(result.reason)
         for warning in result.warnings:

@@ -163,12 +163,13 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             reason=shown(finding.reason),
             safety=finding.safety,
             numerics=finding.numerics.value,
-            flag=_flag(finding) if state is State.HELD_BACK else "",
+            flag=_flag(finding, by_code[finding.code]) if state is State.HELD_BACK else "",
             scope=finding.scope,
             step_in_sight=finding.step_in_sight,
             fingerprint=finding.fingerprint,
         )
 
 
-def _flag(finding: Finding) -> str:
-    return "--unsafe" if finding.safety is Safety.UNSAFE else f"--select {finding.code}"
+def _flag(finding: Finding, rule: Rule) -> str:
+    chosen = [f"--select {finding.code}"] if Safety.OPT_IN in (finding.safety, rule.safety) else []
+    return " ".join([*chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])

@@ -10,9 +10,11 @@ import toy_rules as toys
 from libcst.codemod import CodemodContext, TransformFailure, TransformSuccess, transform_module
 
 from perfmod.codemods import catalog
+from perfmod.codemods.commands.compute import ComputeCommand
 from perfmod.codemods.commands.feeding import FeedingCommand
+from perfmod.codemods.commands.leftovers import LeftoversCommand
 from perfmod.codemods.commands.syncs import SyncsCommand
-from perfmod.transforms.rule import Family
+from perfmod.transforms.rule import Family, Numerics, Safety
 
 
 @pytest.fixture
@@ -33,6 +35,29 @@ def test_a_command_applies_its_family() -> None:
     done = transform_module(FeedingCommand(CodemodContext(filename="a.py")), CODE)
     assert isinstance(done, TransformSuccess), done
     assert done.code == CODE.replace("lazy", "eager")
+
+
+def test_the_compute_command_opts_in_to_what_keeps_the_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = toys.renaming(family=Family.COMPUTE)
+    other = toys.renaming("lazy", "eager", code="PM902", name="second", triggers=("lazy",), family=Family.COMPUTE)
+    kept.safety = other.safety = Safety.OPT_IN  # type: ignore[misc]
+    other.numerics = Numerics.PRECISION  # type: ignore[misc]
+    monkeypatch.setattr(catalog, "rules", lambda: [kept, other])
+    done = transform_module(ComputeCommand(CodemodContext(filename="a.py")), CODE)
+    assert isinstance(done, TransformSuccess), done
+    assert done.code == CODE.replace("slow", "fast")
+
+
+def test_the_leftovers_command_keeps_opt_in_rules_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = toys.renaming(family=Family.LEFTOVERS)
+    monkeypatch.setattr(catalog, "rules", lambda: [removed])
+    done = transform_module(LeftoversCommand(CodemodContext(filename="a.py")), CODE)
+    assert isinstance(done, TransformSuccess), done
+    assert done.code == CODE.replace("slow", "fast")
+    removed.safety = Safety.OPT_IN  # type: ignore[misc]
+    done = transform_module(LeftoversCommand(CodemodContext(filename="a.py")), CODE)
+    assert isinstance(done, TransformSuccess), done
+    assert done.code == CODE
 
 
 @pytest.mark.usefixtures("toy_catalog")

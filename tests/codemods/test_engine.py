@@ -73,6 +73,20 @@ def test_unsafe_and_opt_in_findings_are_held_back_until_chosen() -> None:
     assert opted.after == CODE.replace("y", "w").encode()
 
 
+def test_an_unsafe_finding_of_an_opt_in_rule_needs_both() -> None:
+    def check(file: FileFacts) -> Iterator[Finding]:
+        at = file.source.text.find("slow")
+        if at >= 0:
+            yield toys.at(file, at, at + 4, Edit(at, at + 4, "fast"), safety=Safety.UNSAFE)
+
+    chosen = toys.rule(check)
+    chosen.safety = Safety.OPT_IN  # type: ignore[misc]
+    opted_in = frozenset({chosen.code})
+    for choice in (Choice(), Choice(unsafe=True), Choice(opted_in=opted_in)):
+        assert rewrite(CODE.encode(), "a.py", [chosen], choice).outcome is Outcome.UNCHANGED
+    assert rewrite(CODE.encode(), "a.py", [chosen], Choice(True, opted_in)).outcome is Outcome.CHANGED
+
+
 def test_refusals_and_advice_are_reported_and_never_applied() -> None:
     def check(file: FileFacts) -> Iterator[Finding]:
         yield toys.at(file, 13, 14, refused=True, safety=Safety.ADVICE, reason="is used on line 3")

@@ -32,8 +32,10 @@ def _rules(golden: Golden) -> list[Rule]:
 
 
 def _rewritten(golden: Golden, code: bytes | None = None, *, unsafe: bool | None = None) -> FileResult:
-    admitted = Choice(unsafe=golden.head.unsafe if unsafe is None else unsafe)
-    result = rewrite(golden.before if code is None else code, golden.path.name, _rules(golden), admitted)
+    rules = _rules(golden)
+    selected = frozenset(rule.code for rule in rules)
+    admitted = Choice(unsafe=golden.head.unsafe if unsafe is None else unsafe, opted_in=selected)
+    result = rewrite(golden.before if code is None else code, golden.path.name, rules, admitted)
     assert result.outcome is not Outcome.FAILED, result.reason
     return result
 

@@ -1,0 +1,14 @@
+"""`ComputeCommand`: the rules against work that the device does without need."""
+
+from __future__ import annotations
+
+from perfmod.codemods.commands.family import FamilyCommand
+from perfmod.transforms.rule import Family
+
+
+class ComputeCommand(FamilyCommand):
+    """Rewrites of `perfmod.transforms.compute` that keep the mathematics; all of them are opt-in rules."""
+
+    DESCRIPTION = "Drops needless work from PyTorch code: graphs in evaluations, zeroed gradients, losses in two steps."
+    family = Family.COMPUTE
+    opts_in = True

@@ -1,0 +1,13 @@
+"""`LeftoversCommand`: the rules against debugging that was left switched on."""
+
+from __future__ import annotations
+
+from perfmod.codemods.commands.family import FamilyCommand
+from perfmod.transforms.rule import Family
+
+
+class LeftoversCommand(FamilyCommand):
+    """Rewrites of `perfmod.transforms.leftovers`."""
+
+    DESCRIPTION = "Removes debugging that was left switched on in PyTorch training code."
+    family = Family.LEFTOVERS

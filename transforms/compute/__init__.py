@@ -1,0 +1,1 @@
+"""Rules against work that the device does without need."""

@@ -1,0 +1,1 @@
+"""Rules against debugging that was left switched on."""
