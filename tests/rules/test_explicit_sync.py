@@ -1,0 +1,179 @@
+"""PM111: which waits go with the headers that are there for them, and which ones something depends on."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.rule import Safety
+from perfmod.transforms.syncs.explicit_sync import ExplicitSync
+
+HEAD = """\
+import gc
+import time
+import torch
+from torch import nn
+import torch.distributed as dist
+
+
+def train(model, loader, optimizer, device, args, timer, log):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def step(body: str, head: str = HEAD) -> str:
+    return head + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n"
+
+
+def result(code: str, *, unsafe: bool = False) -> FileResult:
+    found = rewrite(code.encode(), "train.py", [ExplicitSync()], Choice(unsafe=unsafe))
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+def reasons(code: str) -> list[str]:
+    """Why the rule refuses; the code must stay as it is."""
+    found = result(code, unsafe=True)
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    return [finding.reason for finding in found.refused]
+
+
+REMOVED = {
+    "torch.cuda.synchronize()\ny = 1": "y = 1",
+    "y = 1; torch.cuda.synchronize(device=args.gpu); z = 2": "y = 1; z = 2",
+    "gc.collect()\ny = 1\ntorch.cuda.empty_cache()": "y = 1",
+    "if torch.cuda.is_available():\n    torch.cuda.synchronize()\ny = 1": "y = 1",
+    "if args.cuda and device.type != 'cpu': torch.cuda.synchronize()\ny = 1": "y = 1",
+    "if args.a:\n    if args.b:\n        gc.collect()\n    if args.c:\n        torch.cuda.empty_cache()\ny = 1":
+        "y = 1",
+    "if args.a:\n    torch.cuda.synchronize()\n    torch.cuda.empty_cache()\n    y = 1": "if args.a:\n    y = 1",
+    "if args.a:\n    torch.cuda.synchronize()\nelse:\n    y = 1": "if args.a:\n    pass\nelse:\n    y = 1",
+    "if args.f():\n    torch.cuda.synchronize()\ny = 1": "if args.f():\n    pass\ny = 1",
+    "if x.sum() > 0:\n    y = 1\nelif args.a:\n    torch.cuda.synchronize()":
+        "if x.sum() > 0:\n    y = 1\nelif args.a:\n    pass",
+    "with torch.cuda.device(device):\n    torch.cuda.empty_cache()\ny = 1": "y = 1",
+    "torch.cuda.synchronize() if args.a else None\ny = 1": "y = 1",
+    "torch.cuda.is_available() and torch.cuda.synchronize()\ny = 1": "y = 1",
+    "torch.cuda.synchronize()  # all kernels have run\ny = 1": "# all kernels have run\ny = 1",
+    "try:\n    y = 1\nfinally:\n    torch.cuda.synchronize()": "try:\n    y = 1\nfinally:\n    pass",
+    "y = x.to(device, non_blocking=True)\ntorch.cuda.synchronize()": "y = x.to(device, non_blocking=True)",
+    "dist.all_reduce(loss)\ntorch.cuda.synchronize()\ny = 1": "dist.all_reduce(loss)\ny = 1",
+    "t_emb = model.time_mlp(x)\ntorch.cuda.synchronize()\ny = 1": "t_emb = model.time_mlp(x)\ny = 1",
+    "time.sleep(0)\ntorch.cuda.synchronize()\ny = 1": "time.sleep(0)\ny = 1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), REMOVED.items())
+def test_is_removed(before: str, after: str) -> None:
+    found = result(step(before))
+    assert found.after.decode() == step(after), [finding.reason for finding in found.refused]
+    assert {finding.safety for finding in found.applied} == {Safety.SAFE}
+    assert result(step(after)).outcome is Outcome.UNCHANGED
+
+
+KEPT = {
+    "torch.cuda.synchronize()\nlog(time.time())": "`time.time` on line 14 measures the time",
+    "with timer('step'):\n    y = 1\ntorch.cuda.synchronize()": "`timer` on line 13 measures the time",
+    "timer.start()\ntorch.cuda.synchronize()": "`timer.start` on line 13 measures the time",
+    "log.batch_time.update(y)\ntorch.cuda.synchronize()": "measures the time",
+    "torch.cuda.synchronize()\nlog(torch.cuda.max_memory_allocated())": "measures the memory",
+    "torch.cuda.empty_cache()\nlog(torch.cuda.mem_get_info())": "measures the memory",
+    "e = torch.cuda.Event(enable_timing=True)\ntorch.cuda.synchronize()": "measures the time",
+    "with torch.profiler.record_function('a'):\n    torch.cuda.synchronize()": "measures the step",
+    "log.prof.step()\ntorch.cuda.synchronize()": "measures the step",
+    "z = y.to('cpu', non_blocking=True)\ntorch.cuda.synchronize()": "a copy to the host is under way",
+    "args.pinned.copy_(loss, non_blocking=True)\ntorch.cuda.synchronize()": "a copy into a tensor is under way",
+    "work = dist.all_reduce(loss, async_op=True)\ntorch.cuda.synchronize()": "messages are under way",
+    "dist.isend(loss, 1)\ntorch.cuda.synchronize()": "messages are under way",
+    "with torch.cuda.stream(args.s):\n    y = x\ntorch.cuda.synchronize()": "streams of its own (line 13)",
+    "try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    continue": "are caught on line 15",
+    "args.queue(x.data_ptr())\ntorch.cuda.synchronize()": "given addresses of tensors",
+    "n = gc.collect()": "what it gives is used",
+    "print(gc.collect())": "what it gives is used",
+    "torch.cuda.synchronize(log())": "its argument does more than to name a device",
+    "torch.cuda.current_stream().synchronize()": "it waits for one stream or event",
+    "[torch.cuda.synchronize(i) for i in range(2)]": "what it gives is used",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "reason"), KEPT.items())
+def test_is_refused(body: str, reason: str) -> None:
+    (found,) = reasons(step(body))
+    assert reason in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if args.step % 10 == 0:\n    torch.cuda.empty_cache()",
+        "try:\n    y = 1\nexcept RuntimeError:\n    torch.cuda.empty_cache()",
+        "if args.log:\n    torch.cuda.synchronize()",
+        "optimizer.synchronize()",
+    ],
+)
+def test_is_no_instance(body: str) -> None:
+    assert reasons(step(body)) == []
+
+
+def test_outside_of_steps_nothing_is_said() -> None:
+    code = HEAD + "    torch.cuda.synchronize()\n    gc.collect()\n"
+    assert reasons(code) == []
+    assert reasons("import torch\n\n\ndef sync():\n    torch.cuda.synchronize()\n") == []
+
+
+def test_forward_passes_are_parts_of_steps() -> None:
+    code = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        {}return x * 2\n"
+    before = code.format("torch.cuda.empty_cache()\n        ")
+    assert result(before).after.decode() == code.format("")
+
+
+def test_the_clock_of_a_caller_counts() -> None:
+    helper = "\n\ndef wait():\n    torch.cuda.synchronize()\n"
+    (reason,) = reasons(step("wait()\nlog(time.perf_counter())") + helper)
+    assert "`time.perf_counter` on line 14" in reason
+    found = result(step("wait()") + helper)
+    assert found.after.decode() == step("wait()") + helper.replace("torch.cuda.synchronize()", "pass")
+
+
+def test_a_time_budget_counts() -> None:
+    head = HEAD.replace("for x, y in loader:", "while time.time() < args.end:\n        x, y = next(loader)")
+    (reason,) = reasons(step("torch.cuda.synchronize()", head))
+    assert "measures the time" in reason
+
+
+@pytest.mark.parametrize("library", ["cupy", "nvidia.dali", "numba.cuda", "tensorrt", "ctypes"])
+def test_libraries_without_pytorchs_order(library: str) -> None:
+    (reason,) = reasons(step("torch.cuda.synchronize()", f"import {library}\n{HEAD}"))
+    assert "without PyTorch's order (line 1)" in reason
+    held = result(step("torch.cuda.empty_cache()\ny = 1", f"import {library}\n{HEAD}"))
+    assert [finding.safety for finding in held.held_back] == [Safety.UNSAFE]
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["torch.cuda.set_per_process_memory_fraction(0.5)", "try:\n    f()\nexcept torch.cuda.OutOfMemoryError:\n    pass",
+     "os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'"],
+)  # fmt: skip
+def test_memory_that_is_minded(sign: str) -> None:
+    code = step("gc.collect()\ntorch.cuda.synchronize()\ny = 1") + sign + "\n"
+    found = result(code)
+    assert "gc.collect()" in found.after.decode()
+    assert "synchronize" not in found.after.decode()
+    (held,) = found.held_back
+    assert "reckons with too little memory" in held.reason
+    assert "gc.collect()" not in result(code, unsafe=True).after.decode()
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["gc.disable()", "gc.freeze()", "class A:\n    def __del__(self):\n        print(1)",
+     "import weakref\nweakref.finalize(f, print)"],
+)  # fmt: skip
+def test_collections_that_matter(sign: str) -> None:
+    (reason,) = reasons(step("gc.collect()") + sign + "\n")
+    assert "line 14" in reason or "line 15" in reason

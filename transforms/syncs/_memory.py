@@ -1,0 +1,35 @@
+"""Signs that a program minds its memory: it catches running out, sets limits, or collects garbage by a plan."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.syncs._waiting import other_libraries
+
+_LIMITS = frozenset({"set_per_process_memory_fraction", "OutOfMemoryError", "PYTORCH_CUDA_ALLOC_CONF"})
+_PLANS = frozenset({"gc.disable", "gc.freeze", "gc.set_threshold", "gc.callbacks", "gc.set_debug", "gc.get_objects"})
+_FINALIZERS = frozenset({"weakref.finalize", "weakref.ref", "weakref.WeakValueDictionary", "weakref.WeakKeyDictionary"})
+
+
+def why_tight(file: FileFacts) -> str | None:
+    """Why it is not shown that the memory suffices when less is given back; `None` where nothing says so."""
+    for node in walk(file.tree.module):
+        text = node.value if isinstance(node, (cst.Name, cst.SimpleString)) else ""
+        if text.strip("\"'") in _LIMITS or "out of memory" in text:
+            return f"the file reckons with too little memory on line {file.source.line(node)}"
+    library = other_libraries(file)
+    return f"{library} may need the memory that PyTorch would keep" if library is not None else None
+
+
+def why_collected_by_hand(file: FileFacts) -> str | None:
+    """Why `gc.collect()` does what nothing else would do; `None`: Python collects by itself as well."""
+    for node in walk(file.tree.module):
+        if isinstance(node, cst.Attribute) and file.qualified(node) in _PLANS | _FINALIZERS:
+            code = file.source.code(node)
+            return f"`{code}` on line {file.source.line(node)} shows that it matters when garbage is collected"
+    for function in find_all(file.tree.module, cst.FunctionDef):
+        if function.name.value == "__del__":
+            return f"`__del__` on line {file.source.line(function)} would run at another time"
+    return None

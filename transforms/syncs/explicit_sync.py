@@ -1,0 +1,127 @@
+"""Steps that wait for the device, empty its cache or collect garbage, although nothing needs it.
+
+`torch.cuda.synchronize()` lets the host wait until every kernel has run: the queue is empty afterwards, and the
+device idles until the host has filled it again. `torch.cuda.empty_cache()` waits as well, and gives memory back
+that the next step asks for again. `gc.collect()` looks at every object of the process, in each step.
+
+    for x, y in loader:                              for x, y in loader:
+        loss = criterion(model(x), y)                    loss = criterion(model(x), y)
+        loss.backward()                                  loss.backward()
+        optimizer.step()                                 optimizer.step()
+        torch.cuda.synchronize()
+
+What the device does for one stream it does in order, and whoever reads a result waits for it anyway. So such calls
+are removed, with an `if torch.cuda.is_available():` around them. They stay where something depends on them: next to
+a clock, a CUDA event, a profiler or a question for the memory in use; in code with streams of its own, copies to the
+host that do not wait, collectives in the background, or libraries that use the device past PyTorch; inside a `try`
+of the step that waits for the device's errors; and where automatic garbage collection is switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs import _memory
+from perfmod.transforms.syncs._measuring import why_measured
+from perfmod.transforms.syncs._removing import by_block, empties_block, is_plain, statement_of
+from perfmod.transforms.syncs._waiting import why_caught, why_waited_for
+from perfmod.transforms.syncs._when import runs_every_step
+from perfmod.transforms.writing import Statement, delete_statements
+
+_WAITS = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
+_EMPTIES = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "torch.accelerator.empty_cache"})
+_COLLECTS = "gc.collect"
+_QUEUES = frozenset({"torch.cuda.Event", "torch.cuda.Stream", "torch.Event", "torch.Stream"})
+
+
+class ExplicitSync(Rule):
+    """PM111."""
+
+    code = "PM111"
+    name = "explicit-sync"
+    family = Family.SYNCS
+    summary = "The step waits for the device, empties its cache or collects garbage, and nothing needs it"
+    fix_title = "Remove the wait"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "1.0"
+    status = Status.PREVIEW
+    triggers = frozenset({"synchronize", "empty_cache", "collect"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+    )
+    changes_results = (
+        "No value changes. PyTorch keeps more memory in its cache, and gives it back by itself before it runs out; "
+        "tensors that hang in reference cycles live until Python collects them by itself. Where the file reckons with "
+        "running out of memory, or limits it, the removal is held back as unsafe. An error that the device reports "
+        "late (a failed assertion in a kernel) shows up at the next line that waits."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """One finding for all removable calls of a block; refusals one by one."""
+        gone: dict[Statement, cst.Call] = {}
+        for call in find_all(file.tree.module, cst.Call):
+            name = file.qualified(call)
+            if name in _WAITS | _EMPTIES or name == _COLLECTS:
+                if _is_in_step(file, call):
+                    reason, statement = why_not(file, call, name or ""), statement_of(file, call)
+                    if reason is None and statement is not None:
+                        gone[statement] = call
+                    else:
+                        yield self.refused(file, call, reason or "what it gives is used")
+            elif _is_wait_for_queue(file, call) and _is_in_step(file, call):
+                yield self.refused(file, call, "it waits for one stream or event, and something may rely on the order")
+        for group in by_block(file, gone):
+            for part in [group] if empties_block(file, group) else [[statement] for statement in group]:
+                calls = [call for at, call in gone.items() if any(file.tree.is_within(at, s) for s in part)]
+                yield self._removed(file, calls, part)
+
+    def _removed(self, file: FileFacts, calls: list[cst.Call], statements: list[Statement]) -> Finding:
+        names = {file.qualified(call) for call in calls}
+        doubt = _memory.why_tight(file) if names - _WAITS else None
+        waits = "the device runs its kernels in order, and whoever reads a result waits for it"
+        keeps = "the memory is used again by the next step"
+        return self.found(
+            file,
+            calls[0],
+            doubt or (waits if names <= _WAITS else keeps),
+            delete_statements(file.source, statements),
+            safety=Safety.UNSAFE if doubt else None,
+        )
+
+
+def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
+    """Why a call has to stay, in one line; `None` where it may go."""
+    if not all(is_plain(file, arg.value) for arg in call.args):
+        return "its argument does more than to name a device"
+    if name in _WAITS:
+        return why_measured(file, call) or why_waited_for(file, call)
+    if name in _EMPTIES:
+        return why_measured(file, call) or why_caught(file, call)
+    return why_measured(file, call) or _memory.why_collected_by_hand(file)
+
+
+def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
+    """Whether every step comes by; of files without steps, only forward passes are known to be parts of one."""
+    if not runs_every_step(file, call) and not (file.steps.runs_every_step(call) and not file.steps.found):
+        return False
+    if file.steps.found:
+        return True
+    function = file.tree.function(call)
+    cls = file.classes.around(call)
+    return cls is not None and cls.is_module and function is not None and function.name.value == "forward"
+
+
+def _is_wait_for_queue(file: FileFacts, call: cst.Call) -> bool:
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value not in ("synchronize", "wait_stream", "wait_event"):
+        return False
+    if isinstance(func.value, cst.Call) and (file.qualified(func.value) or "").startswith("torch.cuda."):
+        return True  # torch.cuda.current_stream().synchronize()
+    return func.attr.value == "synchronize" and file.value(func.value).name in _QUEUES
