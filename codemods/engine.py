@@ -14,19 +14,17 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from perfmod.codemods.edits import Splice, disjoint, is_consistent
 from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Edit, Finding, Rule, Safety
-from perfmod.transforms.source import Source, SourceError, decode
+from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Source, SourceError, code_of, is_notebook
 
 MAX_ROUNDS = 10
 """How many rounds in a row may leave no fewer findings to apply than there were before."""
-
-_LINE_NUMBERS = re.compile(r"\blines? \d+(?:(?:, | and | or | to |-|\u2013)\d+)*")
 
 
 class Outcome(str, enum.Enum):
@@ -134,10 +132,14 @@ def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choi
     traceback then.
     """
     try:
-        text, _, _ = decode(data)
+        if is_notebook(path) and not (b"torch" in data or b"perfmod:" in data):
+            return FileResult(path, Outcome.UNCHANGED, data, data)  # it is not even taken apart
+        text = code_of(data, path)
         if not _possible(rules, text) and not mentioned(text):
             return FileResult(path, Outcome.UNCHANGED, data, data)
         return _Rewriting(Source.parse(data, path), rules, choice).run(data)
+    except ForeignSource as error:
+        return FileResult(path, Outcome.SKIPPED, data, data, error.reason)
     except SourceError as error:
         reason = error.reason
     except _Failed as error:
@@ -195,11 +197,11 @@ class _Rewriting:
             outcome=Outcome.UNCHANGED if after == data else Outcome.CHANGED,
             before=data,
             after=after,
-            applied=_ordered(self.applied),
-            held_back=_ordered(map(self._in_given, last.held_back)),
-            refused=_ordered(map(self._in_given, last.refused)),
-            suppressed=_ordered(map(self._in_given, last.suppressed)),
-            warnings=comments.warnings(tuple(self.rules.values()), self.used),
+            applied=self._placed(self.applied),
+            held_back=self._placed(map(self._in_given, last.held_back)),
+            refused=self._placed(map(self._in_given, last.refused)),
+            suppressed=self._placed(map(self._in_given, last.suppressed)),
+            warnings=tuple(map(self.given.in_words, comments.warnings(tuple(self.rules.values()), self.used))),
         )
 
     def _settle(self) -> _Round:
@@ -227,6 +229,8 @@ class _Rewriting:
                 found.suppressed.append(finding)
             elif finding.refused or not finding.edits or finding.safety is Safety.ADVICE:
                 found.refused.append(finding)
+            elif obstacle := self.source.obstacle(finding.edits):
+                found.refused.append(_refusal(finding, obstacle))
             elif not self.choice.admits(finding, self.rules[finding.code]):
                 found.held_back.append(finding)
             elif problem := found.preamble.problem(finding):
@@ -258,6 +262,18 @@ class _Rewriting:
         self.splices.append(splice)
         return splice
 
+    def _placed(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Findings of the given text in order, placed for somebody who has the file open."""
+        return tuple(
+            evolve(
+                finding,
+                **asdict(self.given.place(finding.start)),
+                message=self.given.in_words(finding.message),
+                reason=self.given.in_words(finding.reason),
+            )
+            for finding in _ordered(findings)
+        )
+
     def _in_given(self, finding: Finding) -> Finding:
         """A finding of the current text, with its place and the lines that it names in the given one."""
         if not self.splices:
@@ -272,8 +288,8 @@ class _Rewriting:
             end=max(start, end),
             line=line,
             column=column,
-            message=_LINE_NUMBERS.sub(self._lines_in_given, finding.message),
-            reason=_LINE_NUMBERS.sub(self._lines_in_given, finding.reason),
+            message=LINE_NUMBERS.sub(self._lines_in_given, finding.message),
+            reason=LINE_NUMBERS.sub(self._lines_in_given, finding.reason),
         )
 
     def _start_in_given(self, offset: int) -> int:

@@ -89,6 +89,8 @@ class Finding:
         code: the rule's code, such as `PM101`.
         start, end: the characters of `Source.text` that show the pattern.
         line, column: where it starts, both from 1.
+        cell: in what the engine hands out, the place among all cells of the notebook, from 1, whose line that is; None
+            for other files.
         message: what is wrong here, in one line.
         reason: in one line, why the rewrite is right; or what could not be shown (held back); or why nothing is
             offered (refused).
@@ -120,6 +122,7 @@ class Finding:
     scope: str = ""
     snippet: str = ""
     step_in_sight: bool = True
+    cell: int | None = None
 
     @property
     def fingerprint(self) -> str:

@@ -10,17 +10,25 @@ import itertools
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import libcst as cst
-from attrs import define, field
+from attrs import define, field, frozen
 from libcst._nodes.internal import CodegenState
+
+if TYPE_CHECKING:
+    from perfmod.transforms.rule import Edit
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BRACKET = re.compile(r"[()\[\]{}]")
 _MAX_DEPTH = 500
 """More open brackets than Python reads (200), and fewer than overflow the stack of LibCST's parser."""
+
+
+LINE_NUMBERS = re.compile(r"\blines? \d+(?:(?:, | and | or | to |-|\u2013)\d+)*")
+"""The lines that a message names."""
 
 
 class SourceError(Exception):
@@ -29,6 +37,19 @@ class SourceError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class ForeignSource(SourceError):
+    """A notebook that is as it should be, but of a language or format that is not read."""
+
+
+@frozen
+class Place:
+    """A line and a column, both from 1; of a notebook those in a cell, and its place among all cells, from 1."""
+
+    line: int
+    column: int
+    cell: int | None = None
 
 
 class _SpanState(CodegenState):
@@ -95,8 +116,13 @@ class Source:
         """Decode and parse a file.
 
         Raises:
+            ForeignSource: a notebook whose code is no Python, or of an old format.
             SourceError: undecodable bytes, null bytes, Python 2, or a syntax error, with the line.
         """
+        if is_notebook(path):
+            from perfmod.transforms.notebook.source import Notebook
+
+            return Notebook.read(data, path)
         text, encoding, bom = decode(data)
         return cls(path, text, encoding, bom, parse_module(text))
 
@@ -143,6 +169,18 @@ class Source:
         line = bisect.bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
+    def place(self, offset: int) -> Place:
+        """Where a character stands for somebody who has the file open."""
+        return Place(*self.position(offset))
+
+    def in_words(self, text: str) -> str:
+        """A message that names lines of `text`, for somebody who has the file open."""
+        return text
+
+    def obstacle(self, edits: Iterable[Edit]) -> str:
+        """Why the file cannot hold one of these edits, in one line that names lines of `text`; empty where it can."""
+        return ""
+
     def line(self, node: cst.CSTNode) -> int:
         """The line on which `node` starts, from 1."""
         return self.position(self.span(node)[0])[0]
@@ -181,6 +219,20 @@ def _moved(spans: dict[cst.CSTNode, tuple[int, int]], printed: str, text: str) -
         node: (places[start], places[end - 1] + 1 if end > start else places[start])
         for node, (start, end) in spans.items()
     }
+
+
+def is_notebook(path: str) -> bool:
+    """Whether a path is that of a Jupyter notebook."""
+    return path.endswith(".ipynb")
+
+
+def code_of(data: bytes, path: str) -> str:
+    """The Python code in a file's bytes: its text, or that of a notebook's cells. Raises `SourceError`."""
+    if is_notebook(path):
+        from perfmod.transforms.notebook.document import Document
+
+        return "\n".join(cell.source for cell in Document.read(data).cells)
+    return decode(data)[0]
 
 
 def decode(data: bytes) -> tuple[str, str, bytes]:
