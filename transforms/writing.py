@@ -91,7 +91,7 @@ def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[
         block = _path(source, line)[-1]
         body: Sequence[cst.CSTNode] = getattr(block, "body", ())
         empties = isinstance(block, cst.IndentedBlock) and all(item in whole for item in body)
-        edits.append(_delete_lines(source, line, keep="pass" if empties and line is body[0] else ""))
+        edits.append(_delete_lines(source, line, keep="pass" if empties and line is body[0] else "", above=edits))
     return tuple(sorted(set(edits)))
 
 
@@ -290,15 +290,18 @@ def _cut_from_line(
     return edits
 
 
-def _delete_lines(source: Source, line: cst.BaseStatement, keep: str) -> Edit:
-    """Removes all lines of a statement; what stays are its comments and `keep`."""
+def _delete_lines(source: Source, line: cst.BaseStatement, keep: str, above: Iterable[Edit] = ()) -> Edit:
+    """Removes all lines of a statement; what stays are its comments and `keep`. `above` are removed already."""
     first = statement_start(source, line)
     start, end = source.line_start(first), source.line_end(source.span(line)[1])
     kept = [text for _, text in comments(source, line) if not _TOOL_COMMENT.match(text)]
     kept += [keep] if keep else []
     if not kept and _BLANK_LINE.match(source.text, end):
-        above = source.line_start(start - 1) if start else start
-        if _BLANK_LINE.match(source.text, above):
+        top = start
+        while (gone := next((edit for edit in above if edit.end == top and not edit.replacement), None)) is not None:
+            top = gone.start
+        before = source.line_start(top - 1) if top else top
+        if _BLANK_LINE.match(source.text, before):
             end = source.line_end(end)
     indentation = _indentation(source, first)
     return Edit(start, end, "".join(indentation + text + source.newline for text in kept))

@@ -64,6 +64,7 @@ REMOVED = {
     "y = x.to(device, non_blocking=True)\ntorch.cuda.synchronize()": "y = x.to(device, non_blocking=True)",
     "dist.all_reduce(loss)\ntorch.cuda.synchronize()\ny = 1": "dist.all_reduce(loss)\ny = 1",
     "t_emb = model.time_mlp(x)\ntorch.cuda.synchronize()\ny = 1": "t_emb = model.time_mlp(x)\ny = 1",
+    "y = 1\n\ngc.collect()\ntorch.cuda.empty_cache()\n\nz = 1": "y = 1\n\nz = 1",
     "time.sleep(0)\ntorch.cuda.synchronize()\ny = 1": "time.sleep(0)\ny = 1",
 }  # fmt: skip
 
@@ -177,3 +178,15 @@ def test_memory_that_is_minded(sign: str) -> None:
 def test_collections_that_matter(sign: str) -> None:
     (reason,) = reasons(step("gc.collect()") + sign + "\n")
     assert "line 14" in reason or "line 15" in reason
+
+
+def test_a_comment_about_memory_counts() -> None:
+    for body in ("torch.cuda.empty_cache()  # avoids OOM\ny = 1", "# frees memory\ngc.collect()\ny = 1"):
+        (held,) = result(step(body)).held_back
+        assert "a comment says that memory matters on line 1" in held.reason
+
+
+def test_a_function_that_is_only_called_now_and_then_is_no_part_of_every_step() -> None:
+    helper = "\n\ndef validate():\n    torch.cuda.empty_cache()\n"
+    assert reasons(step("if args.step % 10 == 0:\n    validate()") + helper) == []
+    assert result(step("validate()") + helper).outcome is Outcome.CHANGED

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.syncs._when import runs_every_step
 
 
 def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.For | cst.While | cst.CSTNode]]:
@@ -37,3 +38,29 @@ def between(file: FileFacts, node: cst.CSTNode, outer: cst.CSTNode) -> Iterator[
         if ancestor is outer:
             return
         yield ancestor
+
+
+def in_every_step(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether every step comes by a place: nothing that leads there, in the functions that call it, is gated.
+
+    A forward pass counts as a part of a step; other code of files without steps does only where a loop runs it.
+    """
+    return _is_in_every_step(file, node, set())
+
+
+def _is_in_every_step(file: FileFacts, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+    function = file.tree.function(node)
+    if _is_forward(file, function) and file.steps.runs_every_step(node):
+        return True
+    if not runs_every_step(file, node):
+        return False
+    if function is None or function in seen or file.steps.region(node) is not None:
+        return True
+    seen.add(function)
+    callers = file.values.calls.callers(function)
+    return not callers or any(_is_in_every_step(file, call, seen) for call in callers)
+
+
+def _is_forward(file: FileFacts, function: cst.FunctionDef | None) -> bool:
+    cls = file.classes.around(function) if function is not None else None
+    return cls is not None and cls.is_module and function is not None and function.name.value == "forward"

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.syncs._waiting import other_libraries
+from perfmod.transforms.writing import Statement, comments
+
+_SHORT = re.compile(r"\b(?:oom|memory|leaks?|vram)\b", re.IGNORECASE)
 
 _LIMITS = frozenset({"set_per_process_memory_fraction", "OutOfMemoryError", "PYTORCH_CUDA_ALLOC_CONF"})
 _PLANS = frozenset({"gc.disable", "gc.freeze", "gc.set_threshold", "gc.callbacks", "gc.set_debug", "gc.get_objects"})
 _FINALIZERS = frozenset({"weakref.finalize", "weakref.ref", "weakref.WeakValueDictionary", "weakref.WeakKeyDictionary"})
+
+
+def why_noted(file: FileFacts, statement: Statement) -> str | None:
+    """What a comment on a statement, or directly above it, says about memory."""
+    source = file.source
+    line = statement if isinstance(statement, cst.BaseStatement) else file.tree.line(statement)
+    start = source.line_start(source.span(line)[0])
+    found = [text for at, text in comments(source, statement) if at >= start]
+    while start > 0 and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+        above = source.line_start(start - 1)
+        found.append(source.text[above:start])
+        start = above
+    if any(_SHORT.search(text) for text in found):
+        return f"a comment says that memory matters on line {source.line(line)}"
+    return None
 
 
 def why_tight(file: FileFacts) -> str | None:

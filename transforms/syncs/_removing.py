@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -73,6 +73,24 @@ def empties_block(file: FileFacts, group: Sequence[Statement]) -> bool:
     """Whether nothing is left in the block of a group without it."""
     suite = _suite(file, group[0])
     return isinstance(suite, (cst.IndentedBlock, cst.SimpleStatementSuite)) and _is_gone(suite, group)
+
+
+def adjacent(
+    file: FileFacts, group: Sequence[Statement], doubts: Mapping[Statement, str | None]
+) -> Iterator[list[Statement]]:
+    """The statements of a group in runs that follow each other directly and are doubted alike."""
+    run: list[Statement] = []
+    for statement in sorted(group, key=lambda node: file.source.span(node)):
+        if run and not (_follows(file, statement, run[-1]) and bool(doubts[statement]) == bool(doubts[run[-1]])):
+            yield run
+            run = []
+        run.append(statement)
+    yield run
+
+
+def _follows(file: FileFacts, statement: Statement, earlier: Statement) -> bool:
+    between = file.source.text[file.source.span(earlier)[1] : file.source.span(statement)[0]]
+    return not between.strip(" \t\r\n;")
 
 
 def _suite(file: FileFacts, statement: Statement) -> cst.CSTNode:

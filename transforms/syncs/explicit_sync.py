@@ -27,10 +27,10 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs import _memory
+from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._measuring import why_measured
-from perfmod.transforms.syncs._removing import by_block, empties_block, is_plain, statement_of
+from perfmod.transforms.syncs._removing import adjacent, by_block, empties_block, is_plain, statement_of
 from perfmod.transforms.syncs._waiting import why_caught, why_waited_for
-from perfmod.transforms.syncs._when import runs_every_step
 from perfmod.transforms.writing import Statement, delete_statements
 
 _WAITS = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
@@ -78,19 +78,28 @@ class ExplicitSync(Rule):
             elif _is_wait_for_queue(file, call) and _is_in_step(file, call):
                 yield self.refused(file, call, "it waits for one stream or event, and something may rely on the order")
         for group in by_block(file, gone):
-            for part in [group] if empties_block(file, group) else [[statement] for statement in group]:
-                calls = [call for at, call in gone.items() if any(file.tree.is_within(at, s) for s in part)]
-                yield self._removed(file, calls, part)
+            calls = {at: [call for old, call in gone.items() if file.tree.is_within(old, at)] for at in group}
+            doubts = {at: self._doubt(file, at, calls[at]) for at in group}
+            is_whole = empties_block(file, group)
+            for run in [group] if is_whole else adjacent(file, group, doubts):
+                doubt = next(filter(None, map(doubts.__getitem__, run)), None)
+                yield self._removed(file, [call for at in run for call in calls[at]], run, doubt)
 
-    def _removed(self, file: FileFacts, calls: list[cst.Call], statements: list[Statement]) -> Finding:
-        names = {file.qualified(call) for call in calls}
-        doubt = _memory.why_tight(file) if names - _WAITS else None
+    def _doubt(self, file: FileFacts, statement: Statement, calls: list[cst.Call]) -> str | None:
+        """Why it is not shown that a statement may go."""
+        if all(file.qualified(call) in _WAITS for call in calls):
+            return None
+        return _memory.why_noted(file, statement) or _memory.why_tight(file)
+
+    def _removed(
+        self, file: FileFacts, calls: list[cst.Call], statements: list[Statement], doubt: str | None
+    ) -> Finding:
         waits = "the device runs its kernels in order, and whoever reads a result waits for it"
         keeps = "the memory is used again by the next step"
         return self.found(
             file,
             calls[0],
-            doubt or (waits if names <= _WAITS else keeps),
+            doubt or (waits if all(file.qualified(call) in _WAITS for call in calls) else keeps),
             delete_statements(file.source, statements),
             safety=Safety.UNSAFE if doubt else None,
         )
@@ -109,13 +118,9 @@ def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     """Whether every step comes by; of files without steps, only forward passes are known to be parts of one."""
-    if not runs_every_step(file, call) and not (file.steps.runs_every_step(call) and not file.steps.found):
-        return False
-    if file.steps.found:
-        return True
     function = file.tree.function(call)
-    cls = file.classes.around(call)
-    return cls is not None and cls.is_module and function is not None and function.name.value == "forward"
+    is_forward = function is not None and function.name.value == "forward"
+    return (file.steps.found or is_forward) and in_every_step(file, call)
 
 
 def _is_wait_for_queue(file: FileFacts, call: cst.Call) -> bool:
