@@ -138,6 +138,11 @@ class Source:
             raise SourceError(f"cannot write the result in the file's encoding {self.encoding}: {error}") from error
 
     @property
+    def has_cells(self) -> bool:
+        """Whether it is a notebook, whose cells somebody runs one by one, and which no process can import."""
+        return False
+
+    @property
     def newline(self) -> str:
         """The line ending of the file: that of its first line."""
         match = _LINE_END.search(self.text)

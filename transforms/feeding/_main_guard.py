@@ -3,7 +3,8 @@
 Workers that are started by spawn or forkserver (macOS, Windows, Linux from Python 3.14 on) import the main
 module again. Where that module trains as soon as it is imported, every worker would train; where it is
 guarded, workers only see what stands outside the guard, so everything that the dataset and its helpers read
-must stay there.
+must stay there. A notebook cannot be imported at all: nothing runs twice there, and its own classes and functions
+reach workers by fork only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.writing import indent_range, insert_before_statement, statement_start
@@ -29,16 +31,20 @@ class Guard:
         edits: the header and one insertion per indented line; empty where nothing is to be done.
         start: offset from which everything is indented; the end of the file where nothing is.
         refusal: why it cannot be done, in one line; else empty.
+        doubt: why workers may still not be started, in one line; else empty.
     """
 
     edits: tuple[Edit, ...]
     start: int
     refusal: str = ""
+    doubt: str = ""
 
 
 def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     """The guard that the file needs before the workers of `loader` can be started by spawn."""
     nothing = len(file.source.text)
+    if file.source.has_cells:
+        return Guard((), nothing, doubt=_doubt_in_notebook(file, work))
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
     for definition, use in needed.items():
         what = f"{definition.name}, which the workers read on line {file.source.line(use)},"
@@ -52,6 +58,19 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     if all(file.entry.runs_on_import(iteration.node) is None for iteration in loader.iterations):
         return Guard((), nothing)
     return _indent(file, work, needed)
+
+
+def _doubt_in_notebook(file: FileFacts, work: WorkerCode) -> str:
+    """What of the notebook's own the workers would have to import."""
+    sent = {*work.functions, *(cls.node for cls in work.classes)}
+    for node in walk(file.source.module):
+        if node in sent:
+            name = node.name.value if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else "a lambda"
+            return (
+                f"{name} is defined in a cell (line {file.source.line(node)}), where workers started by spawn or "
+                "forkserver (macOS, Windows, Linux from Python 3.14 on) cannot find it; right under fork"
+            )
+    return ""
 
 
 def _change(file: FileFacts, definition: Definition) -> cst.Name | None:

@@ -15,7 +15,8 @@ The order of the samples does not change: the sampler stays in the main process 
 Workers are other processes, though. They get a copy of the dataset, so it must be possible to pickle it, and
 what a sample changes is lost. Under spawn and forkserver they import the script again; a script that trains
 at module level gets an `if __name__ == "__main__":` around its work, with definitions that the workers need
-left outside.
+left outside. A notebook gets none: what is defined in its cells reaches workers by fork alone (Linux, before
+Python 3.14), so a loader that needs it is held back there.
 
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
@@ -94,13 +95,16 @@ class LoaderWithoutWorkers(Rule):
             loader.call,
             self._reason(file, judgement, shelter),
             (*shelter.edits, *self._edits(file, loader, name, shelter)),
-            safety=judgement.safety,
+            safety=Safety.UNSAFE if shelter.doubt else judgement.safety,
             numerics=judgement.numerics,
             imports=("os",),
             definitions=(definition,),
         )
 
     def _reason(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> str:
+        if shelter.doubt:
+            unsure = judgement.safety is Safety.UNSAFE
+            return f"{judgement.reason}; {shelter.doubt}" if unsure else shelter.doubt
         if not shelter.edits:
             return judgement.reason
         line = file.source.position(shelter.start)[0]

@@ -54,6 +54,11 @@ class Notebook(Source):
         return self.cells.document_as_edited().to_bytes()
 
     @property
+    def has_cells(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def newline(self) -> str:
         """The line ending of the cells."""
         return self.cells.marks.newline
