@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.calls import argument, passed
-from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import DType, Kind
@@ -54,14 +54,14 @@ _NO_STORAGE = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "require
 
 
 class Aliasing:
-    """Aliases and in-place writes of one file's names."""
+    """Aliases and in-place writes of names."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values) -> None:
         self._tree = tree
         self._flow = flow
         self._names = names
         self._values = values
-        self._written: dict[Definition, tuple[cst.Name, ...]] = {}
+        self._written: dict[Definition, tuple[Read, ...]] = {}
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
         """Whether evaluating `node` makes a tensor that nothing else refers to."""
@@ -88,10 +88,10 @@ class Aliasing:
             return method not in _VIEWS and not method.endswith("_")
         return False
 
-    def mutations(self, definition: Definition) -> Sequence[cst.Name]:
+    def mutations(self, definition: Definition) -> Sequence[Read]:
         """The uses of names that write into the object a definition gives its name: stores, `+=`, `x.add_()`, `out=x`.
 
-        Names that are given the same object or a view of it count too, and calls of functions of this file that write
+        Names that are given the same object or a view of it count too, and calls of functions in sight that write
         into what they are given. The `x += y` that is the definition itself does not.
         """
         known = self._written.get(definition)
@@ -100,7 +100,7 @@ class Aliasing:
             known = self._written[definition] = tuple(self._find_mutations(definition))
         return known
 
-    def _find_mutations(self, definition: Definition) -> Iterator[cst.Name]:
+    def _find_mutations(self, definition: Definition) -> Iterator[Read]:
         stack = self._sources(definition)
         seen = set(stack)
         while stack:
@@ -122,7 +122,7 @@ class Aliasing:
             elif current.binding is Binding.AUGMENTED:
                 statement = self._tree.statement(current.node)
                 node = statement.target if isinstance(statement, cst.AugAssign) else None
-            if isinstance(node, cst.Name) and self._values.of(node).kind is not Kind.NUMBER:
+            if node is not None and self._flow.is_variable(node) and self._values.of(node).kind is not Kind.NUMBER:
                 found += [source for source in self._flow.definitions(node) if source not in found]
         return found
 
@@ -253,11 +253,11 @@ class Aliasing:
 
         `True` also where it cannot be told (other expressions). Calls of functions elsewhere are trusted not to write.
         """
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             return any(self.mutations(definition) for definition in self._flow.definitions(node))
         if isinstance(node, cst.Attribute):
             code = _code(node)
-            around = self._tree.function(node) or self._tree.module
+            around = self._tree.function(node) or self._tree.module_of(node)
             return any(
                 isinstance(other, cst.Attribute)
                 and _code(other) == code
@@ -301,7 +301,7 @@ class Aliasing:
                     return False
         return bool(definitions)
 
-    def _is_behind(self, use: cst.Name, write: cst.BaseStatement) -> bool:
+    def _is_behind(self, use: cst.CSTNode, write: cst.BaseStatement) -> bool:
         """Whether `use` stands in a later statement than `write`: of its block, or of a block around it."""
         line: cst.BaseStatement = write
         while True:
@@ -314,7 +314,7 @@ class Aliasing:
                 return False
             line = around
 
-    def _is_watched(self, use: cst.Name) -> bool:
+    def _is_watched(self, use: cst.CSTNode) -> bool:
         """Whether autograd is told about the very tensor that a name holds: `x.requires_grad_()`, `x.retain_grad()`."""
         parent = self._tree.parent(use)
         if not isinstance(parent, cst.Attribute):

@@ -6,23 +6,23 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import Tree
 
 _TYPES = {"builtins.int": "integer", "builtins.float": "floating"}
 _FLAGS = frozenset({"store_true", "store_false"})
 
 
 class Arguments:
-    """What the `argparse` parsers of a file declare, by attribute; types are spelled as `DType` values."""
+    """What the `argparse` parsers in sight declare, by attribute; types are spelled as `DType` values."""
 
-    def __init__(self, module: cst.Module, names: Names) -> None:
+    def __init__(self, tree: Tree, names: Names) -> None:
         self._names = names
         self._declared: dict[str, set[str | None]] = {}
-        for call in find_all(module, cst.Call):
+        for call in tree.all(cst.Call):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument" and call.args:
                 self._declared.setdefault(_destination(call), set()).add(self._type(call))
         # An attribute that is set by hand may be anything.
-        for target in find_all(module, cst.AssignTarget):
+        for target in tree.all(cst.AssignTarget):
             if isinstance(target.target, cst.Attribute):
                 self._declared.pop(target.target.attr.value, None)
 

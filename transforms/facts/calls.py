@@ -1,8 +1,9 @@
-"""Who calls whom inside a file: functions, methods, constructors and modules called through `forward`."""
+"""Who calls whom in the files: functions, methods, constructors and modules called through `forward`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,14 +11,14 @@ import libcst as cst
 from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Flow, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, find_all
+from perfmod.transforms.facts.tree import Tree
 
 if TYPE_CHECKING:
     from perfmod.transforms.facts.values import Values
 
 
 class Calls:
-    """Call targets and call sites of one file."""
+    """Call targets and call sites."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
         self._tree = tree
@@ -25,9 +26,8 @@ class Calls:
         self._names = names
         self._classes = classes
         self._values = values
-        self._all = list(find_all(tree.module, cst.Call))
-        # Calls that may reach a function of the file: by the name that is called, and all of them for `forward`.
-        self._own = [call for call in self._all if names.qualified(call.func) is None]
+        # Calls that may reach a function in sight: by the name that is called, and all of them for `forward`.
+        self._own = [call for call in tree.all(cst.Call) if names.qualified(call.func) is None]
         self._by_name: dict[str, list[cst.Call]] = {}
         for call in self._own:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
@@ -36,7 +36,7 @@ class Calls:
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
-        """The function of this file that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
+        """The function in sight that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
         if call in self._resolved:
             return self._resolved[call]
         if call in self._resolving:
@@ -51,10 +51,10 @@ class Calls:
         return found
 
     def handed(self, call: cst.Call) -> list[cst.FunctionDef]:
-        """Functions of this file that a call is given by position, and may run, as `opt.step(closure)` does."""
+        """Functions in sight that a call is given by position, and may run, as `opt.step(closure)` does."""
         found: list[cst.FunctionDef] = []
         for arg in call.args:
-            if isinstance(arg.value, cst.Name) and arg.keyword is None:
+            if arg.keyword is None and self._flow.is_variable(arg.value):
                 definitions = self._flow.definitions(arg.value)
                 found += [d.node for d in definitions if isinstance(d.node, cst.FunctionDef)]
             own = self._classes.self_attribute(arg.value) if arg.keyword is None else None
@@ -63,18 +63,27 @@ class Calls:
         return found
 
     def constructed(self, call: cst.Call) -> ClassFacts | None:
-        """The class of this file that `call` makes an instance of."""
-        if not isinstance(call.func, cst.Name):
+        """The class in sight that `call` makes an instance of."""
+        if not self._flow.is_variable(call.func):
             return None
         found = [self._classes.of(definition.node) for definition in self._flow.definitions(call.func)]
         return found[0] if len(found) == 1 else None
 
-    def constructions(self, cls: ClassFacts) -> list[cst.Call]:
-        """Every call in the file that makes an instance of `cls`."""
-        return [call for call in self._all if self.constructed(call) is cls]
+    def constructions(self, cls: ClassFacts) -> Sequence[cst.Call]:
+        """Every call in sight that makes an instance of `cls`."""
+        return self._constructions.get(cls, ())
+
+    @cached_property
+    def _constructions(self) -> dict[ClassFacts, list[cst.Call]]:
+        found: dict[ClassFacts, list[cst.Call]] = {}
+        for call in self._own:
+            made = self.constructed(call)
+            if made is not None:
+                found.setdefault(made, []).append(call)
+        return found
 
     def callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
-        """Every call in the file that runs `function`; for `__init__`, every construction."""
+        """Every call in sight that runs `function`; for `__init__`, every construction."""
         known = self._callers.get(function)
         if known is None:
             owner = self._classes.of(self._tree.scope(function))
@@ -83,15 +92,25 @@ class Calls:
                 found = [call for call in self._own if self._runs_init(call, function)]
             else:
                 through = owner is not None and name in ("forward", "__call__")
-                candidates = self._own if through else self._by_name.get(name, [])
+                candidates = self._own if through else self._named(function)
                 found = [call for call in candidates if self.resolve(call) is function]
             known = tuple(found)
             if not self._resolving:
                 self._callers[function] = known
         return known
 
+    def _named(self, function: cst.FunctionDef) -> list[cst.Call]:
+        """Calls of the function's name, and of the names under which other files import it."""
+        found = dict.fromkeys(self._by_name.get(function.name.value, ()))
+        for definition in self._flow.defined(function):
+            for use in self._flow.uses(definition):
+                call = self._tree.parent(use)
+                if isinstance(call, cst.Call) and call.func is use:
+                    found[call] = None
+        return list(found)
+
     def is_only_called(self, function: cst.FunctionDef) -> bool:
-        """Whether the function is never handed on: every use of its name in this file is a call."""
+        """Whether the function is never handed on: every use of its name in sight is a call."""
         scope = self._tree.scope(function)
         for definition in self._flow.bound(scope, function.name.value):
             for use in self._flow.uses(definition):
@@ -106,7 +125,7 @@ class Calls:
 
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         func = call.func
-        if isinstance(func, cst.Name):
+        if self._flow.is_variable(func):
             definitions = self._flow.definitions(func)
             functions = [d.node for d in definitions if d.binding is Binding.DEFINED]
             if len(definitions) == 1 and functions and isinstance(functions[0], cst.FunctionDef):

@@ -1,4 +1,4 @@
-"""The classes of a file: their bases, methods, and everything that is ever assigned to their attributes."""
+"""The classes of the files: their bases, methods, and everything that is ever assigned to their attributes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from attrs import define, field
 
 from perfmod.transforms.facts.flow import Flow, dotted, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, find_all, walk
+from perfmod.transforms.facts.tree import Tree, walk
 
 
 @define(eq=False)
 class ClassFacts:
-    """One class of the file.
+    """One class.
 
     Attributes:
         node: its definition.
         bases: qualified names of the bases that come from elsewhere, as far as they are known.
-        parents: its bases that are classes of this file.
+        parents: its bases that are classes in sight.
         methods: its own methods by name.
         assigned: for every attribute, the statements that assign it through `self` in a method, or in the class body.
-        children: the classes of this file that derive from it directly.
+        children: the classes in sight that derive from it directly.
     """
 
     node: cst.ClassDef
@@ -39,7 +39,7 @@ class ClassFacts:
         return self.node.name.value
 
     def lineage(self) -> Iterator[ClassFacts]:
-        """The class and its ancestors in this file, nearest first."""
+        """The class and its ancestors in sight, nearest first."""
         yield self
         for parent in self.parents:
             yield from parent.lineage()
@@ -96,31 +96,29 @@ class AttributeAssignment:
 
 
 class Classes:
-    """All classes of a file."""
+    """All classes in sight."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names) -> None:
         self._tree = tree
         self._by_node: dict[cst.ClassDef, ClassFacts] = {}
-        for node in find_all(tree.module, cst.ClassDef):
-            bases: list[str] = []
-            parents: list[ClassFacts] = []
+        for node in tree.all(cst.ClassDef):
+            self._by_node[node] = ClassFacts(node, tuple(filter(None, (names.qualified(a.value) for a in node.bases))))
+        for node, facts in self._by_node.items():
             for arg in node.bases:
-                qualified = names.qualified(arg.value)
-                if qualified is not None:
-                    bases.append(qualified)
-                elif isinstance(arg.value, cst.Name):
+                if names.qualified(arg.value) is None and flow.is_variable(arg.value):
                     for definition in flow.definitions(arg.value):
-                        known = self._by_node.get(definition.node)  # type: ignore[call-overload]
-                        if known is not None:
-                            parents.append(known)
-            facts = ClassFacts(node, tuple(bases), tuple(parents))
-            for parent in parents:
-                parent.children.append(facts)
-            self._by_node[node] = facts
+                        self._derive(facts, definition.node)
             for statement in node.body.body:
                 if isinstance(statement, cst.FunctionDef):
                     facts.methods[statement.name.value] = statement
             self._collect_assignments(facts)
+
+    def _derive(self, facts: ClassFacts, base: cst.CSTNode) -> None:
+        parent = self.of(base)
+        # Names that are bound more than once may seem to derive from themselves.
+        if parent is not None and facts not in parent.lineage():
+            facts.parents = (*facts.parents, parent)
+            parent.children.append(facts)
 
     def __iter__(self) -> Iterator[ClassFacts]:
         return iter(self._by_node.values())
@@ -157,7 +155,7 @@ class Classes:
     @cached_property
     def _elsewhere(self) -> dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]]:
         found: dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]] = {}
-        for assign in find_all(self._tree.module, cst.Assign):
+        for assign in self._tree.all(cst.Assign):
             for target in (item.target for item in assign.targets):
                 if isinstance(target, cst.Attribute) and self.self_attribute(target) is None:
                     assignment = AttributeAssignment(target, assign.value, (), None)

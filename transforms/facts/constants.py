@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from perfmod.transforms.facts.aliasing import Aliasing
-from perfmod.transforms.facts.flow import Binding, Flow
+from perfmod.transforms.facts.flow import Binding, Flow, Read
 
 Constant = float | tuple["Constant", ...]
 
@@ -15,7 +15,7 @@ _LARGEST = 64
 
 
 class Constants:
-    """Values of constant expressions of one file."""
+    """Values of constant expressions."""
 
     def __init__(self, flow: Flow, aliasing: Aliasing) -> None:
         self._flow = flow
@@ -30,8 +30,10 @@ class Constants:
         bound = bound or {}
         if isinstance(node, (cst.Integer, cst.Float)):
             return node.evaluated_value
-        if isinstance(node, cst.Name):
-            return bound[node.value] if node.value in bound else self._named(node)
+        if isinstance(node, cst.Name) and node.value in bound:
+            return bound[node.value]
+        if self._flow.is_variable(node):
+            return self._named(node)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
             inner = self.value(node.expression, bound)
             if not isinstance(inner, (int, float)):
@@ -45,7 +47,7 @@ class Constants:
             return self._comprehended(node, bound)
         return None
 
-    def _named(self, node: cst.Name) -> Constant | None:
+    def _named(self, node: Read) -> Constant | None:
         definitions = self._flow.definitions(node)
         if len(definitions) != 1:
             return None

@@ -10,9 +10,9 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import Classes
-from perfmod.transforms.facts.flow import Binding, Definition, Flow
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, walk, walk_scope
+from perfmod.transforms.facts.tree import FileTree, walk, walk_scope
 from perfmod.transforms.facts.values import Values
 
 Top = cst.SimpleStatementLine | cst.BaseCompoundStatement
@@ -42,18 +42,26 @@ _REPEATABLE_METHODS = frozenset(
 
 
 class Entry:
-    """The top level of one file."""
+    """The top levels of the files, as one of them sees them.
 
-    def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
+    Attributes:
+        statements: the top-level statements of that file.
+    """
+
+    def __init__(self, tree: FileTree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
         self._tree = tree
         self._flow = flow
         self._names = names
         self._classes = classes
         self._values = values
-        self.statements: tuple[Top, ...] = tuple(
-            s for s in tree.module.body if isinstance(s, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
-        )
-        self._places = {statement: place for place, statement in enumerate(self.statements)}
+        self.statements = self.statements_of(tree.module)
+        self._places = {
+            statement: place for module in tree.modules for place, statement in enumerate(self.statements_of(module))
+        }
+
+    def statements_of(self, module: cst.Module) -> tuple[Top, ...]:
+        """The top-level statements of a file."""
+        return tuple(s for s in module.body if isinstance(s, (cst.SimpleStatementLine, cst.BaseCompoundStatement)))
 
     def statement(self, node: cst.CSTNode) -> Top:
         """The top-level statement that holds `node`."""
@@ -63,7 +71,7 @@ class Entry:
         raise ValueError(f"{type(node).__name__} stands in no top-level statement")
 
     def place(self, node: cst.CSTNode) -> int:
-        """Which top-level statement holds `node`, counted from 0."""
+        """Which top-level statement of its file holds `node`, counted from 0."""
         return self._places[self.statement(node)]
 
     def is_guarded(self, node: cst.CSTNode) -> bool:
@@ -146,22 +154,36 @@ class Entry:
             return name.startswith(_REPEATABLE)
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS
 
-    def needed(self, code: Iterable[cst.CSTNode]) -> dict[Definition, cst.Name]:
+    def needed(self, code: Iterable[cst.CSTNode]) -> dict[Definition, Read]:
         """The module-level definitions that `code` reads, with those that they read in turn, and one use of
         each.
         """
-        found: dict[Definition, cst.Name] = {}
+        found: dict[Definition, Read] = {}
         stack = list(code)
         while stack:
-            for name in (node for node in walk(stack.pop()) if isinstance(node, cst.Name)):
-                if not self._flow.is_read(name):
-                    continue
-                for definition in self._flow.definitions(name):
-                    if isinstance(definition.scope, cst.Module) and definition not in found:
-                        found[definition] = name
+            for node in walk(stack.pop()):
+                for definition in self._module_level(node):
+                    if definition not in found and isinstance(node, (cst.Name, cst.Attribute)):
+                        found[definition] = node
                         if definition.binding is Binding.DEFINED:
                             stack.append(definition.node)
         return found
+
+    def _module_level(self, node: cst.CSTNode) -> Iterator[Definition]:
+        """What a read may see of the top levels, with the imports through which it sees it."""
+        if isinstance(node, cst.Name) and not self._flow.is_read(node):
+            return
+        if self._flow.is_variable(node):
+            seen = self._flow.seen(node) if isinstance(node, cst.Name) else ()
+            for definition in dict.fromkeys((*seen, *self._flow.definitions(node))):
+                if isinstance(definition.scope, cst.Module):
+                    yield definition
+
+    def importers(self, module: cst.Module) -> list[cst.CSTNode]:
+        """The imports by which other files in sight run the top level of `module`."""
+        return [
+            node for node in self._tree.all_of(cst.ImportAlias, cst.ImportStar) if module in self._flow.imported(node)
+        ]
 
 
 def is_main_test(test: cst.BaseExpression) -> bool:

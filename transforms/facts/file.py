@@ -1,8 +1,11 @@
-"""All facts of one file, each computed when it is first asked for."""
+"""The facts of files that are read together, each computed when it is first asked for, and what a file sees of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
+from pathlib import PurePath
+from typing import TypeVar
 
 import libcst as cst
 
@@ -12,88 +15,197 @@ from perfmod.transforms.facts.constants import Constants
 from perfmod.transforms.facts.entry import Entry
 from perfmod.transforms.facts.flow import Flow
 from perfmod.transforms.facts.handing import Handing
+from perfmod.transforms.facts.links import Links
 from perfmod.transforms.facts.loaders import Loaders
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.shapes import Shapes
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tracing import Tracing
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import FileTree, Tree
 from perfmod.transforms.facts.value import Value
 from perfmod.transforms.facts.values import Values
 from perfmod.transforms.source import Source
 
+Result = TypeVar("Result")
 
-class FileFacts:
-    """What a rule may ask about a file. One instance per file and round; nothing is shared between files."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+class World:
+    """The facts of all files that are read together; nodes of one file lead to nodes of others through its imports.
+
+    `sources` says under which dotted names each file may be imported, such as `("engine", "src.engine")`. Files are
+    told apart by their paths.
+    """
+
+    def __init__(self, sources: Mapping[Source, Collection[str]]) -> None:
+        self._names = dict(sorted(sources.items(), key=lambda item: item[0].path))
+        self._computed: dict[Callable[[FileFacts], object], object] = {}
+        self.files: dict[Source, FileFacts] = {source: FileFacts(source, self) for source in self._names}
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether there is more than one file."""
+        return len(self._names) > 1
 
     @cached_property
     def tree(self) -> Tree:
-        """Parents, enclosing statements, functions and loops."""
-        return Tree(self.source.module)
+        return Tree(*(source.module for source in self._names))
 
     @cached_property
     def flow(self) -> Flow:
-        """Definitions that names may see, and their uses."""
-        return Flow(self.tree)
+        packages = {source.module for source in self._names if PurePath(source.path).name == "__init__.py"}
+        return Flow(self.tree, Links({source.module: names for source, names in self._names.items()}, packages))
 
     @cached_property
     def names(self) -> Names:
-        """Qualified names of imported things."""
         return Names(self.tree, self.flow)
 
     @cached_property
     def classes(self) -> Classes:
-        """Classes, their bases, methods and attributes."""
         return Classes(self.tree, self.flow, self.names)
 
     @cached_property
     def values(self) -> Values:
-        """Kinds, devices and types of values; who calls whom."""
         return Values(self.tree, self.flow, self.names, self.classes)
 
     @cached_property
     def shapes(self) -> Shapes:
-        """Which expressions provably have the same shape."""
         return Shapes(self.tree, self.flow, self.names, self.values, self.aliasing, self.stores)
 
     @cached_property
     def stores(self) -> Stores:
-        """Assignments to attributes and items."""
         return Stores(self.tree, self.values)
 
     @cached_property
     def aliasing(self) -> Aliasing:
-        """Fresh tensors, views, in-place writes."""
         return Aliasing(self.tree, self.flow, self.names, self.values)
 
     @cached_property
     def constants(self) -> Constants:
-        """Numbers that are written down."""
         return Constants(self.flow, self.aliasing)
 
     @cached_property
     def steps(self) -> Steps:
-        """Training steps and the code that they reach."""
         return Steps(self.tree, self.classes, self.values)
 
     @cached_property
     def tracing(self) -> Tracing:
-        """Where values were made, one way at a time."""
         return Tracing(self.tree, self.flow, self.names, self.classes, self.values)
 
     @cached_property
     def handing(self) -> Handing:
-        """Where values go."""
         return Handing(self.tree, self.flow, self.names, self.classes, self.values.calls)
 
     @cached_property
     def loaders(self) -> Loaders:
-        """Data loaders, their settings, and the loops over them."""
         return Loaders(self.tree, self.flow, self.names, self.values, self.steps, self.tracing)
+
+    @cached_property
+    def _sources(self) -> dict[cst.Module, Source]:
+        return {source.module: source for source in self._names}
+
+    def source_of(self, node: cst.CSTNode) -> Source:
+        """The file in which a node stands."""
+        if not self.is_linked:
+            (source,) = self._names
+            return source
+        return self._sources[self.tree.module_of(node)]
+
+    @cached_property
+    def labels(self) -> dict[Source, str]:
+        """What messages call the files: the shortest ends of their paths by which they are told apart."""
+        parts = {source: PurePath(source.path).parts for source in self._names}
+        return {
+            source: _label(own, [other for other in parts.values() if other != own]) for source, own in parts.items()
+        }
+
+    def once(self, compute: Callable[[FileFacts], Result], file: FileFacts) -> Result:
+        """What `compute` says of the files together; asked from whichever of them, it is computed only once."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(file)
+        return self._computed[compute]  # type: ignore[return-value]
+
+
+class FileFacts:
+    """What a rule may ask about a file: its own source, and facts that it shares with the files read together with it.
+
+    `source` and `tree.module` are the file's own. A node that a fact leads to may stand in another file: `line`,
+    `code` and `source_of` ask the file that it stands in.
+    """
+
+    def __init__(self, source: Source, world: World | None = None) -> None:
+        self.source = source
+        self._given = world
+
+    @cached_property
+    def world(self) -> World:
+        """The facts of all files."""
+        return self._given or World({self.source: ()})
+
+    @cached_property
+    def tree(self) -> FileTree:
+        """Parents, enclosing statements, functions and loops."""
+        return FileTree(self.world.tree, self.source.module)
+
+    @property
+    def flow(self) -> Flow:
+        """Definitions that names may see, and their uses."""
+        return self.world.flow
+
+    @property
+    def names(self) -> Names:
+        """Qualified names of imported things."""
+        return self.world.names
+
+    @property
+    def classes(self) -> Classes:
+        """Classes of all files, their bases, methods and attributes."""
+        return self.world.classes
+
+    @property
+    def values(self) -> Values:
+        """Kinds, devices and types of values; who calls whom."""
+        return self.world.values
+
+    @property
+    def shapes(self) -> Shapes:
+        """Which expressions provably have the same shape."""
+        return self.world.shapes
+
+    @property
+    def stores(self) -> Stores:
+        """Assignments to attributes and items."""
+        return self.world.stores
+
+    @property
+    def aliasing(self) -> Aliasing:
+        """Fresh tensors, views, in-place writes."""
+        return self.world.aliasing
+
+    @property
+    def constants(self) -> Constants:
+        """Numbers that are written down."""
+        return self.world.constants
+
+    @property
+    def steps(self) -> Steps:
+        """Training steps of all files and the code that they reach."""
+        return self.world.steps
+
+    @property
+    def tracing(self) -> Tracing:
+        """Where values were made, one way at a time."""
+        return self.world.tracing
+
+    @property
+    def handing(self) -> Handing:
+        """Where values go."""
+        return self.world.handing
+
+    @cached_property
+    def loaders(self) -> Loaders:
+        """Data loaders, their settings, and the loops over them. Iterating gives those that this file constructs."""
+        return self.world.loaders.seen_from(self.source.module)
 
     @cached_property
     def entry(self) -> Entry:
@@ -112,3 +224,52 @@ class FileFacts:
         """Dotted name of the functions and classes around `node`; empty at module level."""
         around = [n.name.value for n in self.tree.ancestors(node) if isinstance(n, (cst.FunctionDef, cst.ClassDef))]
         return ".".join(reversed(around))
+
+    # Nodes of any file
+
+    def source_of(self, node: cst.CSTNode) -> Source:
+        """The file in which a node stands."""
+        return self.world.source_of(node)
+
+    def is_own(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in this very file."""
+        return self.source_of(node) is self.source
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The characters of a node, exactly as they stand in its file."""
+        return self.source_of(node).code(node)
+
+    def line(self, node: cst.CSTNode) -> str:
+        """Where a node starts, for messages: `41`, or `41 of engine.py` for a line of another file."""
+        source = self.source_of(node)
+        where = "" if source is self.source else f" of {self.world.labels[source]}"
+        return f"{source.line(node)}{where}"
+
+    def lines(self, nodes: Collection[cst.CSTNode]) -> str:
+        """Where several nodes start, each line once: `line 3`, `lines 3, 7`, `lines 3, 7 and line 41 of engine.py`."""
+        found: dict[Source, set[int]] = {}
+        for node in nodes:
+            source = self.source_of(node)
+            found.setdefault(source, set()).add(source.line(node))
+        ordered = sorted(found, key=lambda source: (source is not self.source, source.path))
+        return " and ".join(self._some_lines(source, sorted(found[source])) for source in ordered)
+
+    def _some_lines(self, source: Source, lines: list[int]) -> str:
+        where = "" if source is self.source else f" of {self.world.labels[source]}"
+        return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}{where}"
+
+    def comes_before(self, first: cst.CSTNode, second: cst.CSTNode) -> bool:
+        """Whether one node stands above another in the same file."""
+        source = self.source_of(first)
+        return source is self.source_of(second) and source.span(first)[0] < source.span(second)[0]
+
+    def once(self, compute: Callable[[FileFacts], Result]) -> Result:
+        """What `compute` says of all files, whichever of them it is given; computed once."""
+        return self.world.once(compute, self)
+
+
+def _label(own: tuple[str, ...], others: list[tuple[str, ...]]) -> str:
+    for length in range(1, len(own)):
+        if all(other[-length:] != own[-length:] for other in others):
+            return "/".join(own[-length:])
+    return PurePath(*own).as_posix() if own else ""

@@ -4,6 +4,8 @@ Each scope (module, class, function, lambda) is walked once in the order of exec
 -> definitions`; branches are merged, loops are walked until the environment is stable. A name that is not bound
 in its own scope sees every definition of the enclosing scope, because a function may be called at any time; for the
 same reason any read may see what a function binds through `global` or `nonlocal`.
+
+A name that is imported from another module of the world sees what that module binds, and so does `module.name`.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TypeGuard
 
 import libcst as cst
 from attrs import define, field, frozen
 
+from perfmod.transforms.facts.links import Links, Place
 from perfmod.transforms.facts.tree import Scope, Tree, children, walk, walk_scope
 
 
@@ -37,7 +41,8 @@ class Definition:
 
     Attributes:
         name: the name.
-        node: the node that binds it: the `Name` of a target, the `Param`, `FunctionDef`, `ClassDef` or `ImportAlias`.
+        node: the node that binds it: the `Name` of a target, the `Param`, `FunctionDef`, `ClassDef`, `ImportAlias` or
+            `ImportStar`; the `Attribute` where another module assigns `module.name`.
         binding: how.
         value: the expression that the value is taken from: the right side, the iterable of a loop, the default of a
             parameter; `None` where there is none.
@@ -73,6 +78,9 @@ class Definition:
         return value
 
 
+Read = cst.Name | cst.Attribute
+"""What reads a definition: a name, or `module.name` in another module."""
+
 # Definitions that a name may see, each with the loops of which a new round has begun since it was bound.
 _Seen = frozenset[tuple[Definition, frozenset[cst.CSTNode]]]
 _Env = dict[str, _Seen]
@@ -90,10 +98,11 @@ class _Loop:
 
 
 class Flow:
-    """Reaching definitions of a module."""
+    """Reaching definitions of the modules of a tree."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, links: Links) -> None:
         self._tree = tree
+        self._links = links
         self._reaching: dict[cst.Name, set[tuple[Definition, frozenset[cst.CSTNode]]]] = {}
         self._by_node: dict[cst.CSTNode, list[Definition]] = {}
         # What scopes bind in scopes around them, and where the names that they declare live.
@@ -101,19 +110,68 @@ class Flow:
         self._homes: dict[Scope, dict[str, Scope]] = {}
         self._comprehended: dict[cst.BaseComp, dict[str, list[Definition]]] = {}
         self._bound: dict[Scope, dict[str, list[Definition]]] = {}
-        self._definitions: dict[cst.Name, tuple[Definition, ...]] = {}
-        self._uses: dict[Definition, list[cst.Name]] | None = None
+        self._seen: dict[cst.Name, tuple[Definition, ...]] = {}
+        self._definitions: dict[Read, tuple[Definition, ...]] = {}
+        self._uses: dict[Definition, list[Read]] | None = None
         self._count = itertools.count()
-        self.has_star_import = False
-        for node in walk(tree.module):
-            if isinstance(node, (cst.Module, cst.ClassDef, cst.FunctionDef, cst.Lambda)):
-                _ScopeWalk(self, tree, node).run()
+        # Modules that are walked or have been, those that have been, and those that may bind names that nobody sees.
+        self._begun: set[cst.Module] = set()
+        self._done: set[cst.Module] = set()
+        self._opaque: set[cst.Module] = set()
+        for module in tree.modules:
+            self._walk(module)
+        if self._is_linked:
+            self._bind_from_outside()
 
-    def definitions(self, name: cst.Name) -> tuple[Definition, ...]:
-        """Every definition that a read of `name` may see, in order of the file; empty for builtins."""
-        known = self._definitions.get(name)
+    def _walk(self, module: cst.Module) -> None:
+        if module in self._begun:
+            return
+        self._begun.add(module)
+        for node in walk(module):
+            if isinstance(node, (cst.Module, cst.ClassDef, cst.FunctionDef, cst.Lambda)):
+                _ScopeWalk(self, self._tree, node, module).run()
+        self._done.add(module)
+
+    @property
+    def _is_linked(self) -> bool:
+        return len(self._tree.modules) > 1
+
+    def has_star_import(self, node: cst.CSTNode) -> bool:
+        """Whether the module of `node` imports `*` from a module that is not in sight."""
+        return bool(self._opaque) and self._tree.module_of(node) in self._opaque
+
+    def definitions(self, node: Read) -> tuple[Definition, ...]:
+        """Every definition that a read may see, in order of the files; empty for builtins.
+
+        What is imported from a module of the world is seen through. An attribute has definitions where it is
+        `module.name` of such a module.
+        """
+        known = self._definitions.get(node)
         if known is None:
-            known = self._definitions[name] = self._find_definitions(name)
+            known = self._definitions[node] = self._find_linked(node)
+        return known
+
+    def _find_linked(self, node: Read) -> tuple[Definition, ...]:
+        if not self._is_linked:
+            return self.seen(node) if isinstance(node, cst.Name) else ()
+        found = dict.fromkeys(each for seen in self._unlinked(node) for each in self._through(seen))
+        return tuple(sorted(found, key=lambda definition: definition.order))
+
+    def _unlinked(self, node: Read) -> Sequence[Definition]:
+        if isinstance(node, cst.Name):
+            return self.seen(node)
+        place = self.place(node.value)
+        return self._exported(place, node.attr.value) if isinstance(place, cst.Module) else ()
+
+    def is_variable(self, node: cst.CSTNode) -> TypeGuard[Read]:
+        """Whether an expression is a name, or the `module.name` of a module of the world."""
+        return isinstance(node, cst.Name) or (isinstance(node, cst.Attribute) and bool(self.definitions(node)))
+
+    def seen(self, name: cst.Name) -> tuple[Definition, ...]:
+        """Like `definitions`, with imports as they stand in the module of `name`."""
+        known = self._seen.get(name)
+        if known is None:
+            known = self._seen[name] = self._find_definitions(name)
         return known
 
     def _find_definitions(self, name: cst.Name) -> tuple[Definition, ...]:
@@ -175,15 +233,131 @@ class Flow:
         """Every name that `scope` binds, in order of the file."""
         return list(self._bound[scope])
 
-    def uses(self, definition: Definition) -> Sequence[cst.Name]:
-        """Every read of a name that may see `definition`, in order of the file."""
+    def uses(self, definition: Definition) -> Sequence[Read]:
+        """Every read that may see `definition`, in order of the files."""
         if self._uses is None:
             self._uses = {}
-            for node in walk(self._tree.module):
+            for node in self._tree.all_of(cst.Name, cst.Attribute) if self._is_linked else self._tree.all(cst.Name):
+                found: Iterable[Definition] = ()
                 if isinstance(node, cst.Name) and self.is_read(node):
-                    for seen in self.definitions(node):
-                        self._uses.setdefault(seen, []).append(node)
+                    found = dict.fromkeys((*self.definitions(node), *self.seen(node)))
+                elif isinstance(node, cst.Attribute) and not self._is_target(node):
+                    found = self.definitions(node)
+                for seen in found:
+                    self._uses.setdefault(seen, []).append(node)  # type: ignore[arg-type]
         return self._uses.get(definition, ())
+
+    # Other modules
+
+    def place(self, node: cst.CSTNode) -> Place | None:
+        """The module (or package) of the world that an expression is; `None` for everything else."""
+        if not self._is_linked:
+            return None
+        if isinstance(node, cst.Name):
+            return _only({self._imported_place(definition, frozenset()) for definition in self.seen(node)})
+        if isinstance(node, cst.Attribute):
+            around = self.place(node.value)
+            return self._member_place(around, node.attr.value, frozenset()) if around is not None else None
+        return None
+
+    def imported(self, node: cst.CSTNode) -> set[cst.Module]:
+        """The modules of the world that an `ImportAlias` or `ImportStar` runs, packages on the way not counted."""
+        statement = self._tree.parent(node)
+        names: list[str] = []
+        if isinstance(statement, cst.Import) and isinstance(node, cst.ImportAlias):
+            found: set[Place | None] = {self._links.place(dotted(node.name))}
+        elif isinstance(statement, cst.ImportFrom):
+            origin = self._links.origin(self._tree.module_of(node), import_source(statement))
+            names = [dotted(node.name)] if isinstance(node, cst.ImportAlias) else []
+            found = {origin, *(self._links.below(origin, name) for name in names if origin is not None)}
+        else:
+            return set()
+        return {place for place in found if isinstance(place, cst.Module)}
+
+    def _imported_place(self, definition: Definition, passed: frozenset[Definition]) -> Place | None:
+        """The module that an import binds."""
+        if definition.binding is not Binding.IMPORTED or definition in passed:
+            return None
+        alias = definition.node
+        if definition.module is None:
+            assert isinstance(alias, cst.ImportAlias)
+            return self._links.place(dotted(alias.name) if alias.asname is not None else definition.name)
+        around = self._links.origin(self._tree.module_of(alias), definition.module)
+        return self._member_place(around, _imported(definition), passed | {definition}) if around is not None else None
+
+    def _member_place(self, around: Place, name: str, passed: frozenset[Definition]) -> Place | None:
+        bound = self._bound[around].get(name, ()) if isinstance(around, cst.Module) else ()
+        if not bound:
+            return self._links.below(around, name)
+        return _only({self._imported_place(definition, passed) for definition in bound})
+
+    def _through(self, definition: Definition, passed: frozenset[Definition] = frozenset()) -> Iterator[Definition]:
+        """What an import from a module of the world imports; other definitions as they are."""
+        exported: Sequence[Definition] = ()
+        if definition.binding is Binding.IMPORTED and definition.module is not None and definition not in passed:
+            origin = self._links.origin(self._tree.module_of(definition.node), definition.module)
+            if isinstance(origin, cst.Module):
+                exported = self._exported(origin, _imported(definition))
+        if not exported:
+            yield definition
+        for each in exported:
+            yield from self._through(each, passed | {definition})
+
+    def _exported(self, module: cst.Module, name: str) -> Sequence[Definition]:
+        """What a module binds to a name for others; nothing where a submodule of that name may take its place."""
+        bound = self._bound[module].get(name, ())
+        below = self._links.below(module, name)
+        if below is None or all(
+            definition.module is not None and self._links.origin(module, definition.module) is below
+            for definition in bound
+        ):
+            return bound
+        return ()
+
+    def starred(self, importer: cst.Module, text: str) -> list[str]:
+        """The names that `from text import *` binds as far as they are in sight."""
+        origin = self._links.origin(importer, text)
+        if not isinstance(origin, cst.Module):
+            self._opaque.add(importer)
+            return []
+        self._walk(origin)
+        bound = self._bound[origin]
+        listed = _listed(bound.get("__all__", ()))
+        # Modules that import each other have bound only some of their names by now.
+        is_whole = listed is not None or ("__all__" not in bound and origin not in self._opaque)
+        if origin not in self._done or not is_whole:
+            self._opaque.add(importer)
+        return [name for name in bound if (name in listed if listed is not None else not name.startswith("_"))]
+
+    def _bind_from_outside(self) -> None:
+        """Assignments to `module.name` bind that name in the module, at any time."""
+        for node in self._tree.all_of(cst.AssignTarget, cst.AnnAssign, cst.AugAssign):
+            target = getattr(node, "target", None)
+            place = self.place(target.value) if isinstance(target, cst.Attribute) else None
+            if isinstance(place, cst.Module) and isinstance(target, cst.Attribute):
+                statement = self._tree.parent(node) if isinstance(node, cst.AssignTarget) else node
+                binding = Binding.AUGMENTED if isinstance(node, cst.AugAssign) else Binding.ASSIGNED
+                value: cst.BaseExpression | None = getattr(statement, "value", None)
+                name = target.attr.value
+                definition = self.define(name, target, binding, value, (), place, None)
+                self._bound[place].setdefault(name, []).append(definition)
+                self._from_within.setdefault(place, {}).setdefault(name, []).append(definition)
+        self._seen.clear()
+
+    def define(
+        self,
+        name: str,
+        node: cst.CSTNode,
+        binding: Binding,
+        value: cst.BaseExpression | None,
+        path: tuple[int, ...],
+        scope: Scope,
+        module: str | None,
+    ) -> Definition:
+        """A new definition; of which scope it is known is for the caller to say."""
+        definition = Definition(name, node, binding, value, path, scope, module, next(self._count))
+        self._by_node.setdefault(node, []).append(definition)
+        return definition
 
     def is_read(self, name: cst.Name) -> bool:
         """Whether `name` reads a variable: no attribute, keyword, parameter, import or plain assignment target."""
@@ -198,9 +372,9 @@ class Flow:
             return isinstance(parent, (cst.MatchValue, cst.MatchClass))
         return name in self._reaching or not self._is_target(name)
 
-    def _is_target(self, name: cst.Name) -> bool:
-        child: cst.CSTNode = name
-        for parent in self._tree.ancestors(name):
+    def _is_target(self, node: cst.CSTNode) -> bool:
+        child = node
+        for parent in self._tree.ancestors(node):
             if isinstance(parent, (cst.AssignTarget, cst.CompFor, cst.For)):
                 return parent.target is child
             if isinstance(parent, (cst.AnnAssign, cst.NamedExpr)):
@@ -216,10 +390,11 @@ class Flow:
 class _ScopeWalk:
     """Walks one scope in the order of execution. `env is None` means that this point is never reached."""
 
-    def __init__(self, flow: Flow, tree: Tree, scope: Scope) -> None:
+    def __init__(self, flow: Flow, tree: Tree, scope: Scope, module: cst.Module) -> None:
         self.flow = flow
         self.tree = tree
         self.scope = scope
+        self.module = module
         self.env: _Env | None = {}
         self.loops: list[_Loop] = []
         self.guards: list[_Env] = []
@@ -233,7 +408,7 @@ class _ScopeWalk:
         if isinstance(scope, (cst.FunctionDef, cst.ClassDef)):
             for node in walk_scope(scope.body):
                 if isinstance(node, cst.Global):
-                    self.homes.update((item.name.value, self.tree.module) for item in node.names)
+                    self.homes.update((item.name.value, self.module) for item in node.names)
                 elif isinstance(node, cst.Nonlocal):
                     self.homes.update((item.name.value, self.home(item.name.value)) for item in node.names)
             self.flow._homes[scope] = self.homes
@@ -437,12 +612,11 @@ class _ScopeWalk:
         self.env = merge([before, *ends])
 
     def imports(self, node: cst.Import | cst.ImportFrom) -> None:
+        module = import_source(node) if isinstance(node, cst.ImportFrom) else None
         if isinstance(node.names, cst.ImportStar):
-            self.flow.has_star_import = True
+            for name in self.flow.starred(self.module, module or ""):
+                self.bind(name, node.names, Binding.IMPORTED, None, module=module)
             return
-        module = None
-        if isinstance(node, cst.ImportFrom):
-            module = "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")
         for alias in node.names:
             bound = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name).partition(".")[0]
             self.bind(bound, alias, Binding.IMPORTED, None, module=module)
@@ -561,9 +735,8 @@ class _ScopeWalk:
         definition = self.definitions.get((node, name))
         if definition is None:
             scope = self.homes[name] if is_away else self.scope
-            definition = Definition(name, node, binding, value, path, scope, module, next(self.flow._count))
+            definition = self.flow.define(name, node, binding, value, path, scope, module)
             self.definitions[(node, name)] = definition
-            self.flow._by_node.setdefault(node, []).append(definition)
             if comprehension is not None:
                 self.flow._comprehended[comprehension].setdefault(name, []).append(definition)
             else:
@@ -628,6 +801,32 @@ def parameters(function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Param]:
     yield from params.kwonly_params
     if params.star_kwarg is not None:
         yield params.star_kwarg
+
+
+def import_source(statement: cst.ImportFrom) -> str:
+    """The module that a `from` import takes from, with its leading dots."""
+    return "." * len(statement.relative) + (dotted(statement.module) if statement.module is not None else "")
+
+
+def _imported(definition: Definition) -> str:
+    """The name that a `from` import takes out of its module."""
+    alias = definition.node
+    return dotted(alias.name) if isinstance(alias, cst.ImportAlias) else definition.name
+
+
+def _only(places: set[Place | None]) -> Place | None:
+    return places.pop() if len(places) == 1 else None
+
+
+def _listed(definitions: Sequence[Definition]) -> list[str] | None:
+    """The names in `__all__`, where one list of strings is all that is assigned to it."""
+    (definition,) = definitions if len(definitions) == 1 else (None,)
+    value = definition.part if definition is not None else None
+    if not isinstance(value, (cst.List, cst.Tuple)):
+        return None
+    texts = [element.value for element in value.elements]
+    names = [text.evaluated_value for text in texts if isinstance(text, cst.SimpleString)]
+    return [str(name) for name in names] if len(names) == len(texts) else None
 
 
 def dotted(node: cst.CSTNode) -> str:

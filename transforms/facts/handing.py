@@ -6,7 +6,8 @@ followed is a use, so that whoever asks sees every place where the value may end
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -17,7 +18,7 @@ from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tracing import Step, literal
-from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, walk_scope
 
 _SAME_PARTS = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"})
 _LONGEST_PATH = 6
@@ -32,7 +33,7 @@ class Held:
 
 
 class Handing:
-    """Follows values of one file to their uses."""
+    """Follows values to their uses."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, calls: Calls) -> None:
         self._tree = tree
@@ -44,7 +45,7 @@ class Handing:
     def uses(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> Iterator[Held]:
         """Every expression that holds the value of `node` and is used for something else than to hand it on.
 
-        A function that returns the value to callers outside of the file counts as a use of what it returns.
+        A function that returns the value to callers that are not in sight counts as a use of what it returns.
         """
         seen: set[Held] = set()
         stack = [Held(node, path)]
@@ -203,7 +204,7 @@ class Handing:
         if not definitions:  # bound by a comprehension
             found += [
                 name
-                for name in find_all(self._tree.module, cst.Name)
+                for name in self._tree.all(cst.Name)
                 if name.value == target.value
                 and self._flow.is_read(name)
                 and any(d.node is target for d in self._flow.definitions(name))
@@ -213,16 +214,24 @@ class Handing:
     @cached_property
     def outer_names(self) -> frozenset[str]:
         """Names that some function binds for others, by `global` or `nonlocal`."""
-        statements = (node for node in walk(self._tree.module) if isinstance(node, (cst.Global, cst.Nonlocal)))
+        statements: Iterable[cst.Global | cst.Nonlocal] = itertools.chain(
+            self._tree.all(cst.Global), self._tree.all(cst.Nonlocal)
+        )
         return frozenset(item.name.value for statement in statements for item in statement.names)
 
+    @cached_property
+    def _attributes(self) -> dict[str, list[cst.Attribute]]:
+        found: dict[str, list[cst.Attribute]] = {}
+        for node in self._tree.all(cst.Attribute):
+            found.setdefault(node.attr.value, []).append(node)
+        return found
+
     def attribute_reads(self, cls: ClassFacts, name: str) -> list[cst.BaseExpression]:
-        """Every read of an attribute of this name in the file, except through what is something else for sure."""
+        """Every read of an attribute of this name in sight, except through what is something else for sure."""
         return [
             node
-            for node in find_all(self._tree.module, cst.Attribute)
-            if node.attr.value == name
-            and self._names.qualified(node) is None
+            for node in self._attributes.get(name, ())
+            if self._names.qualified(node) is None
             and not self._is_target(node)
             and (
                 (own := self._classes.self_attribute(node)) is None
@@ -248,7 +257,7 @@ class Handing:
         return [Held(caller, path) for caller in callers] if callers else None
 
     def _callers(self, function: cst.FunctionDef) -> list[cst.BaseExpression] | None:
-        """Every expression that gives what a function of the file returns; `None` where they are not all in sight."""
+        """Every expression that gives what a function in sight returns; `None` where they are not all in sight."""
         decorators = {self._names.qualified(d.decorator) for d in function.decorators}
         cls = self._classes.of(self._tree.scope(function))
         if not decorators <= {"builtins.property", "builtins.staticmethod", "builtins.classmethod"}:
@@ -300,12 +309,12 @@ class Handing:
         return None
 
     def _function(self, call: cst.Call) -> cst.FunctionDef | None:
-        """The function of the file that takes a call's arguments."""
+        """The function in sight that takes a call's arguments."""
         made = self._calls.constructed(call)
         return made.method("__init__") if made is not None else self._calls.resolve(call)
 
     def parameter(self, arg: cst.Arg) -> cst.Param | None:
-        """The parameter of a function of the file that takes an argument; `None` where it is not a single known one."""
+        """The parameter of a function in sight that takes an argument; `None` where it is not a single known one."""
         call = self._tree.parent(arg)
         function = self._function(call) if isinstance(call, cst.Call) and not arg.star else None
         if function is None or not isinstance(call, cst.Call):

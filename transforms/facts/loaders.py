@@ -1,9 +1,10 @@
-"""Data loaders of a file: how they are constructed, which dataset they read, which loops run over them, and
+"""Data loaders of the files: how they are constructed, which dataset they read, which loops run over them, and
 which train.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import libcst as cst
@@ -14,8 +15,8 @@ from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
-from perfmod.transforms.facts.tree import Tree, find_all, walk
-from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.value import UNKNOWN, Kind
 from perfmod.transforms.facts.values import Values
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
@@ -67,8 +68,8 @@ class Loader:
 
     Attributes:
         call: the construction.
-        name: qualified name of the class, the nearest library class for a subclass of this file.
-        cls: the subclass of this file, if it is one.
+        name: qualified name of the class, the nearest library class for a subclass in sight.
+        cls: the subclass in sight, if it is one.
         settings: what is passed, by parameter name, `**kwargs` resolved where the dictionary is in sight.
         unseen: why some of the keywords are not known; empty where all are.
         iterations: every place in sight that draws batches from it.
@@ -93,7 +94,7 @@ class Loader:
 
 
 class Loaders:
-    """All loaders of one file."""
+    """All loaders in sight."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values, steps: Steps, tracing: Tracing) -> None:
         self._tree = tree
@@ -102,10 +103,11 @@ class Loaders:
         self._values = values
         self._steps = steps
         self._tracing = tracing
+        self._module: cst.Module | None = None
         self._by_call: dict[cst.CSTNode, Loader] = {}
-        for call in find_all(tree.module, cst.Call):
-            value = values.of(call)
-            if value.kind is Kind.LOADER and value.call is call and self._is_construction(call, value.cls):
+        for call in tree.all(cst.Call):
+            value = values.of(call) if self._may_construct(call) else UNKNOWN
+            if value.kind is Kind.LOADER and value.call is call:
                 settings, unseen = self._settings(call)
                 name = value.name or TORCH_LOADER
                 self._by_call[call] = Loader(call, name, value.cls, settings, unseen)
@@ -113,7 +115,18 @@ class Loaders:
             self._collect_iterations()
 
     def __iter__(self) -> Iterator[Loader]:
+        return (loader for loader in self.everywhere if self._module in (None, self._tree.module_of(loader.call)))
+
+    @property
+    def everywhere(self) -> Iterator[Loader]:
+        """The loaders of all files."""
         return iter(self._by_call.values())
+
+    def seen_from(self, module: cst.Module) -> Loaders:
+        """The same loaders; iterating gives those that a module constructs."""
+        seen = copy.copy(self)
+        seen._module = module
+        return seen
 
     def of(self, node: cst.CSTNode) -> Loader | None:
         """The loader that a call constructs."""
@@ -129,14 +142,14 @@ class Loaders:
             found[loader] = (*found.get(loader, ()), end)
         return found
 
-    def _is_construction(self, call: cst.Call, cls: ClassFacts | None) -> bool:
+    def _may_construct(self, call: cst.Call) -> bool:
         """Whether `call` names a loader's class (a `.to()` of one, or a helper that makes one, does not)."""
-        return cls is not None or self._names.qualified(call.func) is not None
+        return self._names.qualified(call.func) is not None or self._values.calls.constructed(call) is not None
 
     # Iterations
 
     def _collect_iterations(self) -> None:
-        for node in walk(self._tree.module):
+        for node in self._tree.all_of(cst.For, cst.CompFor, cst.Call):
             if isinstance(node, cst.For):
                 self._iterate(node, node.iter, self._steps.trains(node.body), self._steps.in_sight(node))
             elif isinstance(node, cst.CompFor):
@@ -195,7 +208,7 @@ class Loaders:
                 return None
             ways.append(way)
         added: list[dict[str, cst.BaseExpression]] = []
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             for definition in self._flow.definitions(node):
                 more = self._filled(definition)
                 if more is None:
@@ -269,4 +282,4 @@ class Loaders:
         return self._names.qualified(call.func) in ("builtins.print", "builtins.len")
 
     def _code(self, node: cst.CSTNode) -> str:
-        return self._tree.module.code_for_node(node)
+        return cst.Module([]).code_for_node(node)

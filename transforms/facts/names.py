@@ -29,7 +29,7 @@ _CANONICAL_PREFIXES = (
 
 
 class Names:
-    """Resolves names of one file."""
+    """Resolves names of the files."""
 
     def __init__(self, tree: Tree, flow: Flow) -> None:
         self._tree = tree
@@ -39,6 +39,7 @@ class Names:
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression, or `None` where it is no import and no builtin.
 
+        What a module of the world defines has none; what such a module imports from elsewhere has its own name.
         Builtins come back as `builtins.len`. A name that is bound to anything but one import (a fallback `None` of an
         optional import aside) is none: it may mean something else by the time it is read.
         """
@@ -49,20 +50,39 @@ class Names:
         return self._known[node]
 
     def _qualify(self, node: cst.CSTNode) -> str | None:
-        if isinstance(node, cst.Attribute):
-            base = self.qualified(node.value)
-            return canonical(f"{base}.{node.attr.value}") if base is not None else None
-        if not isinstance(node, cst.Name):
+        if not isinstance(node, (cst.Attribute, cst.Name)):
             return None
         found = self._flow.definitions(node)
         if not found:
-            unknown = self._flow.has_star_import or node.value not in _BUILTINS
-            return None if unknown else f"builtins.{node.value}"
+            return self._qualify_member(node) if isinstance(node, cst.Attribute) else self._qualify_builtin(node)
+        if isinstance(self._flow.place(node), cst.Module):
+            return None
         imported = {
             imported_name(definition)
             for definition in found
             if not (definition.binding is Binding.ASSIGNED and _is_none(definition.value))
         }
+        return imported.pop() if len(imported) == 1 else None
+
+    def _qualify_builtin(self, node: cst.Name) -> str | None:
+        unknown = node.value not in _BUILTINS or self._flow.has_star_import(node)
+        return None if unknown else f"builtins.{node.value}"
+
+    def _qualify_member(self, node: cst.Attribute) -> str | None:
+        if isinstance(self._flow.place(node), cst.Module):
+            return None
+        base = self.qualified(node.value)
+        if base is None and isinstance(self._flow.place(node.value), cst.Module):
+            # Nothing that its module is seen to define: whatever it is, it comes from elsewhere.
+            base = self._path(node.value)
+        return canonical(f"{base}.{node.attr.value}") if base is not None else None
+
+    def _path(self, module: cst.BaseExpression) -> str | None:
+        """The dotted name of an imported module as its import spells it."""
+        if isinstance(module, cst.Attribute):
+            base = self._path(module.value)
+            return f"{base}.{module.attr.value}" if base is not None else None
+        imported = {imported_name(d) for d in self._flow.seen(module)} if isinstance(module, cst.Name) else set()
         return imported.pop() if len(imported) == 1 else None
 
     def spelled(self, module: str, at: cst.CSTNode) -> tuple[str, tuple[str, ...]]:
@@ -95,25 +115,31 @@ class Names:
         yield scope
 
     def imports(self, package: str) -> bool:
-        """Whether the module imports a package, or something from it, at its top level."""
+        """Whether a module imports a package, or something from it, at its top level."""
         return package in self._packages
 
     @cached_property
     def _packages(self) -> frozenset[str]:
-        module = self._tree.module
-        bound = (d for name in self._flow.names(module) for d in self._flow.bound(module, name))
+        bound = (
+            definition
+            for module in self._tree.modules
+            for name in self._flow.names(module)
+            for definition in self._flow.bound(module, name)
+        )
         return frozenset((imported_name(definition) or "").partition(".")[0] for definition in bound)
 
     def hides_builtin(self, name: str, at: cst.CSTNode) -> bool:
         """Whether a builtin's name means something else to code at `at`."""
-        return self._flow.has_star_import or any(self._flow.bound(scope, name) for scope in self._scopes(at))
+        return self._flow.has_star_import(at) or any(self._flow.bound(scope, name) for scope in self._scopes(at))
 
 
 def imported_name(definition: Definition) -> str | None:
     """What an import binds, as a qualified name; `None` for definitions that are no absolute imports."""
     alias = definition.node
-    if definition.binding is not Binding.IMPORTED or not isinstance(alias, cst.ImportAlias):
+    if definition.binding is not Binding.IMPORTED:
         return None
+    if not isinstance(alias, cst.ImportAlias):
+        return canonical(f"{definition.module}.{definition.name}")
     if definition.module is None:
         # `import a.b` binds `a`, `import a.b as c` binds `a.b`.
         return canonical(dotted(alias.name)) if alias.asname is not None else definition.name

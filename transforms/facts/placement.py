@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
-from perfmod.transforms.facts.flow import Binding, Flow, dotted
+from perfmod.transforms.facts.flow import Binding, Flow, Read, dotted
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Placement:
-    """Devices and types that the expressions of one file name."""
+    """Devices and types that the expressions name."""
 
     def __init__(self, flow: Flow, names: Names, values: Values) -> None:
         self._flow = flow
         self._names = names
         self._values = values
-        self._open: set[cst.Name] = set()
+        self._open: set[Read] = set()
 
     def destination(self, call: cst.Call) -> cst.BaseExpression | None:
         """The device argument of `x.to(...)`; `None` where only the type is changed."""
@@ -49,7 +49,7 @@ class Placement:
             return True
         if isinstance(node, cst.IfExp):
             return self.is_dtype(node.body) and self.is_dtype(node.orelse)
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             values = [d.value for d in self._flow.definitions(node) if d.value is not None]
             return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self.is_dtype(v) for v in values)
         name = self._names.qualified(node) or ""
@@ -69,14 +69,14 @@ class Placement:
         if isinstance(node, cst.IfExp):
             found = {self.device_of(node.body), self.device_of(node.orelse)}
             return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             return self._named_device(node)
         if isinstance(node, cst.Attribute) and node.attr.value == "device":
             owner = self._values.of(node.value)
             return owner.device if owner.is_tensor else Device.ACCELERATOR
         return Device.ACCELERATOR
 
-    def _named_device(self, node: cst.Name) -> Device:
+    def _named_device(self, node: Read) -> Device:
         """The device that a variable names."""
         if node in self._open:
             return Device.ACCELERATOR

@@ -59,7 +59,7 @@ _OPERANDS = frozenset({"other", "exponent", "min", "max", "mask", "value"})
 
 
 class Shapes:
-    """Shape keys of one file's expressions."""
+    """Shape keys of expressions."""
 
     def __init__(
         self, tree: Tree, flow: Flow, names: Names, values: Values, aliasing: Aliasing, stores: Stores

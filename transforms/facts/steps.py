@@ -1,7 +1,7 @@
 """Training steps: which loops train, and which code every step runs.
 
 A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or,
-where no loop of the file runs it, the body of the function that does. Everything that a step calls in the file
+where no loop in sight runs it, the body of the function that does. Everything that a step calls and that is in sight
 runs in every step too.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Tree, find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
 
@@ -28,15 +29,15 @@ Region = cst.For | cst.While | cst.FunctionDef
 
 
 class Steps:
-    """Training steps of one file."""
+    """Training steps of the files."""
 
     def __init__(self, tree: Tree, classes: Classes, values: Values) -> None:
         self._tree = tree
         self._classes = classes
         self._values = values
         self._called: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
-        self._trains: dict[cst.FunctionDef, bool] = {}
         self.regions: tuple[Region, ...] = tuple(self._find_regions())
+        self._in_modules = {tree.module_of(region) for region in self.regions}
         self._reached = self._reach(self.regions)
         self._forwards = {
             method for cls in classes if cls.is_module for name, method in cls.methods.items() if name == "forward"
@@ -45,24 +46,35 @@ class Steps:
 
     @property
     def found(self) -> bool:
-        """Whether the file has a training step at all."""
+        """Whether any file has a training step."""
         return bool(self.regions)
 
     def in_sight(self, node: cst.CSTNode) -> bool:
-        """Whether a training step of this file runs the code at `node`."""
+        """Whether a training step in sight runs the code at `node`."""
         return self.region(node) is not None or self._function_reached(node, self._reached)
 
     def reaches(self, node: cst.CSTNode) -> bool:
         """Whether sync rules act on the code at `node`: a step runs it, or it is a module's forward pass.
 
-        In a file without any step, functions count too: their callers are elsewhere.
+        In a file without any step, functions count too whose callers are elsewhere.
         """
         if self.in_sight(node) or self._function_reached(node, self._library):
             return True
-        if self.found:
+        if self._tree.module_of(node) in self._in_modules:
             return False
         function = self._tree.function(node)
-        return function is not None and not self._is_data_code(function)
+        if function is None or self._is_data_code(function):
+            return False
+        return not self.found or self._may_be_reached(function, set())
+
+    def _may_be_reached(self, function: cst.FunctionDef, passed: set[cst.FunctionDef]) -> bool:
+        """Whether a function that no step in sight runs may be called from elsewhere, itself or through its callers."""
+        passed.add(function)
+        callers = self._values.calls.callers(function)
+        around = {self._tree.function(call) for call in callers if self._tree.module_of(call) not in self._in_modules}
+        return not callers or any(
+            caller is not None and caller not in passed and self._may_be_reached(caller, passed) for caller in around
+        )
 
     def region(self, node: cst.CSTNode) -> Region | None:
         """The step's loop or function whose text holds `node`."""
@@ -79,7 +91,7 @@ class Steps:
 
     def trains(self, code: cst.CSTNode) -> bool:
         """Whether the code at or below a node (such as a loop's body) runs `backward`, itself or through functions."""
-        return self._runs_backward(code)
+        return self._has_backward(code) or not self._training.isdisjoint(self.called_by(code))
 
     def runs_every_step(self, node: cst.CSTNode) -> bool:
         """Whether a step always comes by `node`: reached, and not behind an `if step % n == 0` or in an `except`."""
@@ -110,7 +122,7 @@ class Steps:
         return False
 
     def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
-        """The functions of the file that the code at or below `node` calls directly, or has called by what it calls."""
+        """The functions in sight that the code at or below `node` calls directly, or has called by what it calls."""
         known = self._called.get(node)
         if known is None:
             found: dict[cst.FunctionDef, None] = {}
@@ -122,17 +134,24 @@ class Steps:
         return known
 
     def _methods_called(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
-        """What `model.prune()` may run where nothing shows the class of `model`: methods of the file's modules."""
+        """What `model.prune()` may run where nothing shows the class of `model`: methods of the modules in sight."""
         if not isinstance(call.func, cst.Attribute):
             return ()
-        name = call.func.attr.value
-        found = tuple(cls.methods[name] for cls in self._classes if cls.is_module and name in cls.methods)
+        found = self._module_methods.get(call.func.attr.value, ())
         owner = self._values.of(call.func.value) if found else None
         return found if owner is not None and owner.kind in (Kind.UNKNOWN, Kind.MODULE) and not owner.cls else ()
 
+    @cached_property
+    def _module_methods(self) -> dict[str, tuple[cst.FunctionDef, ...]]:
+        found: dict[str, tuple[cst.FunctionDef, ...]] = {}
+        for cls in self._classes:
+            for name, method in cls.methods.items() if cls.is_module else ():
+                found[name] = (*found.get(name, ()), method)
+        return found
+
     def _find_regions(self) -> Iterator[Region]:
-        loops = [node for node in walk(self._tree.module) if isinstance(node, (cst.For, cst.While))]
-        training = [loop for loop in loops if self._runs_backward(loop.body)]
+        loops = [node for node in self._tree.all_of(cst.For, cst.While) if isinstance(node, (cst.For, cst.While))]
+        training = [loop for loop in loops if self.trains(loop.body)]
         innermost = [
             loop
             for loop in training
@@ -143,7 +162,7 @@ class Steps:
         looped = [loop for loop in innermost if not self._calls_any(loop.body, inner_functions)]
         yield from looped
         reached = self._reach(tuple(looped))
-        for function in find_all(self._tree.module, cst.FunctionDef):
+        for function in self._tree.all(cst.FunctionDef):
             owns = self._has_backward(function.body)
             if owns and function not in reached and not any(self._tree.is_within(loop, function) for loop in looped):
                 yield function
@@ -155,10 +174,22 @@ class Steps:
     def _has_backward(self, node: cst.CSTNode) -> bool:
         return any(isinstance(call, cst.Call) and _is_backward(call) for call in walk_scope(node))
 
-    def _runs_backward(self, node: cst.CSTNode) -> bool:
-        if self._has_backward(node):
-            return True
-        return any(self._has_backward(function.body) for function in self._closure(self.called_by(node)))
+    @cached_property
+    def _training(self) -> set[cst.FunctionDef]:
+        """The functions that run `backward`, themselves or through what they call."""
+        functions = self._tree.all(cst.FunctionDef)
+        callers: dict[cst.FunctionDef, list[cst.FunctionDef]] = {}
+        for function in functions:
+            for called in self.called_by(function.body):
+                callers.setdefault(called, []).append(function)
+        found: set[cst.FunctionDef] = set()
+        stack = [function for function in functions if self._has_backward(function.body)]
+        while stack:
+            function = stack.pop()
+            if function not in found:
+                found.add(function)
+                stack.extend(callers.get(function, ()))
+        return found
 
     def _closure(self, functions: tuple[cst.FunctionDef, ...]) -> set[cst.FunctionDef]:
         seen: set[cst.FunctionDef] = set()

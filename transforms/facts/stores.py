@@ -8,14 +8,17 @@ from functools import cached_property
 import libcst as cst
 
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Tree, find_all, walk
+from perfmod.transforms.facts.tree import Tree, find_all
 from perfmod.transforms.facts.values import Values
 
 _CHANGES_ITEMS = frozenset({"update", "pop", "popitem", "setdefault", "clear"})
 
 
+_PRINTER = cst.Module([])
+
+
 class Stores:
-    """Stores of one file, found by the name of the attribute or the key of the item."""
+    """Stores, found by the name of the attribute or the key of the item."""
 
     def __init__(self, tree: Tree, values: Values) -> None:
         self._tree = tree
@@ -27,15 +30,15 @@ class Stores:
         Objects are told apart by nothing, so that a store through another name counts. Two reads of `data.mask` before
         which the same stores stand give the same object as long as both are evaluated in one round of all loops.
         """
-        around = self._tree.function(read) or self._tree.module
-        place = self._order[read]
-        return frozenset(store for store in self.inside(read, around) if self._order[store] < place)
+        around = self._tree.function(read) or self._tree.module_of(read)
+        places = self._tree.places
+        return frozenset(store for store in self.inside(read, around) if places[store] < places[read])
 
     def inside(self, read: cst.Attribute | cst.Subscript, around: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The places in `around` that may put another object where `read` reads: assignments, `setattr`, `update`.
 
         An attribute and an item of one name count as one, as they are for the data of PyTorch Geometric. Calls of
-        functions of this file that do so count too.
+        functions in sight that do so count too.
         """
         name, base = _name(read), self._code(read.value)
         stores = self._by_name.get(name, []) if name is not None else []
@@ -58,13 +61,9 @@ class Stores:
         return isinstance(func, cst.Attribute) and func.attr.value in _CHANGES_ITEMS and self._code(func.value) == base
 
     @cached_property
-    def _order(self) -> dict[cst.CSTNode, int]:
-        return {node: place for place, node in enumerate(walk(self._tree.module))}
-
-    @cached_property
     def _by_name(self) -> dict[str, list[cst.CSTNode]]:
         found: dict[str, list[cst.CSTNode]] = {}
-        for node in walk(self._tree.module):
+        for node in self._tree.all_of(cst.Attribute, cst.Subscript):
             if isinstance(node, (cst.Attribute, cst.Subscript)) and self._is_stored(node):
                 name = _name(node)
                 if name is not None:
@@ -85,7 +84,7 @@ class Stores:
         return False
 
     def _code(self, node: cst.CSTNode) -> str:
-        return self._tree.module.code_for_node(node)
+        return _PRINTER.code_for_node(node)
 
 
 def _name(node: cst.Attribute | cst.Subscript) -> str | None:

@@ -16,7 +16,7 @@ from attrs import frozen
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import has_star, passed
 from perfmod.transforms.facts.classes import Classes
-from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk_scope
 from perfmod.transforms.facts.values import Values
@@ -45,7 +45,7 @@ class End:
     """Where a trail ends: `path` leads from the value of `node` to the value that was asked for.
 
     `node` is an expression (a call, a literal, a lambda, an imported name), the `FunctionDef` or `ClassDef`
-    that a name stands for, or the `Param` whose callers are not (all) in the file.
+    that a name stands for, or the `Param` whose callers are not (all) in sight.
     """
 
     node: cst.CSTNode
@@ -53,7 +53,7 @@ class End:
 
 
 class Tracing:
-    """Follows values of one file back to where they were made."""
+    """Follows values back to where they were made."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values) -> None:
         self._tree = tree
@@ -98,7 +98,7 @@ class Tracing:
         self, node: cst.CSTNode, path: tuple[Step, ...]
     ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
         """One step back: the expressions that the value comes from; `None` where it is made here."""
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             return self._from_name(node, path)
         if isinstance(node, cst.Attribute):
             return self._from_attribute(node, path)
@@ -142,9 +142,7 @@ class Tracing:
         exact = [entry for entry in entries if first is not None and literal(entry.key) == first]
         return [(entry.value, rest) for entry in exact or entries]
 
-    def _from_name(
-        self, node: cst.Name, path: tuple[Step, ...]
-    ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+    def _from_name(self, node: Read, path: tuple[Step, ...]) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
         definitions = self._flow.definitions(node)
         if not definitions:
             return None
@@ -154,7 +152,7 @@ class Tracing:
         return ways
 
     def _from_definition(
-        self, node: cst.Name, definition: Definition, path: tuple[Step, ...]
+        self, node: Read, definition: Definition, path: tuple[Step, ...]
     ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]] | End]:
         steps = tuple(None if step == -1 else step for step in definition.path)
         if definition.binding is Binding.ASSIGNED and definition.value is not None:

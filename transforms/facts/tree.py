@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import libcst as cst
@@ -59,7 +60,7 @@ _is_node: dict[type, bool] = {}
 _is_kind: dict[tuple[type, type], bool] = {}
 
 
-# The parts of the nodes of the file that is looked at; every new `Tree` starts anew.
+# The parts of the nodes of the files that are looked at; every new `Tree` starts anew.
 _children: dict[cst.CSTNode, list[cst.CSTNode]] = {}
 
 
@@ -121,22 +122,53 @@ def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
 
 
 class Tree:
-    """Parents of every node of a module."""
+    """Parents of every node of one module, or of several that are read together.
 
-    def __init__(self, module: cst.Module) -> None:
+    Attributes:
+        modules: the modules, in a fixed order.
+    """
+
+    def __init__(self, *modules: cst.Module) -> None:
         _children.clear()
-        self.module = module
+        self.modules = modules
         self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._scopes: dict[cst.CSTNode, Scope] = {}
-        stack: list[cst.CSTNode] = [module]
-        while stack:
-            node = stack.pop()
+        self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
+        for node in (node for module in modules for node in walk(module)):
+            self._by_type.setdefault(type(node), []).append(node)
             for child in children(node):
                 self._parents[child] = node
-                stack.append(child)
+
+    def all(self, kind: type[Node]) -> Sequence[Node]:
+        """Every node of a type in all modules, in order; parents come first."""
+        return self.all_of(kind)  # type: ignore[return-value]
+
+    def all_of(self, *kinds: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
+        """Every node of one of several types in all modules, in order."""
+        known = self._of_kinds.get(kinds)
+        if known is None:
+            matching = [nodes for kind, nodes in self._by_type.items() if issubclass(kind, kinds)]
+            if len(matching) == 1:
+                (known,) = matching
+            else:
+                known = sorted((node for nodes in matching for node in nodes), key=self.places.__getitem__)
+            self._of_kinds[kinds] = known
+        return known
+
+    @cached_property
+    def places(self) -> dict[cst.CSTNode, int]:
+        """Where every node comes in the order of all nodes."""
+        return {node: place for place, node in enumerate(node for module in self.modules for node in walk(module))}
+
+    def module_of(self, node: cst.CSTNode) -> cst.Module:
+        """The module in which a node stands."""
+        while not isinstance(node, cst.Module):
+            node = self.scope(node)
+        return node
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node that `node` is a part of; `None` for the module."""
+        """The node that `node` is a part of; `None` for a module."""
         return self._parents.get(node)
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -192,7 +224,7 @@ class Tree:
             elif isinstance(ancestor, cst.Module):
                 return ancestor
             child = ancestor
-        return self.module
+        return node if isinstance(node, cst.Module) else self.modules[0]
 
     def _is_parameter_name(self, node: cst.CSTNode) -> bool:
         parent = self._parents.get(node)
@@ -221,3 +253,15 @@ class Tree:
                 found.append(ancestor)
             child = ancestor
         return found
+
+
+class FileTree(Tree):
+    """The same tree as one of its modules sees it.
+
+    Attributes:
+        module: that module.
+    """
+
+    def __init__(self, tree: Tree, module: cst.Module) -> None:
+        vars(self).update(vars(tree))
+        self.module = module

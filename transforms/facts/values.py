@@ -1,8 +1,8 @@
-"""What the value of an expression is, as far as one file shows it: tensor or array, on which device, of which
+"""What the value of an expression is, as far as the files show it: tensor or array, on which device, of which
 type.
 
 Values are asked for, never computed ahead: `Values.of(expression)` follows names to their definitions,
-parameters to the calls of the file, attributes to their assignments and loops to their loaders, and says
+parameters to the calls in sight, attributes to their assignments and loops to their loaders, and says
 `UNKNOWN` where the trail ends.
 """
 
@@ -19,7 +19,7 @@ from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
 from perfmod.transforms.facts.calls import Calls, has_star, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.placement import Placement
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
@@ -49,7 +49,7 @@ _DEPTH = 60
 
 
 class Values:
-    """Values of one file's expressions."""
+    """Values of expressions."""
 
     def __init__(self, tree: Tree, flow: Flow, names: Names, classes: Classes) -> None:
         self._tree = tree
@@ -65,7 +65,7 @@ class Values:
 
     @cached_property
     def _arguments(self) -> Arguments:
-        return Arguments(self._tree.module, self._names)
+        return Arguments(self._tree, self._names)
 
     def of(self, node: cst.CSTNode) -> Value:
         """The value of an expression."""
@@ -76,7 +76,7 @@ class Values:
         return self._remember(definition, lambda: self._define(definition))
 
     def returned(self, function: cst.FunctionDef) -> Value:
-        """What a call of a function of this file returns, whatever its arguments."""
+        """What a call of a function in sight returns, whatever its arguments."""
         return self._remember(("returned", function), lambda: self._return(function))
 
     def iterated(self, node: cst.BaseExpression) -> Value:
@@ -88,7 +88,7 @@ class Values:
         value = self.of(iterable)
         if value.kind is Kind.LOADER:
             return value.call if value.call is not None else iterable
-        if isinstance(iterable, cst.Name):
+        if self._flow.is_variable(iterable):
             inner = [d.value for d in self._flow.definitions(iterable) if d.binding is Binding.ASSIGNED and not d.path]
             found = {self.loader_of(v) for v in inner if isinstance(v, cst.Call)}
             return found.pop() if len(found) == 1 else None
@@ -98,7 +98,7 @@ class Values:
         return None
 
     def attribute(self, cls: ClassFacts, name: str) -> Value:
-        """The value of an attribute of this file's class, over all its assignments."""
+        """The value of an attribute of a class in sight, over all its assignments."""
         return self._remember(("attribute", cls, name), lambda: self._attribute(cls, name))
 
     @property
@@ -181,7 +181,7 @@ class Values:
         }.get(name)
 
     def given(self, definition: Definition) -> list[cst.BaseExpression | None]:
-        """What the calls of the file pass for a parameter, or its default; `None` for what cannot be seen."""
+        """What the calls in sight pass for a parameter, or its default; `None` for what cannot be seen."""
         param, function = definition.node, definition.scope
         if not isinstance(param, cst.Param) or not isinstance(function, cst.FunctionDef):
             return []
@@ -193,15 +193,15 @@ class Values:
         return found
 
     def uses_half(self) -> bool:
-        """Whether the file trains in float16 without autocast as far as it shows: casts by hand, Apex, DeepSpeed."""
+        """Whether the files train in float16 without autocast as far as they show: casts by hand, Apex, DeepSpeed."""
         return self._mentions("half", "float16", "HalfTensor", "apex", "deepspeed")
 
     def uses_bytes(self) -> bool:
-        """Whether the file makes tensors or arrays of bytes by hand."""
+        """Whether the files make tensors or arrays of bytes by hand."""
         return self._mentions("uint8", "byte", "ByteTensor", "PILToTensor", "pil_to_tensor")
 
     def _mentions(self, *names: str) -> bool:
-        return any(isinstance(node, cst.Name) and node.value in names for node in walk(self._tree.module))
+        return any(node.value in names for node in self._tree.all(cst.Name))
 
     def _parameter(self, param: cst.Param, definition: Definition) -> Value:
         function = definition.scope
@@ -355,7 +355,7 @@ class Values:
                 return self.iterated(first)
             if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_every" and first is not None:
                 return self.iterated(first)
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             definitions = self._flow.definitions(node)
             if definitions and all(d.binding is Binding.ASSIGNED and not d.path for d in definitions):
                 return join(self.iterated(d.value) for d in definitions if d.value is not None)
@@ -371,7 +371,7 @@ class Values:
     # Expressions
 
     def _evaluate(self, node: cst.CSTNode) -> Value:
-        if isinstance(node, cst.Name):
+        if self._flow.is_variable(node):
             return self._name(node)
         if isinstance(node, cst.Call):
             return self._calls.of_call(node)
@@ -414,9 +414,9 @@ class Values:
             return OBJECT
         return UNKNOWN
 
-    def _name(self, node: cst.Name) -> Value:
+    def _name(self, node: Read) -> Value:
         definitions = self._flow.definitions(node)
-        if not definitions:
+        if not definitions and isinstance(node, cst.Name):
             return {"True": BOOL, "False": BOOL, "None": Value(Kind.NONE)}.get(node.value, UNKNOWN)
         imported = self._names.qualified(node)
         if imported is not None:

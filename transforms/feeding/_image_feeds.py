@@ -11,7 +11,7 @@ from perfmod.transforms.facts import data_api, torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import parameters
+from perfmod.transforms.facts.flow import Read, parameters
 from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import HANDS_ON, Step
@@ -230,7 +230,7 @@ class _Search:
             raise Unmovable(f"{cls.name} is made elsewhere")
         return made
 
-    def _check_use_of_class(self, use: cst.Name, cls: ClassFacts) -> None:
+    def _check_use_of_class(self, use: Read, cls: ClassFacts) -> None:
         parent = self.file.tree.parent(use)
         if isinstance(parent, cst.Call) and parent.func is use:
             return

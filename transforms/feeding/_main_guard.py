@@ -13,7 +13,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.worker_code import WorkerCode
@@ -73,7 +73,7 @@ def _doubt_in_notebook(file: FileFacts, work: WorkerCode) -> str:
     return ""
 
 
-def _change(file: FileFacts, definition: Definition) -> cst.Name | None:
+def _change(file: FileFacts, definition: Definition) -> Read | None:
     """A use of a global that writes into it outside of plain top-level code, which workers would not
     repeat.
     """
@@ -83,7 +83,7 @@ def _change(file: FileFacts, definition: Definition) -> cst.Name | None:
     return None
 
 
-def _indent(file: FileFacts, work: WorkerCode, needed: dict[Definition, cst.Name]) -> Guard:
+def _indent(file: FileFacts, work: WorkerCode, needed: dict[Definition, Read]) -> Guard:
     entry = file.entry
     own = [node for node in (*work.functions, *(cls.node for cls in work.classes)) if file.tree.parent(node)]
     last = max([entry.place(node) for node in own] + [entry.place(d.node) for d in needed], default=-1)

@@ -10,7 +10,7 @@ import libcst as cst
 from attrs import field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
@@ -307,14 +307,14 @@ def _callers_own(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> list[cs
     ]
 
 
-def _writes(file: FileFacts, rebind: _Rebind) -> Iterator[cst.Name]:
+def _writes(file: FileFacts, rebind: _Rebind) -> Iterator[Read]:
     target = rebind.statement.targets[0].target if isinstance(rebind.statement, cst.Assign) else rebind.statement.target
     definition = _definition(file, target) if isinstance(target, cst.Name) else None
     if definition is not None:
         yield from file.aliasing.mutations(definition)
 
 
-def _check_other_name(file: FileFacts, node: cst.If, use: cst.Name) -> None:
+def _check_other_name(file: FileFacts, node: cst.If, use: Read) -> None:
     """A second name for the tensor, or for a view of it, must not be written in place."""
     statement = file.tree.statement(use)
     if (
@@ -326,11 +326,11 @@ def _check_other_name(file: FileFacts, node: cst.If, use: cst.Name) -> None:
     for target in statement.targets:
         definition = _definition(file, target.target) if isinstance(target.target, cst.Name) else None
         for write in file.aliasing.mutations(definition) if definition is not None else ():
-            name, line = write.value, file.source.line(write)
+            name, line = file.code(write), file.line(write)
             raise CannotSelect(f"`{name}` may be the same tensor and is written in place on line {line}")
 
 
-def _is_view(file: FileFacts, value: cst.BaseExpression, name: cst.Name) -> bool:
+def _is_view(file: FileFacts, value: cst.BaseExpression, name: Read) -> bool:
     """Whether an expression is a variable itself, or what methods, attributes and indices make of it without
     a copy.
     """

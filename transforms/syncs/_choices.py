@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, DType, Kind
@@ -282,7 +282,7 @@ class Choices:
         definitions = self._file.flow.definitions(node)
         return any(self._shows_floating(use) for definition in definitions for use in self._file.flow.uses(definition))
 
-    def _shows_floating(self, use: cst.Name) -> bool:
+    def _shows_floating(self, use: Read) -> bool:
         parent = self._file.tree.parent(use)
         if isinstance(parent, cst.Attribute):
             call = self._file.tree.parent(parent)

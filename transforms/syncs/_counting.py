@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import shown
 
@@ -224,7 +224,7 @@ class Counting:
                 return
         raise self._needs_number(count, "number")
 
-    def _follow_number(self, use: cst.Name) -> None:
+    def _follow_number(self, use: Read) -> None:
         """A variable that holds the count may be compared, and stored into a tensor."""
         parent = self._file.tree.parent(use)
         if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
@@ -171,7 +171,7 @@ def _is_saved_result(file: FileFacts, definition: Definition) -> bool:
     return not isinstance(value, cst.UnaryOperation)
 
 
-def _only_looks(file: FileFacts, use: cst.Name) -> bool:
+def _only_looks(file: FileFacts, use: Read) -> bool:
     """Whether a read of a tensor leaves nothing with autograd: a comparison, `isnan(t)`, `t.shape`, a write
     into it.
     """

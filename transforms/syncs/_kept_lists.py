@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
@@ -173,7 +173,7 @@ def _stops_exceptions(file: FileFacts, node: cst.Try | cst.TryStar | cst.With) -
 
 def _require_harmless(
     file: FileFacts,
-    use: cst.Name,
+    use: Read,
     loops: Sequence[cst.For | cst.While],
     definitions: Sequence[Definition],
     dtype: DType,
@@ -211,7 +211,7 @@ def _require_harmless(
                 )
 
 
-def _may_be_kept(file: FileFacts, use: cst.Name) -> bool:
+def _may_be_kept(file: FileFacts, use: Read) -> bool:
     """Whether the list itself, not something computed from it, gets to where other code may look at it later."""
     child: cst.CSTNode = use
     for parent in file.tree.ancestors(use):

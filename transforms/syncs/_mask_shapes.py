@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, Read
 from perfmod.transforms.facts.ranks import has_dim, is_minus_one, keyword, positional
 from perfmod.transforms.facts.value import Kind
 
@@ -38,7 +38,7 @@ def least_rank(file: FileFacts, node: cst.BaseExpression) -> int:
     return max((_needed_rank(file, use) for use in uses), default=0)
 
 
-def _needed_rank(file: FileFacts, use: cst.Name) -> int:
+def _needed_rank(file: FileFacts, use: Read) -> int:
     """The number of dimensions that `x[:, 0]`, `x.max(dim=1)`, `x.shape[1]` or `x.size(1)` needs."""
     around = file.tree.parent(use)
     if isinstance(around, cst.Subscript) and around.value is use:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition, target_names
+from perfmod.transforms.facts.flow import Definition, Read, target_names
 from perfmod.transforms.facts.ranks import is_minus_one
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._mask_shapes import is_everything
@@ -139,7 +139,7 @@ class Bound:
     definitions: tuple[Definition, ...]
     statement: cst.Assign
     target: cst.BaseAssignTargetExpression
-    uses: tuple[cst.Name, ...]
+    uses: tuple[Read, ...]
 
     @property
     def is_unpacked(self) -> bool:

@@ -12,7 +12,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
@@ -140,7 +140,7 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
                 else:
                     changed[definition] = statement
     starts = {d: Start(d.node, _start_dtype(file, d, changed)) for d in bound if d not in device}
-    uses: dict[cst.Name, Use] = {}
+    uses: dict[Read, Use] = {}
     seen: dict[Definition, None] = {}
     feeding = [*site_statements, *kept]
     own = [

@@ -8,7 +8,7 @@ import libcst as cst
 from attrs import define, field
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
@@ -130,7 +130,7 @@ def _variable(file: FileFacts, node: cst.BaseExpression) -> tuple[HostRead, Defi
     return (read, definitions[0]) if read is not None and same_scope else None
 
 
-def variable_uses(file: FileFacts, read: HostRead) -> Iterator[cst.Name]:
+def variable_uses(file: FileFacts, read: HostRead) -> Iterator[Read]:
     """The uses of the variable in `value = loss.item()`; nothing for other reads."""
     statement = file.tree.statement(read.call)
     if isinstance(statement, cst.Assign) and statement.value is read.call and len(statement.targets) == 1:
