@@ -222,15 +222,14 @@ class _Rewriting:
         file = FileFacts(self.source)
         comments = Suppressions.read(self.source)
         found = _Round(Preamble(file))
-        for finding in _findings(_possible(self.rules.values(), self.source.text), file):
+        for reported in _findings(_possible(self.rules.values(), self.source.text), file):
+            finding = _fitted(reported, self.source)
             silencing = comments.silencing(finding, self.source, self.rules[finding.code])
             self.used.update((self._start_in_given(each.offset), name) for each, name in silencing)
             if silencing:
                 found.suppressed.append(finding)
             elif finding.refused or not finding.edits or finding.safety is Safety.ADVICE:
                 found.refused.append(finding)
-            elif obstacle := self.source.obstacle(finding.edits):
-                found.refused.append(_refusal(finding, obstacle))
             elif not self.choice.admits(finding, self.rules[finding.code]):
                 found.held_back.append(finding)
             elif problem := found.preamble.problem(finding):
@@ -346,6 +345,17 @@ def _checked(rule: Rule, file: FileFacts) -> list[Finding]:
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: (each.start, each.end, each.code, each.edits)))
+
+
+def _fitted(finding: Finding, source: Source) -> Finding:
+    """A finding as far as the file can hold its edits, which a notebook cannot everywhere."""
+    if finding.refused or not finding.edits:
+        return finding
+    if obstacle := source.obstacle(finding.edits):
+        return _refusal(finding, obstacle)
+    if finding.safety is Safety.SAFE and (doubt := source.doubt(finding.edits)):
+        return evolve(finding, safety=Safety.UNSAFE, reason=doubt)
+    return finding
 
 
 def _refusal(finding: Finding, reason: str) -> Finding:

@@ -134,14 +134,15 @@ class Preamble:
 
 def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:
     """The edits that add `needs` to a file, above the statement that holds the character `before`."""
-    top = list(_top(source, before))
+    top = [line for line in _top(source, before) if not source.obstacle([insert_after_statement(source, line, "pass")])]
+    first = _first(source, before)
     edits: list[Edit] = []
     for standard in (True, False):
         wanted = [each for each in needs.imports if each.is_standard is standard]
         if wanted:
-            edits += _import_edits(source, top, wanted)
+            edits += _import_edits(source, top, first, wanted)
     if needs.definitions:
-        edits += _definition_edits(source, top, needs)
+        edits += _definition_edits(source, top, first, needs)
     return Splice.of(edits)
 
 
@@ -156,6 +157,14 @@ def _top(source: Source, before: int) -> Iterator[cst.BaseStatement]:
         if (index == 0 and _is_docstring(line)) or any(isinstance(node, _IMPORT) for node in walk(line)):
             yield from passed
             passed.clear()
+
+
+def _first(source: Source, before: int) -> cst.BaseStatement:
+    """Where things go if there is no import: above this statement, the first; in a notebook above that of their use."""
+    if not source.has_cells:
+        return source.module.body[0]
+    above = [line for line in source.module.body if source.span(line)[0] <= before]
+    return next((line for line in reversed(above) if not source.obstacle([_above(source, line, "pass\n")])), above[-1])
 
 
 _IMPORT = (cst.Import, cst.ImportFrom)
@@ -246,7 +255,9 @@ def _groups(top: Sequence[cst.BaseStatement]) -> list[_Group]:
     return [_Group(tuple(lines)) for lines in groups]
 
 
-def _import_edits(source: Source, top: Sequence[cst.BaseStatement], wanted: Sequence[Import]) -> list[Edit]:
+def _import_edits(
+    source: Source, top: Sequence[cst.BaseStatement], first: cst.BaseStatement, wanted: Sequence[Import]
+) -> list[Edit]:
     """Places imports that are all of the standard library, or all not."""
     standard = wanted[0].is_standard
     groups = _groups(top)
@@ -263,7 +274,7 @@ def _import_edits(source: Source, top: Sequence[cst.BaseStatement], wanted: Sequ
     if openers:
         text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
         return [insert_after_statement(source, openers[-1], text)]
-    return [_above(source, source.module.body[0], f"{block}\n\n")]
+    return [_above(source, first, f"{block}\n\n")]
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
@@ -282,13 +293,15 @@ def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:
     return Edit(at, at, text.replace("\n", source.newline))
 
 
-def _definition_edits(source: Source, top: Sequence[cst.BaseStatement], needs: Needs) -> list[Edit]:
+def _definition_edits(
+    source: Source, top: Sequence[cst.BaseStatement], first: cst.BaseStatement, needs: Needs
+) -> list[Edit]:
     """Places definitions behind the last import, with blank lines around."""
     text = "\n".join(text.strip("\r\n") for text in needs.definitions)
     compound = any(isinstance(line, cst.BaseCompoundStatement) for line in parse_module(text).body)
     blank = 2 if compound else 1
     if not top:
-        return [_above(source, source.module.body[0], text + "\n" * (blank + 1))]
+        return [_above(source, first, text + "\n" * (blank + 1))]
     before = "\n" * blank
     return [insert_after_statement(source, top[-1], before + text + _blank_behind(source, top[-1], blank))]
 
@@ -296,8 +309,7 @@ def _definition_edits(source: Source, top: Sequence[cst.BaseStatement], needs: N
 def _blank_behind(source: Source, line: cst.BaseStatement, wanted: int) -> str:
     """The newlines that `wanted` blank lines behind a statement lack; none at the end of the file."""
     at = source.line_end(source.span(line)[1])
-    rest = source.text[at:]
-    if not rest.strip():
+    if not source.text[at : source.part_end(at - 1)].strip():
         return ""
     present = 0
     while present < wanted and source.text[at : source.line_end(at)].strip() == "":

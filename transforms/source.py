@@ -186,6 +186,14 @@ class Source:
         """Why the file cannot hold one of these edits, in one line that names lines of `text`; empty where it can."""
         return ""
 
+    def doubt(self, edits: Iterable[Edit]) -> str:
+        """Why edits that are right when the file runs from top to bottom may not be; empty where nothing else can be."""
+        return ""
+
+    def part_end(self, offset: int) -> int:
+        """Where the part that holds a character and can be edited on its own ends: the file, or a cell."""
+        return len(self.text)
+
     def line(self, node: cst.CSTNode) -> int:
         """The line on which `node` starts, from 1."""
         return self.position(self.span(node)[0])[0]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import define, field, frozen
 
-from perfmod.transforms.notebook import ipython
+from perfmod.transforms.notebook import ipython, order
 from perfmod.transforms.notebook.document import Document
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Place, SourceError
@@ -142,6 +142,8 @@ class Cells:
             return f"it would reach over the end of cell {number}"
         if not self.document.cells[index].editable:
             return f"cell {number} is not to be edited, as its metadata say"
+        if ipython.is_foreign(self.document.cells[index].source):
+            return f"cell {number} belongs to a cell magic"
         for hidden in self.hidden(index):
             if hidden.kind == "closing" and edit.start >= hidden.end and edit.replacement.strip():
                 return f"cell {number} would no longer show the value of its last line"
@@ -152,6 +154,26 @@ class Cells:
                 line = len(_LINE_END.findall(self.text, 0, hidden.start)) + 1
                 return f"line {line} is no Python or shows a value in the notebook, and stays as it is"
         return ""
+
+    def end(self, offset: int) -> int:
+        """The end of the cell that holds a character."""
+        return self.regions[self._index(offset)][1]
+
+    def doubt(self, edits: Iterable[Edit]) -> str:
+        """Why edits, none of which has an obstacle, may be wrong unless cells run once and in their order."""
+        edited: dict[int, list[Edit]] = {}
+        for edit in edits:
+            edited.setdefault(self._index(edit.start), []).append(edit)
+        numbers = [cell.number for cell in self.document.cells]
+        before = {number: self.text[start:end] for number, (start, end) in zip(numbers, self.regions, strict=True)}
+        after = {}
+        for index, own in edited.items():
+            pieces, at = [], self.regions[index][0]
+            for edit in sorted(own, key=lambda edit: (edit.start, edit.end)):
+                pieces += [self.text[at : edit.start], edit.replacement]
+                at = edit.end
+            after[numbers[index]] = "".join([*pieces, self.text[at : self.regions[index][1]]])
+        return order.doubt(before, after, sorted(after))
 
     def hidden(self, index: int) -> Iterator[Hidden]:
         """What was put into a cell, given by its index."""

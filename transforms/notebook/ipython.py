@@ -96,6 +96,16 @@ def stand_ins(cell: str) -> list[StandIn]:
     return [*found, *_indented(cell, at), *_lines(cell, at)]
 
 
+def is_foreign(cell: str) -> bool:
+    """Whether a cell as a whole is given to something that does not run it as the notebook's Python."""
+    at = 0
+    while (head := _cell_magic(cell, at)) is not None:
+        if head[2] not in _TRANSPARENT:
+            return True
+        at = head[1]
+    return False
+
+
 def shown(python: str) -> Shown | None:
     """The last expression of a cell without other things than Python, if its value is shown and may matter."""
     try:

@@ -75,6 +75,14 @@ class Notebook(Source):
         """Why one of the edits cannot be made in a notebook; empty where all can."""
         return next((reason for edit in edits if (reason := self.cells.obstacle(edit))), "")
 
+    def doubt(self, edits: Iterable[Edit]) -> str:
+        """Why the edits may be wrong unless cells run once and in their order; empty where they hold in any case."""
+        return self.cells.doubt(edits)
+
+    def part_end(self, offset: int) -> int:
+        """The end of the cell that holds a character."""
+        return self.cells.end(offset)
+
     def _require_whole(self) -> None:
         """Raise `SourceError` unless every divider is a statement, and nothing that was put in is gone."""
         marks, cells = self.cells.marks, self.cells.document.cells
