@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from perfmod.transforms.rule import Numerics
 from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
-from perfmod.verify.premises import captured, compare_counts, compare_settings, compare_start
+from perfmod.verify.premises import captured, compare_counts, compare_dropouts, compare_settings, compare_start
 from perfmod.verify.runs import Runs
 from perfmod.verify.tolerances import Tolerance, tolerance_for
 from perfmod.verify.trace import Step, Trace
@@ -34,7 +34,7 @@ _BATCHES: Final = "batches"
 _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that change results, so that only a few steps can be compared."""
 _REPORTED: Final = (Numerics.SAMPLING, Numerics.BEHAVIOURAL)
-"""Classes whose distances are shown beside the control and decide nothing."""
+"""Classes whose distances are shown beside the control and decide nothing; `precision` is one where something drops."""
 _SEVERITY: Final = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
 
 
@@ -75,7 +75,8 @@ def judge(
         controls.repeats,
         tuple(trace for trace in controls.perturbed if _comparable(original, trace)),
     )
-    checks, weighing = _checks(runs, controls.double, numerics)
+    reported = numerics in _REPORTED or (numerics is Numerics.PRECISION and _dropout_matters(original, strict))
+    checks, weighing = _checks(runs, controls.double, numerics, reported=reported)
     if strict is not None:
         without = [evolve(check, name=f"without dropout: {check.name}") for check in strict.checks]
         verdict = Check("without dropout", strict.verdict, reason=f"without dropout: {strict.reason}")
@@ -129,8 +130,15 @@ def judge_ranks(
     return evolve(worst, reason=f"{where}: {worst.reason}")
 
 
-def _checks(runs: Runs[Trace], double: Trace | None, numerics: Numerics) -> tuple[list[Check], list[Check]]:
-    """The rows, and those of them that decide."""
+def _dropout_matters(original: Trace, strict: Equality | None) -> bool:
+    """Whether the original drops anything: another kernel (fused attention) draws other random numbers for it."""
+    return strict is not None and strict.original is not None and strict.original.losses != original.losses()
+
+
+def _checks(
+    runs: Runs[Trace], double: Trace | None, numerics: Numerics, *, reported: bool
+) -> tuple[list[Check], list[Check]]:
+    """The rows, and those of them that decide; distances of the training do not where they are only `reported`."""
     missing = captured("original", runs.original) or captured("rewritten", runs.rewritten) or _unfit(runs)
     if missing is not None:
         return [missing], [missing]
@@ -143,10 +151,10 @@ def _checks(runs: Runs[Trace], double: Trace | None, numerics: Numerics) -> tupl
     if any(check.verdict is Verdict.INCONCLUSIVE for check in weighing):
         return checks, weighing
     training = compare_training(runs, double, tolerance)
-    if numerics in _REPORTED:
+    if reported:
         training = [_reported(check) for check in training]
     # A row without a distance is about NaN or about what belongs together, and counts in every class.
-    weighing += [check for check in training if numerics not in _REPORTED or check.measured is None]
+    weighing += [check for check in training if not reported or check.measured is None]
     hollow = _hollow(runs.original)
     return checks + training + hollow, weighing + hollow
 
@@ -166,6 +174,7 @@ def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
         compare_start("buffers", one.snapshot("buffers", 0), other.snapshot("buffers", 0)),
         compare_batches(runs, tolerance),
         compare_settings(one, other),
+        compare_dropouts(one, other),
     )
     return [row for row in rows if row is not None]
 

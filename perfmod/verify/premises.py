@@ -89,6 +89,18 @@ def compare_settings(original: Trace, other: Trace) -> Check:
     return Check(name, Verdict.PROVEN, 0.0, 0.0)
 
 
+def compare_dropouts(original: Trace, other: Trace) -> Check | None:
+    """How often, and how likely, the runs without dropout would have dropped something; None where it is not known."""
+    if original.left_out is None or other.left_out is None:
+        return None
+    for probability in sorted({*original.left_out, *other.left_out}):
+        old, new = original.left_out.get(probability, 0), other.left_out.get(probability, 0)
+        if old != new:
+            reason = f"drops with probability {probability} {new} times, and {old} times in the original"
+            return Check("dropouts", Verdict.INCONCLUSIVE, float(abs(new - old)), 0.0, reason=reason)
+    return Check("dropouts", Verdict.PROVEN, 0.0, 0.0)
+
+
 def _steps(trace: Trace) -> list[Step]:
     return [event for event in trace.events if isinstance(event, Step)]
 

@@ -115,6 +115,7 @@ class Trace:
         half: half types took part, through autocast or in the parameters.
         steps: by optimizer, numbered in the order of their first steps.
         skipped: steps that a gradient scaler left out.
+        left_out: dropouts that did not take place, by their probability; None where they did, or are not known.
         events: in order.
         snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
     """
@@ -127,6 +128,7 @@ class Trace:
     backwards: int
     samples: int
     skipped: int
+    left_out: Mapping[str, int] | None
     events: tuple[Event, ...]
     snapshots: Mapping[tuple[str, int], Mapping[str, Digest]]
 
@@ -148,6 +150,7 @@ class Trace:
             backwards=top["backwards"].integer(),
             samples=top["samples"].integer(),
             skipped=top["skipped"].integer(),
+            left_out=_left_out(top["left_out"]),
             events=tuple(_event(node, values) for node in top["events"].items()),
             snapshots={
                 (node["name"].text(), node["step"].integer()): {
@@ -231,6 +234,10 @@ class _Node:
 
     def _wrong(self, wanted: str) -> MalformedTrace:
         return MalformedTrace(f"{self.place} is {self.value!r:.60}, not {wanted}")
+
+
+def _left_out(node: _Node) -> dict[str, int] | None:
+    return None if node.value is None else {key: count.integer() for key, count in node.entries()}
 
 
 def _event(node: _Node, values: Sequence[float]) -> Event:

@@ -631,6 +631,31 @@ def test_sampling_is_proven_without_dropout_only() -> None:
     assert judge(trained(), slower, controls(), Numerics.SAMPLING, judged(trained())).verdict is Verdict.REFUTED
 
 
+def test_precision_is_proven_without_dropout_where_something_drops() -> None:
+    drawn_anew = trained(head=lambda step, x: x * (1.0 + 0.2 * math.sin(step)))
+    dropping = judged(trained(reordered=True), Numerics.PRECISION)
+    assert dropping.original is not None
+    without = evolve(dropping, original=evolve(dropping.original, losses=(2.0, 1.0)))
+    assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION, without).verdict is Verdict.PROVEN
+    assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION, dropping).verdict is Verdict.REFUTED
+    assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION).verdict is Verdict.REFUTED
+    refuted = evolve(without, verdict=Verdict.REFUTED)
+    assert judge(trained(), trained(), controls(), Numerics.PRECISION, refuted).verdict is Verdict.REFUTED
+
+
+def test_as_much_is_dropped() -> None:
+    dropping = evolve(trained(), left_out={"0.1": 24})
+    same = judge(dropping, dropping, controls(), Numerics.PRECISION)
+    assert (same.verdict, check(same, "dropouts").verdict) == (Verdict.PROVEN, Verdict.PROVEN)
+    less = judge(dropping, evolve(dropping, left_out={"0.1": 12}), controls(), Numerics.PRECISION)
+    assert less.verdict is Verdict.INCONCLUSIVE
+    assert less.reason == "drops with probability 0.1 12 times, and 24 times in the original"
+    other = judge(dropping, evolve(dropping, left_out={"0.2": 24}), controls(), Numerics.PRECISION)
+    assert other.reason == "drops with probability 0.1 0 times, and 24 times in the original"
+    compiled = judge(dropping, trained(), controls(), Numerics.PRECISION)
+    assert all(row.name != "dropouts" for row in compiled.checks)
+
+
 def test_another_behaviour_is_never_proven() -> None:
     equality = judged(trained(), Numerics.BEHAVIOURAL)
     assert equality.verdict is Verdict.INCONCLUSIVE

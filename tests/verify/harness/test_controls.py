@@ -130,3 +130,12 @@ def test_without_dropout_nothing_is_drawn(tmp_path: Path) -> None:
     assert runs.trace(WITH_FLOATS).losses() != runs.trace(other_draws).losses()
     # ... without it there is nothing to change, in no kind of layer.
     assert runs.trace(WITH_FLOATS, dropout=False).losses() == runs.trace(other_draws, dropout=False).losses()
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    runs = Runs(tmp_path)
+    assert runs.trace(WITH_FLOATS).left_out is None
+    # Three steps and the call that came to nothing: the attention and a layer with 0.5, a function with 0.3.
+    assert runs.trace(WITH_FLOATS, dropout=False).left_out == {"0.5": 8, "0.3": 4}
+    evaluated = WITH_FLOATS.replace("model = Net()", "model = Net().eval()")
+    assert runs.trace(evaluated, dropout=False).left_out == {"0.3": 4}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from . import dropout
 from .calls import has_parameters
+from .dropout import LeftOut
 from .seeding import mixed
 from .structures import leaves, mapped
 from .tensors import aside, autocast_type, is_captured
@@ -24,6 +24,7 @@ class Controls:
 
     Attributes:
         perturbed: how many tensors have been given noise.
+        left_out: the dropout that does not take place; None where all does.
     """
 
     def __init__(self, job: Job) -> None:
@@ -31,11 +32,12 @@ class Controls:
         self._noisy: tuple[int, int, nn.Module] | None = None
         self._noisy_parameters = False
         self.perturbed = 0
+        self.left_out: LeftOut | None = None
 
     def begin(self) -> None:
         """What is changed once and for all."""
         if not self._job.dropout:
-            dropout.leave_out()
+            self.left_out = LeftOut()
 
     def batch(self, batch: Any) -> Any:
         """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""

@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Callable
 
 import torch.nn.functional as F
 from torch import nn
 
 from . import patching
+from .compilations import so_far
+from .compiling import is_compiling
 
-_DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+# Whether they drop where the argument `training` is not given.
+_DROPOUTS = {
+    "dropout": True,
+    "dropout1d": True,
+    "dropout2d": True,
+    "dropout3d": True,
+    "alpha_dropout": False,
+    "feature_alpha_dropout": False,
+}
 
 
-def leave_out() -> None:
-    """From now, keep everything that would be dropped. The functions that do it go into graphs of torch.compile."""
-    for name in _DROPOUTS:
-        patching.around(F, name, _with_zero(1, "p"))
-    patching.around(F, "scaled_dot_product_attention", _with_zero(4, "dropout_p"))
-    patching.around(nn.RNNBase, "__init__", _make_without_dropout)
+class LeftOut:
+    """Keeps everything that would be dropped, from the moment this is made.
 
+    The functions that drop go into graphs of torch.compile, where nothing is counted.
+    """
 
-def _with_zero(place: int, name: str) -> Callable[..., Any]:
-    """Calls a function with zero for its argument `name`, at `place` where it comes without its name."""
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+        for name, training in _DROPOUTS.items():
+            patching.around(F, name, self._with_zero(1, "p", 0.5, 2, training))
+        patching.around(F, "scaled_dot_product_attention", self._with_zero(4, "dropout_p", 0.0, None, True))
+        patching.around(nn.RNNBase, "__init__", _make_without_dropout)
 
-    def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if len(args) > place:
-            return function(*args[:place], 0.0, *args[place + 1 :], **kwargs)
-        return function(*args, **{**kwargs, name: 0.0})
+    @property
+    def calls(self) -> dict[str, int] | None:
+        """How often something would have been dropped, by probability; None where that is not all of it."""
+        return None if so_far().frames else dict(self._calls)
 
-    return call
+    def _with_zero(
+        self, place: int, name: str, usual: float, training_place: int | None, usually_training: bool
+    ) -> Callable[..., Any]:
+        """Calls a function with zero for its argument `name`, at `place` where it comes without its name."""
+
+        def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                probability = args[place] if len(args) > place else kwargs.get(name, usual)
+                training = kwargs.get("training", usually_training)
+                if training_place is not None and len(args) > training_place:
+                    training = args[training_place]
+                if probability and training:
+                    self._calls[str(float(probability))] += 1
+            if len(args) > place:
+                return function(*args[:place], 0.0, *args[place + 1 :], **kwargs)
+            return function(*args, **{**kwargs, name: 0.0})
+
+        return call
 
 
 def _make_without_dropout(init: Callable[..., None], module: nn.RNNBase, *args: Any, **kwargs: Any) -> None:

@@ -184,6 +184,11 @@ class Recorder(Observer):
         """What was counted on the host."""
         return {**self._counts(), "events": [], "snapshots": []}
 
-    def _counts(self) -> dict[str, int]:
-        events = self._events
-        return {"batches": events.batches, "samples": events.samples, "perturbed": self._controls.perturbed}
+    def _counts(self) -> dict[str, Any]:
+        events, left_out = self._events, self._controls.left_out
+        return {
+            "batches": events.batches,
+            "samples": events.samples,
+            "perturbed": self._controls.perturbed,
+            "left_out": None if left_out is None else left_out.calls,
+        }
