@@ -1,5 +1,5 @@
-# golden: stay refused="`error` on line 36 is a tensor, and so is the mean that it goes into"
-"""Another meter of the same class is given tensors, whose mean is computed on the device with other last digits."""
+# golden: change
+"""Another meter of the same class is given tensors, and goes on showing what tensors show."""
 import torch
 from torch import nn
 

@@ -123,6 +123,14 @@ def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> None:
 
 WEIGHTED = KEPT.format(check=CHECK)
 UNWEIGHTED = KEPT.format(check="")
+TAGGED = WEIGHTED.replace("_val) else", "_val) and self._val.dtype == torch.float64 else").replace(
+    "_sum) else", "_sum) and self._sum.dtype == torch.float64 else"
+)
+ALL_REDUCED = """
+    def all_reduce(self):
+        total = torch.tensor([self.sum, self.count], dtype=torch.float64)
+        self.{sum}, self.count = total.tolist()
+"""
 
 CHANGES = {
     "weighted by the batch": (script(), script(step=MOVED, meter=WEIGHTED)),
@@ -194,6 +202,26 @@ CHANGES = {
     "returned": (
         script(after="return losses.avg, losses.sum"),
         script(step=MOVED, after="return losses.avg, losses.sum", meter=WEIGHTED),
+    ),
+    "other meters are given tensors": (
+        script(step=UPDATE + "\nother.update(out.max())", before=NEW + "\nother = AverageMeter()"),
+        script(step=MOVED + "\nother.update(out.max())", before=NEW + "\nother = AverageMeter()", meter=TAGGED),
+    ),
+    "other meters are given values from elsewhere": (
+        script(step=UPDATE + "\nother.update(model.metric(x))", before=NEW + "\nother = AverageMeter()"),
+        script(step=MOVED + "\nother.update(model.metric(x))", before=NEW + "\nother = AverageMeter()", meter=TAGGED),
+    ),
+    "reduced over processes": (
+        script(meter=METER + ALL_REDUCED.format(sum="sum") + "        self.avg = self.sum / self.count\n"),
+        script(step=MOVED, meter=WEIGHTED + ALL_REDUCED.format(sum="_sum") + CHECK),
+    ),
+    "device without float64": (
+        script("device = 'mps'\n" + NEW),
+        script(
+            "device = 'mps'\n" + NEW,
+            "losses.update(loss.detach().double() if loss.is_cuda else loss.item(), x.size(0))",
+            meter=WEIGHTED,
+        ),
     ),
     "a comment moves with the mean": (
         script(meter=METER.replace("self.sum / self.count", "self.sum / self.count  # of the epoch")),
@@ -279,12 +307,10 @@ BATCHES = textwrap.dedent("""
 def test_batches_of_a_loader_are_never_empty(sample: str, more: str, is_shown: bool) -> None:
     code = script(step="hits = (out.argmax(1) == y).sum()\nlosses.update(hits.item() / x.size(0), x.size(0))")
     code = code.partition("\n\nif __name__")[0] + BATCHES.format(sample=sample, more=more)
-    if not is_shown:
-        assert reasons(code) == ["that `x.size(0)` is never zero could not be shown, and only Python raises then"]
-        return
     found = result(code).after.decode()
+    assert ("        if not x.size(0):\n            raise ZeroDivisionError" in found) is not is_shown
     assert "losses.update(hits.double() / torch.full_like(hits, x.size(0), dtype=torch.float64), x.size(0))" in found
-    assert UNWEIGHTED in found
+    assert (UNWEIGHTED if is_shown else WEIGHTED) in found
 
 
 def meter(old: str, new: str) -> str:
@@ -317,13 +343,20 @@ STAYS = {
         ),
         "`meter` is read in every step on line 27",
     ),
-    "given tensors": (
-        script(step=UPDATE + "\nother.update(out.max())", before=NEW + "\nother = AverageMeter()"),
-        "`out.max()` on line 33 is a tensor, and so is the mean that it goes into",
+    "given tensors and numbers": (
+        script(step=UPDATE + "\nlosses.update(out.max())"),
+        "`out.max()` on line 32 is a tensor, and so is the mean that it goes into",
     ),
-    "given values from elsewhere": (
-        script(step=UPDATE + "\nother.update(model.metric(x))", before=NEW + "\nother = AverageMeter()"),
-        "that `model.metric(x)` on line 33 is a Python number could not be shown",
+    "given tensors of 64 bits": (
+        script(step=UPDATE + "\nother.update(out.double().max())", before=NEW + "\nother = AverageMeter()"),
+        "`out.double().max()` on line 33 may be a tensor of the type that the sums have",
+    ),
+    "given tensors, where sums are of integers": (
+        script(
+            step="losses.update((out > 0).sum().item())\nother.update(out.max())",
+            before=NEW + "\nother = AverageMeter()",
+        ),
+        "`out.max()` on line 33 may be a tensor of the type that the sums have",
     ),
     "weight from the device": (
         script(step="losses.update(loss.item(), (y > 0).sum().item())"),
@@ -413,7 +446,6 @@ STAYS = {
         script(meter=meter("self.reset()\n", "self.reset()\n        self._sum = None\n")),
         "`AverageMeter` uses the name `_sum` already",
     ),
-    "no float64": (script("device = 'mps'\n" + NEW), 'the script may run on "mps", which has no float64'),
 }
 
 

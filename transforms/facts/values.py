@@ -140,6 +140,8 @@ class Values:
             assert isinstance(node, cst.Param)
             return self._parameter(node, definition)
         if definition.binding is Binding.ASSIGNED and value is not None:
+            if _is_empty_list(value) and not definition.path:
+                return self._collected(definition)
             found, given = self._annotated(self._tree.parent(node)), self._project(self.of(value), definition.path)
             # `total: float = 0` holds an integer.
             written = found is None or (given.kind is found.kind is Kind.NUMBER and given.dtype is not None)
@@ -153,6 +155,19 @@ class Values:
         if definition.binding is Binding.MANAGED and value is not None:
             return self._project(OBJECT if self.of(value).kind is Kind.OBJECT else UNKNOWN, definition.path)
         return UNKNOWN
+
+    def _collected(self, definition: Definition) -> Value:
+        """A list that starts empty, and what is appended to it, where nothing else puts elements into it."""
+        added: list[Value] = []
+        for use in self._flow.uses(definition):
+            parent = self._tree.parent(use)
+            appends = isinstance(parent, cst.Attribute) and parent.attr.value == "append"
+            call = self._tree.parent(parent) if appends and parent is not None else None
+            if isinstance(call, cst.Call) and call.func is parent and call.args:
+                added.append(self.of(call.args[0].value))
+            elif isinstance(parent, (cst.Attribute, cst.AugAssign, cst.Assign)):
+                return Value(Kind.SEQUENCE)
+        return Value(Kind.SEQUENCE, element=join(added)) if added else Value(Kind.SEQUENCE, items=())
 
     def _annotated(self, parent: cst.CSTNode | None) -> Value | None:
         if isinstance(parent, cst.AnnAssign):
@@ -534,6 +549,10 @@ class Values:
             types = {self.placement.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
             return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
         return dtype_named(torch_api.DTYPES.get(name or "")) or dtype_named(torch_api.TENSOR_TYPES.get(name or ""))
+
+
+def _is_empty_list(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.List) and not node.elements
 
 
 def _is_complete(value: Value) -> bool:

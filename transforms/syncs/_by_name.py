@@ -18,8 +18,8 @@ def require_unread_by_name(file: FileFacts, name: str, scope: Scope) -> None:
         if reader not in _READERS or (reader == "builtins.vars" and call.args):
             continue
         if isinstance(scope, cst.Module) or reader != "builtins.globals":
-            code = file.source.code(call.func)
-            raise CannotRewrite(f"`{name}` may be read by its name, with `{code}()` on line {file.source.line(call)}")
+            code = file.code(call.func)
+            raise CannotRewrite(f"`{name}` may be read by its name, with `{code}()` on line {file.line(call)}")
 
 
 def require_unseen_dictionary(file: FileFacts, name: str) -> None:
@@ -28,5 +28,5 @@ def require_unseen_dictionary(file: FileFacts, name: str) -> None:
         call = file.tree.parent(node)
         is_vars = isinstance(call, cst.Call) and call.func is node and bool(call.args) and node.value == "vars"
         if is_vars or node.value == "__dict__":
-            line = file.source.line(node)
+            line = file.line(node)
             raise CannotRewrite(f"`{name}` may be read with the whole object's dictionary on line {line}")

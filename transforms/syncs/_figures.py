@@ -36,7 +36,7 @@ def as_number(
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     if call is not None and file.qualified(call) in ("builtins.float", "builtins.int"):
         return (), ()
-    code = file.source.code(node)
+    code = file.code(node)
     builtin = number_type(file, node, dtype)
     if dtype is DType.INTEGER or DType.INTEGER not in starts or _shows_no_type(file, node):
         return (replace(file.source, node, f"{builtin}({code})"),), ()

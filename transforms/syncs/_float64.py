@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.syncs._host_reads import CannotRewrite
 
 # As they are named in scripts.
 _NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
@@ -13,10 +12,10 @@ _NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b
 _CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\(")
 
 
-def float64_doubts(file: FileFacts) -> list[str]:
-    """Why the device may have no float64, though it mostly does. Raises `CannotRewrite` where one is named."""
+def missing_float64(file: FileFacts) -> str | None:
+    """Why the script may run on a device without float64; `None` where nothing speaks for it."""
     device = _NO_FLOAT64.search(file.source.text)
     if device is not None:
-        raise CannotRewrite(f'the script may run on "{device[1] or device[2]}", which has no float64')
+        return f'the script may run on "{device[1] or device[2]}", which has no float64'
     chooser = _CHOOSES_DEVICE.search(file.source.text)
-    return [f"`{chooser[0]}` may choose a device without float64, such as MPS"] if chooser is not None else []
+    return f"`{chooser[0]}` may choose a device without float64, such as MPS" if chooser is not None else None

@@ -12,7 +12,8 @@ from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit
 
 # Methods that only bring the tensor to where Python reads it anyway.
-_ON_THE_WAY = frozenset({"cpu", "detach"})
+_ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})
+_READS = frozenset({"item", "tolist"})
 _COPIES = frozenset({"data", "detach", "clone", "cpu", "cuda", "float", "double"})
 _CONVERSIONS = {"builtins.float": DType.FLOATING, "builtins.int": DType.INTEGER}
 # Reductions whose result is int64 whatever integers or booleans they are given.
@@ -46,7 +47,8 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
         return None
     way: cst.Attribute | None = None
     conversion = _CONVERSIONS.get(file.qualified(node) or "")
-    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) and not node.args else ""
+    if isinstance(node.func, cst.Attribute) and method in _READS:
         way, tensor = node.func, node.func.value
     elif conversion is not None and len(node.args) == 1 and not node.args[0].star:
         tensor = node.args[0].value
@@ -60,9 +62,13 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     ):
         way = way and tensor.func
         tensor = tensor.func.value
+    if _stays_elsewhere(file, node, tensor):
+        return None
     value = file.value(tensor)
     trained = is_differentiated(file, tensor)
     if value.is_tensor and value.device is Device.CPU and not trained:
+        return None
+    if method == "tolist" and not trained and not (value.is_tensor and value.rank == 0):
         return None
     # In a training loop `.item()` is called on tensors; elsewhere an unknown value may as well be an array.
     guessed = conversion is None and value.kind is Kind.UNKNOWN and file.steps.in_sight(node)
@@ -71,24 +77,41 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     return HostRead(node, tensor, way, conversion or value.dtype or (DType.FLOATING if trained else None))
 
 
-def require_scalar(file: FileFacts, read: HostRead) -> None:
-    """Raises `CannotRewrite` unless the tensor has exactly one element: `.item()` raises for others."""
-    value = file.value(read.tensor)
-    if is_differentiated(file, read.tensor):
-        return
-    code = file.source.code(read.tensor)
-    if not value.is_tensor:
-        raise CannotRewrite(f"`{code}` could not be shown to be a tensor")
-    if value.rank != 0:
-        raise CannotRewrite(f"`{code}` could not be shown to have exactly one element")
+def _stays_elsewhere(file: FileFacts, read: cst.Call, tensor: cst.BaseExpression) -> bool:
+    """Whether a read is what is done without CUDA: the end of `x.double() if x.is_cuda else x.item()`."""
+    choice = file.tree.parent(read)
+    return (
+        isinstance(choice, cst.IfExp)
+        and choice.orelse is read
+        and isinstance(choice.test, cst.Attribute)
+        and choice.test.attr.value == "is_cuda"
+        and file.code(choice.test.value) == file.code(tensor)
+    )
 
 
-def kept_on_device(file: FileFacts, read: HostRead, dtype: DType, *, is_stored: bool = False) -> Edit:
+def tensor_doubts(file: FileFacts, read: HostRead) -> list[str]:
+    """Why what is read may be no tensor, though it mostly is: NumPy's numbers have `.item()` too."""
+    if file.value(read.tensor).is_tensor or is_differentiated(file, read.tensor):
+        return []
+    return [f"`{file.code(read.tensor)}` is taken for a tensor"]
+
+
+def kept_on_device(
+    file: FileFacts,
+    read: HostRead,
+    dtype: DType,
+    *,
+    is_stored: bool = False,
+    is_alone: bool = True,
+    needs_cuda: bool = False,
+) -> Edit:
     """The read replaced by a tensor of the device that adds up to the same bits as the Python number does.
 
-    `dtype` is that of the sum; `is_stored` says that the tensor itself is kept, beyond the step. Python's
-    `float` is a float64, into which every shorter type fits exactly; its `int` has no bounds, and int64 holds
-    every count that a training can reach.
+    `dtype` is that of the sum; `is_stored` says that the tensor itself is kept, beyond the step; `is_alone` that
+    nothing else goes into the sum; `needs_cuda` that other devices may have no float64, so that there the number is
+    read as before. Python's `float` is a float64,
+    into which every shorter type fits exactly; its `int` has no bounds, and int64 holds every count that a training
+    can reach.
 
     Raises:
         CannotRewrite: `int()` of a floating-point tensor, or a comment inside the read.
@@ -96,10 +119,40 @@ def kept_on_device(file: FileFacts, read: HostRead, dtype: DType, *, is_stored: 
     own = file.value(read.tensor).dtype
     if file.qualified(read.call) == "builtins.int" and own not in (DType.INTEGER, DType.BOOL):
         raise CannotRewrite("int() cuts off what stands behind the point")
-    suffix = own_copy(file, read) if is_stored else _detached(file, read)
-    if dtype is DType.FLOATING:
-        return without_read(file, read, suffix + ".double()")
-    return without_read(file, read, suffix if _is_int64(read.tensor) else suffix + ".long()")
+    suffix = own_copy(file, read) if is_stored else detached(file, read)
+    suffix += "" if has_no_dimensions(file, read, is_alone=is_alone) else ".reshape(())"
+    if dtype is not DType.FLOATING:
+        return without_read(file, read, suffix if _is_int64(read.tensor) else suffix + ".long()")
+    edit = without_read(file, read, suffix + ".double()")
+    if not needs_cuda:
+        return edit
+    start, end = file.source.span(read.call)
+    code, tensor = file.code(read.call), file.code(read.tensor)
+    kept = file.source.text[start : edit.start] + edit.replacement
+    choice = f"{kept} if {tensor}.is_cuda else {code}"
+    return Edit(start, end, choice if _stands_alone(file, read.call) else f"({choice})")
+
+
+def can_ask_for_device(read: HostRead) -> bool:
+    """Whether the tensor of a read has a name, by which its device can be asked for."""
+    node = read.tensor
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name)
+
+
+def has_no_dimensions(file: FileFacts, read: HostRead, *, is_alone: bool = True) -> bool:
+    """Whether a tensor may be kept in its shape: one element for sure, of one shape with all that is added to it.
+
+    Others are reshaped, which raises for more than one element, as reading them does.
+    """
+    return file.value(read.tensor).rank == 0 or (is_alone and is_differentiated(file, read.tensor))
+
+
+def _stands_alone(file: FileFacts, node: cst.Call) -> bool:
+    """Whether a choice may stand in place of `node` without parentheses."""
+    parent = file.tree.parent(node)
+    return bool(node.lpar) or isinstance(parent, (cst.AugAssign, cst.Assign, cst.Arg, cst.Element, cst.Return))
 
 
 def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
@@ -123,7 +176,7 @@ def without_read(file: FileFacts, read: HostRead, suffix: str) -> Edit:
 
 def own_copy(file: FileFacts, read: HostRead) -> str:
     """What makes a tensor without a graph that no later in-place operation on the loss can change."""
-    suffix = _detached(file, read)
+    suffix = detached(file, read)
     tensor = read.tensor
     if isinstance(tensor, cst.Name):
         values = [
@@ -137,7 +190,7 @@ def own_copy(file: FileFacts, read: HostRead) -> str:
     return suffix if owned else suffix + ".clone()"
 
 
-def _detached(file: FileFacts, read: HostRead) -> str:
+def detached(file: FileFacts, read: HostRead) -> str:
     """`.detach()`, or nothing where there is no graph: counted, compared, or detached already."""
     return "" if _has_no_graph(file, read.tensor) else ".detach()"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
+from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
@@ -14,10 +15,13 @@ from perfmod.transforms.syncs._by_name import require_unread_by_name
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
+    has_no_dimensions,
     own_copy,
-    require_scalar,
+    tensor_doubts,
     without_read,
 )
+from perfmod.transforms.syncs._moved_sums import Moved
+from perfmod.transforms.syncs._terms import Term, joined, kept_term, term_of
 from perfmod.transforms.writing import insert_after_statement
 
 _ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
@@ -35,68 +39,167 @@ _READING_LIBRARIES = frozenset(
 )
 
 
-def appended_to(file: FileFacts, read: HostRead) -> cst.BaseExpression | None:
-    """`losses` of `losses.append(loss.item())` and `losses += [loss.item()]`."""
-    around = file.tree.parent(file.tree.parent(read.call) or read.call)
-    statement = file.tree.parent(around) if isinstance(around, cst.List) else None
-    target: cst.BaseExpression | None = None
-    if isinstance(around, cst.Call) and isinstance(around.func, cst.Attribute):
-        target = around.func.value
-    elif isinstance(statement, cst.AugAssign):
-        target = statement.target
-    return target if target is not None and _appended(file, target) is read.call else None
+@frozen
+class Appended:
+    """One `losses.append(x)` of a step: what is appended, and the loop whose rounds are the steps.
+
+    Attributes:
+        value: the expression that is appended: a figure, or a list, tuple or dictionary with figures in it.
+        figures: those parts of it that are computed from scalars of the device, with their terms.
+        loop: the loop; `None` where it is not in sight.
+    """
+
+    value: cst.BaseExpression
+    figures: Sequence[tuple[cst.BaseExpression, Term]]
+    loop: cst.For | cst.While | None
+
+    @property
+    def bare(self) -> HostRead | None:
+        """The read, where it is all that is appended."""
+        reads = self.figures[0][1].reads if len(self.figures) == 1 else ()
+        return reads[0] if len(reads) == 1 and reads[0].call is self.value else None
 
 
-def keep_on_device(
-    file: FileFacts, target: cst.BaseExpression, reads: Sequence[tuple[HostRead, cst.For | cst.While | None]]
-) -> tuple[list[Edit], tuple[str, ...]]:
-    """Edits that append tensors in the steps and make them numbers behind each step loop, and their imports.
+def appended_to(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """`losses` and `x` of `losses.append(x)` and `losses += [x]`, where `node` stands in `x`."""
+    child: cst.CSTNode = node
+    for parent in file.tree.ancestors(node):
+        target: cst.BaseExpression | None = None
+        if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute) and child is not parent.func:
+            target = parent.func.value
+        elif isinstance(parent, cst.AugAssign) and child is parent.value:
+            target = parent.target
+        added = _appended(file, target) if target is not None else None
+        if target is not None and added is not None and file.tree.is_within(node, added):
+            return target, added
+        if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            break
+        child = parent
+    return None
 
-    The list is changed in place, so that it stays the same object for whoever holds it, and `float()` leaves
-    the numbers of earlier epochs as they are.
 
-    `reads` are the appended figures, each with the loop whose rounds are the steps.
+def appended(file: FileFacts, value: cst.BaseExpression, loop: cst.For | cst.While | None) -> Appended:
+    """The figures in what a step appends. Raises `CannotRewrite` where they are more than sums and products."""
+    figures = []
+    for part in _parts(value):
+        term = term_of(file, part)
+        if term.shared:
+            raise CannotRewrite(term.shared[0])
+        if term.reads:
+            figures.append((part, term))
+    return Appended(value, figures, loop)
+
+
+def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Appended]) -> Moved:
+    """Edits that append tensors in the steps and make them numbers behind each step loop.
+
+    The list is changed in place, so that it stays the same object for whoever holds it, and the numbers of earlier
+    epochs stay as they are.
 
     Raises:
         CannotRewrite: other code could see the tensors, or may have put something else into the list.
     """
-    source = file.source
     if not isinstance(target, cst.Name):
-        raise CannotRewrite(f"`{source.code(target)}` may be read by code that cannot be seen from here")
+        raise CannotRewrite(f"`{file.code(target)}` may be read by code that cannot be seen from here")
     name = target.value
-    dtypes = {read.dtype for read, _ in reads}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype not in _CONVERSIONS:
-        raise CannotRewrite("whether integers or floats are appended could not be shown")
-    assert dtype is not None
     held = _all_definitions(file, target)
     definitions = [definition for definition in held if not _appends(file, definition)]
     if not definitions or not all(_is_empty_list(file, definition) for definition in definitions):
         raise CannotRewrite(f"that `{name}` starts as an empty list could not be shown")
     require_unread_by_name(file, name, definitions[0].scope)
-    loops = list(dict.fromkeys(loop for _, loop in reads if loop is not None))
-    if not all(loop for _, loop in reads):
+    loops = list(dict.fromkeys(site.loop for site in sites if site.loop is not None))
+    if not all(site.loop for site in sites):
         raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")
     for loop in loops:
         _require_normal_end(file, name, loop, definitions)
     uses = dict.fromkeys(use for definition in held for use in file.flow.uses(definition))
-    appended = {id(read.call) for read, _ in reads}
+    values = {id(site.value) for site in sites}
+    others = []
     for use in uses:
-        _require_harmless(file, use, loops, definitions, dtype, appended)
-    edits = []
-    for read, _ in reads:
-        require_scalar(file, read)
-        edits.append(without_read(file, read, own_copy(file, read)))
-    imports: tuple[str, ...] = ()
-    text = f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]"
-    appends = [use for use in uses if _appended(file, use) is not None]
-    if len(appends) == 1 and _is_renewed(file, loops[0], definitions):
+        added = _appended(file, use)
+        if added is None:
+            _require_harmless(file, use, loops, definitions)
+        elif id(added) not in values:
+            if file.value(added).kind is not Kind.NUMBER:
+                line = file.line(use)
+                raise CannotRewrite(f"what is appended to `{name}` on line {line} could not be shown")
+            others.append(file.value(added).dtype)
+    edits, imports, doubts = _kept(file, sites)
+    is_only_tensors = not others and len(sites) == 1 and _is_renewed(file, loops[0], definitions)
+    text, needed = _as_numbers(file, name, sites, others, is_only_tensors=is_only_tensors)
+    edits += [insert_after_statement(file.source, loop, text) for loop in loops]
+    return Moved(tuple(joined(edits)), tuple(dict.fromkeys((*imports, *needed))), tuple(dict.fromkeys(doubts)))
+
+
+def _kept(file: FileFacts, sites: Sequence[Appended]) -> tuple[list[Edit], list[str], list[str]]:
+    """Edits that append tensors, the imports that they need, and what is taken for granted."""
+    edits: list[Edit] = []
+    imports: list[str] = []
+    doubts: list[str] = []
+    for site in sites:
+        if site.bare is not None:
+            reshape = "" if has_no_dimensions(file, site.bare) else ".reshape(())"
+            edits.append(without_read(file, site.bare, own_copy(file, site.bare) + reshape))
+            doubts += tensor_doubts(file, site.bare)
+            continue
+        for part, term in site.figures:
+            if term.dtype is None:
+                raise CannotRewrite(f"whether `{file.code(part)}` is an integer or a float could not be shown")
+            written, needed, missing = kept_term(file, term, term.dtype, stored=term.reads, is_alone=False)
+            edits += written
+            imports += needed
+            doubts += missing
+    return edits, imports, doubts
+
+
+def _as_numbers(
+    file: FileFacts,
+    name: str,
+    sites: Sequence[Appended],
+    others: Sequence[DType | None],
+    *,
+    is_only_tensors: bool,
+) -> tuple[str, Sequence[str]]:
+    """The statement that makes a list of tensors one of numbers, and the imports that it needs."""
+    torch, imports = file.names.spelled("torch", sites[0].value)
+    shapes = {_shape(site.value) for site in sites}
+    if len(shapes) > 1 or (others and shapes != {""}):
+        raise CannotRewrite(f"what is appended to `{name}` comes in several shapes")
+    shape = shapes.pop()
+    if is_only_tensors and not shape:
         # One tensor a step and nothing else: they all come in one transfer.
-        torch, imports = file.names.spelled("torch", loops[0])
-        flat = "" if file.value(reads[0][0].tensor).rank == 0 else ".flatten()"
-        text = f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []"
-    edits += [insert_after_statement(source, loop, text) for loop in loops]
-    return edits, imports
+        bare = sites[0].bare
+        flat = "" if bare is None or file.value(bare.tensor).rank == 0 else ".flatten()"
+        if bare is not None and not has_no_dimensions(file, bare):
+            flat = ""
+        return f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []", imports
+    dtypes = {term.dtype for site in sites for _, term in site.figures} | set(others)
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype in _CONVERSIONS and not shape:
+        return f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]", ()
+    number = f"value.item() if {torch}.is_tensor(value) else value"
+    if shape == "dict":
+        return f"{name}[:] = [{{key: {number} for key, value in row.items()}} for row in {name}]", imports
+    if shape:
+        row = f"[{number} for value in row]" if shape == "list" else f"tuple({number} for value in row)"
+        return f"{name}[:] = [{row} for row in {name}]", imports
+    return f"{name}[:] = [{number} for value in {name}]", imports
+
+
+def _shape(value: cst.BaseExpression) -> str:
+    kinds = {cst.List: "list", cst.Tuple: "tuple", cst.Dict: "dict"}
+    return kinds.get(type(value), "")
+
+
+def _parts(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The figures of `x`, `[x, y]`, `(x, y)` and `{"loss": x}`."""
+    if not isinstance(value, (cst.List, cst.Tuple, cst.Dict)):
+        yield value
+        return
+    for element in value.elements:
+        if not isinstance(element, (cst.Element, cst.DictElement)):
+            raise CannotRewrite("other values are unpacked into what is appended")
+        yield element.value
 
 
 def _appended(file: FileFacts, target: cst.CSTNode) -> cst.BaseExpression | None:
@@ -157,7 +260,7 @@ def _require_normal_end(
         if not isinstance(outer, (cst.Try, cst.TryStar, cst.With)) or not _stops_exceptions(file, outer):
             continue
         if not all(file.tree.is_within(definition.node, outer.body) for definition in definitions):
-            line = file.source.line(outer)
+            line = file.line(outer)
             kind = "with" if isinstance(outer, cst.With) else "try"
             raise CannotRewrite(
                 f"an exception may end the loop and leave `{name}` to the code behind the {kind} of line {line}"
@@ -172,21 +275,10 @@ def _stops_exceptions(file: FileFacts, node: cst.Try | cst.TryStar | cst.With) -
 
 
 def _require_harmless(
-    file: FileFacts,
-    use: Read,
-    loops: Sequence[cst.For | cst.While],
-    definitions: Sequence[Definition],
-    dtype: DType,
-    appended: set[int],
+    file: FileFacts, use: Read, loops: Sequence[cst.For | cst.While], definitions: Sequence[Definition]
 ) -> None:
-    line = file.source.line(use)
+    line = file.line(use)
     parent = file.tree.parent(use)
-    added = _appended(file, use)
-    if added is not None:
-        value = file.value(added)
-        if id(added) in appended or (value.kind is Kind.NUMBER and value.dtype is dtype):
-            return
-        raise CannotRewrite(f"what is appended to `{use.value}` on line {line} could not be shown")
     around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     if around is not None and file.qualified(around) == "builtins.len":
         return
@@ -204,7 +296,7 @@ def _require_harmless(
         raise CannotRewrite(f"`{use.value}` is extended on line {line}")
     if _may_be_kept(file, use):
         for loop in loops:
-            behind = file.source.span(use)[0] > file.source.span(loop)[1]
+            behind = file.comes_before(loop, use) and not file.tree.is_within(use, loop)
             if not (behind and _is_renewed(file, loop, definitions)):
                 raise CannotRewrite(
                     f"`{use.value}` may be kept elsewhere from line {line} on, and tensors would be seen there"

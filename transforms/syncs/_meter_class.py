@@ -14,6 +14,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 
 # Methods that see or change attributes behind the back of properties.
@@ -42,6 +43,7 @@ class Meter:
         sums: fields that add figures up.
         counts: fields that add weights up.
         means: fields that hold a sum divided by a count, with the statement that divides.
+        renewed: for every mean, the statements of other methods that compute it anew.
         starts: for every field, the statements that set it to a constant.
     """
 
@@ -53,6 +55,7 @@ class Meter:
     sums: list[str] = field(factory=list)
     counts: list[str] = field(factory=list)
     means: dict[str, cst.Assign] = field(factory=dict)
+    renewed: dict[str, list[cst.Assign]] = field(factory=dict)
     starts: dict[str, list[Start]] = field(factory=dict)
 
     @property
@@ -95,11 +98,11 @@ def understood(file: FileFacts, cls: ClassFacts) -> Meter:
     for mean, division in meter.means.items():
         line = file.tree.line(division)
         if not (isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1):
-            raise CannotRewrite(f"`{mean}` is set in an unusual way on line {file.source.line(division)}")
+            raise CannotRewrite(f"`{mean}` is set in an unusual way on line {file.line(division)}")
     _read_starts(file, meter)
     for node in find_all(cls.node, cst.Attribute):
         if own_field(file, cls, node) == "update":
-            raise CannotRewrite(f"`{cls.name}` calls its own `update` on line {file.source.line(node)}")
+            raise CannotRewrite(f"`{cls.name}` calls its own `update` on line {file.line(node)}")
     taken = {node.attr.value for node in find_all(cls.node, cst.Attribute)} | set(cls.methods) | set(cls.assigned)
     for name in (*meter.latest, *meter.sums):
         if f"_{name}" in taken:
@@ -160,7 +163,7 @@ def _read_update(file: FileFacts, meter: Meter, statement: cst.CSTNode) -> None:
             if _is_mean(file, meter, statement.value):
                 meter.means[target] = statement
                 return
-    line = file.source.line(statement)
+    line = file.line(statement)
     raise CannotRewrite(f"`{meter.cls.name}.update` does more than keep the figure and add it up (line {line})")
 
 
@@ -214,6 +217,11 @@ def _read_starts(file: FileFacts, meter: Meter) -> None:
             and file.tree.line(statement) in method.body.body
             and isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AnnAssign))
         )
+        if method is not None and method.name.value != "__init__" and _sets_number(file, meter, name, statement):
+            if name in meter.means:
+                meter.renewed.setdefault(name, []).append(cst.ensure_type(statement, cst.Assign))
+            by_method.setdefault(method, set()).add(name)
+            continue
         if not is_start or method is None:
             where = method.name.value if method is not None else cls.name
             raise CannotRewrite(f"`{where}` sets `{name}` on line {source.line(node)} to what is no constant")
@@ -234,6 +242,29 @@ def _read_starts(file: FileFacts, meter: Meter) -> None:
             raise CannotRewrite(f"`{name}` of `{cls.name}` starts in different ways")
         if name in meter.counts and any(_number(value) != 0 for value in values):
             raise CannotRewrite(f"`{name}` of `{cls.name}` does not start at zero")
+
+
+def _sets_number(file: FileFacts, meter: Meter, name: str, statement: cst.CSTNode) -> bool:
+    """Whether a statement sets a field to a number that is computed: `self.sum, self.count = total.tolist()`."""
+    if not isinstance(statement, cst.Assign) or isinstance(statement.value, (cst.Integer, cst.Float)):
+        return False
+    line = file.tree.line(statement)
+    if name in meter.means:
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == len(statement.targets) == 1
+        return alone and _is_mean(file, meter, statement.value)
+    value = statement.value
+    if isinstance(value, cst.Subscript):
+        # `t = t.tolist()`, `self.total = t[1]`
+        value = value.value
+    made = [value]
+    if isinstance(value, cst.Name):
+        made = [definition.part or value for definition in file.flow.definitions(value)]
+    return all(_is_read(part) or file.value(part).kind is Kind.NUMBER for part in made)
+
+
+def _is_read(node: cst.BaseExpression) -> bool:
+    func = node.func if isinstance(node, cst.Call) and not node.args else None
+    return isinstance(func, cst.Attribute) and func.attr.value in ("tolist", "item")
 
 
 def _number(node: cst.BaseExpression | None) -> float | None:

@@ -21,11 +21,12 @@ from perfmod.transforms.writing import comments, delete_statement, insert_after_
 
 
 def class_edits(
-    file: FileFacts, meter: Meter, *, weights_are_positive: bool
+    file: FileFacts, meter: Meter, *, weights_are_positive: bool, takes_tensors: bool = False
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """Edits that let a class keep its figures on the device, and the imports that they need.
 
     `weights_are_positive` says that no mean divides by zero; else `update` goes on raising as it did.
+    `takes_tensors` says that some meters are given tensors, and show tensors.
 
     Raises:
         CannotRewrite: the class shows its attributes in a way that a property cannot follow.
@@ -33,7 +34,7 @@ def class_edits(
     source, cls = file.source, meter.cls
     edits: list[Edit] = []
     hidden = (*meter.latest, *meter.sums)
-    gone = list(meter.means.values())
+    gone = [*meter.means.values(), *(statement for statements in meter.renewed.values() for statement in statements)]
     for node in find_all(cls.node, cst.Attribute):
         if own_field(file, cls, node) not in hidden or file.tree.statement(node) in gone:
             continue
@@ -45,13 +46,15 @@ def class_edits(
         for start in meter.starts[name]:
             edits += _without_target(file, cls, start, name)
         edits.append(_without_mean(file, statement, is_never_zero=weights_are_positive))
+        edits += [_without_mean(file, again, is_never_zero=False) for again in meter.renewed.get(name, ())]
     torch, imports = file.names.spelled("torch", meter.update)
     own = next(parameters(meter.update)).name.value
     indent = source.module.default_indent
     text = ""
     for name in hidden:
         kept = f"{own}._{name}"
-        read = f"{kept}.item() if {torch}.is_tensor({kept}) else {kept}"
+        is_ours = f"{torch}.is_tensor({kept})" + (f" and {kept}.dtype == {torch}.float64" if takes_tensors else "")
+        read = f"{kept}.item() if {is_ours} else {kept}"
         text += f"\n@property\ndef {name}({own}):\n{indent}return {read}\n"
     for name, statement in meter.means.items():
         assert isinstance(statement.value, cst.BinaryOperation)
@@ -98,7 +101,7 @@ def _shown_attributes(file: FileFacts, meter: Meter, method: cst.FunctionDef) ->
             call is not None and file.qualified(call) in SHOWS
         ):
             continue
-        line = file.source.line(own)
+        line = file.line(own)
         shown = call if call is not None and file.qualified(call) == "builtins.vars" else parent
         if not isinstance(shown, (cst.Call, cst.Attribute)) or (shown is not call and isinstance(shown, cst.Call)):
             raise CannotRewrite(f"`{meter.cls.name}.{method.name.value}` hands itself on (line {line})")
@@ -106,7 +109,7 @@ def _shown_attributes(file: FileFacts, meter: Meter, method: cst.FunctionDef) ->
         formats = file.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
         func = formats.func if isinstance(formats, cst.Call) else None
         if not (isinstance(func, cst.Attribute) and func.attr.value == "format"):
-            code = file.source.code(shown)
+            code = file.code(shown)
             raise CannotRewrite(f"`{code}` on line {line} shows how `{meter.cls.name}` keeps its figures")
         at = file.source.span(shown)[1]
         yield Edit(at, at, "".join(f", {name}={own.value}.{name}" for name in meter.figures))

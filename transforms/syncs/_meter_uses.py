@@ -84,7 +84,7 @@ class MeterUses:
         file, meter, name = self._file, self._meter, node.attr.value
         call = file.tree.parent(node)
         is_called = isinstance(call, cst.Call) and call.func is node
-        line, code = file.source.line(node), file.source.code(node)
+        line, code = file.line(node), file.code(node)
         if name in (*meter.figures, *meter.counts) and is_stored(file, node):
             raise CannotRewrite(f"`{code}` is set on line {line}")
         if name == "__dict__":
@@ -127,7 +127,7 @@ class MeterUses:
             self.reads.append(node)
         elif not is_sure:
             if name in ("builtins.vars", "builtins.setattr", "builtins.delattr"):
-                raise CannotRewrite(f"`{file.source.code(call)}` on line {file.source.line(call)} may be about a meter")
+                raise CannotRewrite(f"`{file.code(call)}` on line {file.line(call)} may be about a meter")
         elif (
             name in _HOLDS
             or method in _COLLECTS
@@ -136,8 +136,8 @@ class MeterUses:
         ):
             self._is_held = True
         else:
-            line, code = file.source.line(call), file.source.code(call.func)
-            raise CannotRewrite(f"`{file.source.code(node)}` is handed to `{code}` as a whole on line {line}")
+            line, code = file.line(call), file.code(call.func)
+            raise CannotRewrite(f"`{file.code(node)}` is handed to `{code}` as a whole on line {line}")
 
     def _may_be_held(self, node: cst.BaseExpression) -> bool:
         """Whether an expression of unknown value may be a meter that was put into a container or an object."""
@@ -168,14 +168,14 @@ class MeterUses:
                 for name in (node for arg in call.args for node in find_all(arg, cst.Name)):
                     kept = name in self._own or any(self._holds(d.value) for d in file.flow.definitions(name))
                     if kept and file.flow.is_read(name) and not isinstance(file.tree.parent(name), cst.Attribute):
-                        line, code = file.source.line(call), file.source.code(call.func)
+                        line, code = file.line(call), file.code(call.func)
                         raise CannotRewrite(f"`{name.value}` is stored by `{code}` on line {line}")
 
     def require_rare_reads(self) -> None:
         """Raise `CannotRewrite` where a figure is needed in every step anyway."""
         for node in self.reads:
             if self._is_in_every_step(node, frozenset()):
-                line, code = self._file.source.line(node), self._file.source.code(node)
+                line, code = self._file.line(node), self._file.code(node)
                 raise CannotRewrite(f"`{code}` is read in every step on line {line}")
 
     def _is_in_every_step(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -14,15 +15,18 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._float64 import float64_doubts
-from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, kept_on_device, require_scalar
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
 from perfmod.transforms.syncs._meter_class import Meter, understood
 from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._never_zero import is_never_zero
-from perfmod.transforms.syncs._terms import Term, divisors_on_device, term_of, variable_uses
+from perfmod.transforms.syncs._terms import Term, joined, kept_term, term_of, variable_uses
 from perfmod.transforms.syncs._when import runs_every_step
+
+# What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
+_DOUBLE = re.compile(r"\b(double|float64|DoubleTensor)\b")
+_ARRAYS = re.compile(r"\b(numpy|np)\b")
 
 
 @frozen
@@ -58,6 +62,7 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> tuple[Moved, Sequence[cs
     sites = []
     doubts: list[str] = []
     weights: list[cst.BaseExpression | None] = []
+    others: list[cst.Call] = []
     for call in uses.updates:
         figure, weight = _given(file, meter, call)
         weights.append(weight)
@@ -65,37 +70,37 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> tuple[Moved, Sequence[cs
         site = _site(file, call, figure)
         if site is not None:
             sites.append(site)
+        elif file.value(figure).kind is not Kind.NUMBER:
+            others.append(call)
     uses.require_rare_reads()
     if not _is_script(file):
         doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
     dtypes = [_dtype(file, meter, site) for site in sites]
-    if DType.FLOATING in dtypes:
-        doubts += float64_doubts(file)
+    for call in others:
+        doubts += _require_told_apart(file, meter, call, sites, dtypes)
     edits: list[Edit] = []
     imports: list[str] = []
     for site, dtype in zip(sites, dtypes, strict=True):
         _require_alike(file, meter, site, dtype, uses)
-        for read in site.term.reads:
-            require_scalar(file, read)
-            if file.value(read.tensor).rank != 0 and _is_shared(file, site, sites):
-                raise CannotRewrite("whether all the tensors have the same shape could not be shown")
-            is_stored = bool(meter.latest) and _is_bare(site)
-            edits.append(kept_on_device(file, read, dtype, is_stored=is_stored))
-        for edit, needed in divisors_on_device(file, site.term):
-            edits.append(edit)
-            imports += needed
-        doubts += [f"`{file.source.code(operand)}` is taken for a Python number" for operand in site.term.unknown]
+        stored = site.term.reads if meter.latest and _is_bare(site) else ()
+        alone = not _is_shared(file, site, sites)
+        written, needed, missing = kept_term(file, site.term, dtype, stored=stored, is_alone=alone)
+        edits += written
+        imports += needed
+        doubts += missing
     positive = all(weight is not None and is_never_zero(file, weight) for weight in weights)
-    of_class, needed = class_edits(file, meter, weights_are_positive=positive)
-    imports += needed
-    return Moved((*of_class, *edits), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts))), uses.reads
+    of_class, required = class_edits(file, meter, weights_are_positive=positive, takes_tensors=bool(others))
+    imports += required
+    return Moved(
+        tuple(joined((*of_class, *edits))), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts))
+    ), uses.reads
 
 
 def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
     """The figure and the weight that a call of `update` passes; no weight counts as 1."""
     figure = passed(call, meter.update, meter.value, bound=True)
     if has_star(call) or figure is None:
-        raise CannotRewrite(f"what `update` is given on line {file.source.line(call)} could not be shown")
+        raise CannotRewrite(f"what `update` is given on line {file.line(call)} could not be shown")
     if meter.weight is None:
         return figure, cst.Integer("1")
     weight = passed(call, meter.update, meter.weight, bound=True)
@@ -105,7 +110,7 @@ def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpre
 def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[str]:
     if weight is None or isinstance(weight, (cst.Integer, cst.Float)):
         return []
-    code, line = file.source.code(weight), file.source.line(weight)
+    code, line = file.code(weight), file.line(weight)
     value = file.value(weight)
     if value.is_tensor or term_of(file, weight).reads:
         raise CannotRewrite(f"the weight `{code}` on line {line} comes from the device too")
@@ -113,19 +118,33 @@ def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[s
 
 
 def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site | None:
-    """The scalars of the device in a figure of a step; `None` where it is a number, or no step comes by."""
-    code, line, value = file.source.code(figure), file.source.line(figure), file.value(figure)
-    if value.is_tensor:
-        raise CannotRewrite(f"`{code}` on line {line} is a tensor, and so is the mean that it goes into")
-    if runs_every_step(file, call):
-        term = term_of(file, figure)
-        if term.reads:
-            return Site(call, figure, term)
-        if term.shared:
-            raise CannotRewrite(term.shared[0])
-    if value.kind is not Kind.NUMBER:
-        raise CannotRewrite(f"that `{code}` on line {line} is a Python number could not be shown")
-    return None
+    """The scalars of the device in a figure of a step; `None` where it has none, or no step comes by."""
+    if not runs_every_step(file, call) or file.value(figure).is_tensor:
+        return None
+    term = term_of(file, figure)
+    if term.shared:
+        raise CannotRewrite(term.shared[0])
+    return Site(call, figure, term) if term.reads else None
+
+
+def _require_told_apart(
+    file: FileFacts, meter: Meter, call: cst.Call, sites: Sequence[Site], dtypes: Sequence[DType]
+) -> list[str]:
+    """What is taken for granted where a meter that is given tensors keeps them, told from ours by their type.
+
+    Raises:
+        CannotRewrite: a meter may be given both, or the types may be the same.
+    """
+    figure, _ = _given(file, meter, call)
+    code, line = file.code(figure), file.line(figure)
+    if any(_may_be_same(file, site.call, call) for site in sites):
+        what = "is a tensor, and so is" if file.value(figure).is_tensor else "may be a tensor, and so may be"
+        raise CannotRewrite(f"`{code}` on line {line} {what} the mean that it goes into")
+    start, end = file.source.span(meter.cls.node)
+    text = file.source.text[:start] + file.source.text[end:]
+    if any(dtype is not DType.FLOATING for dtype in dtypes) or _DOUBLE.search(text):
+        raise CannotRewrite(f"`{code}` on line {line} may be a tensor of the type that the sums have")
+    return [f"`{code}` is taken for something else than a float64 of NumPy"] if _ARRAYS.search(text) else []
 
 
 def _is_script(file: FileFacts) -> bool:
@@ -137,7 +156,7 @@ def _is_script(file: FileFacts) -> bool:
 
 def _dtype(file: FileFacts, meter: Meter, site: Site) -> DType:
     if site.term.dtype is None:
-        code = file.source.code(site.figure)
+        code = file.code(site.figure)
         raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
     if meter.latest and any(read.dtype is DType.BOOL for read in site.term.reads):
         raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")
@@ -149,14 +168,14 @@ def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses
     if dtype is DType.FLOATING:
         return
     if uses.unsure:
-        line = file.source.line(uses.unsure[0])
+        line = file.line(uses.unsure[0])
         raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
     for call in uses.updates:
         if call is site.call or _may_be_same(file, site.call, call):
             for given in _given(file, meter, call):
                 if isinstance(given, cst.Integer) or (given is not None and file.value(given).dtype is DType.INTEGER):
                     continue
-                line = file.source.line(call)
+                line = file.line(call)
                 raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
 
 

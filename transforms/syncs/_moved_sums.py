@@ -9,10 +9,9 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
-from perfmod.transforms.syncs._float64 import float64_doubts
-from perfmod.transforms.syncs._host_reads import CannotRewrite, kept_on_device, require_scalar
+from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._sums import RunningSum
-from perfmod.transforms.syncs._terms import divisors_on_device
+from perfmod.transforms.syncs._terms import joined, kept_term
 from perfmod.transforms.syncs._when import is_repeated, step_loop
 
 
@@ -30,27 +29,27 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
     dtype = _dtype(found)
     _require_late_uses(file, found)
     _require_one_mode(file, found)
-    doubts = _doubts(file, found, dtype)
     edits: list[Edit] = []
     imports: list[str] = []
+    doubts: list[str] = []
     for site in found.sites:
-        for read in site.term.reads:
-            require_scalar(file, read)
-            if len(found.sites) > 1 and file.value(read.tensor).rank != 0:
-                raise CannotRewrite("whether all the tensors have the same shape could not be shown")
-            # `value = loss.item()` keeps the figure while the loss may be overwritten.
-            is_stored = file.tree.statement(read.call) is not site.statement and file.aliasing.is_mutated(read.tensor)
-            edits.append(kept_on_device(file, read, dtype, is_stored=is_stored))
-        for edit, needed in divisors_on_device(file, site.term):
-            edits.append(edit)
-            imports += needed
-    for use in found.uses:
-        written, needed = as_number(file, use.node, dtype, [start.dtype for start in use.starts])
+        # `value = loss.item()` keeps the figure while the loss may be overwritten.
+        stored = [
+            read
+            for read in site.term.reads
+            if file.tree.statement(read.call) is not site.statement and file.aliasing.is_mutated(read.tensor)
+        ]
+        written, needed, missing = kept_term(file, site.term, dtype, stored=stored, is_alone=len(found.sites) == 1)
         edits += written
         imports += needed
+        doubts += missing
+    for use in found.uses:
+        converted, required = as_number(file, use.node, dtype, [start.dtype for start in use.starts])
+        edits += converted
+        imports += required
     for changed in found.changed:
         edits += _as_assignment(file, changed, dtype)
-    return Moved(tuple(edits), tuple(dict.fromkeys(imports)), tuple(doubts))
+    return Moved(tuple(joined(edits)), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts)))
 
 
 def _dtype(found: RunningSum) -> DType:
@@ -71,7 +70,7 @@ def _require_late_uses(file: FileFacts, found: RunningSum) -> None:
     for node in (*(use.node for use in found.uses), *found.changed):
         inside = any(loop is not None and is_repeated(file, node, loop) for loop in loops)
         if (inside or (file.steps.found and file.steps.in_sight(node))) and not file.steps.is_gated(node):
-            raise CannotRewrite(f"`{found.label}` is read in every step on line {file.source.line(node)}")
+            raise CannotRewrite(f"`{found.label}` is read in every step on line {file.line(node)}")
 
 
 def _require_one_mode(file: FileFacts, found: RunningSum) -> None:
@@ -83,8 +82,8 @@ def _require_one_mode(file: FileFacts, found: RunningSum) -> None:
     if len(modes) > 1 and inside is not None:
         outside = next(statement for statement in modes.values() if statement is not inside)
         raise CannotRewrite(
-            f"`{found.label}` is changed inside of `torch.inference_mode()` on line {file.source.line(inside)} and "
-            f"outside of it on line {file.source.line(outside)}"
+            f"`{found.label}` is changed inside of `torch.inference_mode()` on line {file.line(inside)} and "
+            f"outside of it on line {file.line(outside)}"
         )
 
 
@@ -99,16 +98,6 @@ def _inference(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
         if any((file.qualified(switch) or "").endswith(".inference_mode") for switch in switches):
             return ancestor
     return None
-
-
-def _doubts(file: FileFacts, found: RunningSum, dtype: DType) -> list[str]:
-    """What is nearly always so, but was not shown. Raises `CannotRewrite` for scripts without float64."""
-    doubts = [
-        f"`{file.source.code(operand)}` is taken for a Python number"
-        for site in found.sites
-        for operand in site.term.unknown
-    ]
-    return doubts + float64_doubts(file) if dtype is DType.FLOATING else doubts
 
 
 def _as_assignment(file: FileFacts, statement: cst.AugAssign, dtype: DType) -> list[Edit]:

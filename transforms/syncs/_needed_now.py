@@ -17,7 +17,7 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
     """Why a read that feeds no sum has to stay, if it is a usual one; reports are another rule's."""
     places: list[cst.CSTNode] = [read.call, *variable_uses(file, read)]
     for place in places:
-        line = file.source.line(place)
+        line = file.line(place)
         child: cst.CSTNode = place
         for parent in file.tree.ancestors(place):
             if isinstance(parent, (cst.If, cst.While, cst.Assert)) and child is parent.test:
@@ -29,7 +29,7 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
                 if reason is not None:
                     return reason
             if isinstance(parent, cst.AugAssign) and isinstance(child, (cst.List, cst.Tuple)):
-                return f"`{file.source.code(parent.target)}` is extended by more than one figure on line {line}"
+                return f"`{file.code(parent.target)}` is extended by more than one figure on line {line}"
             if isinstance(parent, cst.Assign) and child is parent.value:
                 reason = _why_carried(file, parent, line)
                 if reason is not None:
@@ -40,19 +40,19 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
     return None
 
 
-def _why_collected(file: FileFacts, func: cst.BaseExpression, line: int) -> str | None:
+def _why_collected(file: FileFacts, func: cst.BaseExpression, line: str) -> str | None:
     """Why `figures.append(figure / count)` has to get a number."""
     if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
-        code = file.source.code(func)
+        code = file.code(func)
         return f"`{code}` on line {line} keeps the figure, and only `append` of the read itself is followed"
     return None
 
 
-def _why_carried(file: FileFacts, statement: cst.Assign, line: int) -> str | None:
+def _why_carried(file: FileFacts, statement: cst.Assign, line: str) -> str | None:
     """Why a figure that is mixed into what was there before has to be a number; `None` for other assignments."""
-    targets = [file.source.code(part) for target in statement.targets for part in _parts(target.target)]
+    targets = [file.code(part) for target in statement.targets for part in _parts(target.target)]
     places = (cst.Name, cst.Attribute, cst.Subscript)
-    read = {file.source.code(node) for node in walk(statement.value) if isinstance(node, places)}
+    read = {file.code(node) for node in walk(statement.value) if isinstance(node, places)}
     carried = next((target for target in targets if target in read), None)
     return f"what `{carried}` becomes on line {line} is more than a sum that the figure goes into" if carried else None
 
@@ -66,6 +66,6 @@ def _parts(target: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _why_metered(file: FileFacts, func: cst.BaseExpression) -> str | None:
     """Why `meter.update(figure)` has to get a number, where the class of the meter is not known."""
     if isinstance(func, cst.Attribute) and func.attr.value == "update" and file.value(func.value).cls is None:
-        code = file.source.code(func)
+        code = file.code(func)
         return f"what `{code}` does with the figure could not be shown: its class is not in this file"
     return None

@@ -1,8 +1,11 @@
-"""Numbers that are never zero: constants, lengths of what a loop goes through, sizes of a loader's batches."""
+"""Numbers that are never zero: constants, lengths of what a loop goes through, sizes of a loader's batches.
+
+Where that cannot be shown of a divisor, `raise_if_zero` writes what Python would have raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import libcst as cst
 
@@ -10,8 +13,10 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.writing import insert_before_statement
 
 _MOVES = frozenset({"to", "cuda", "float", "double", "half", "long", "contiguous"})
 
@@ -23,14 +28,76 @@ def is_never_zero(file: FileFacts, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call) and file.qualified(node) == "builtins.len" and len(node.args) == 1:
         return _is_gone_through(file, node) or _is_batch(file, node.args[0].value)
     sized = _first_size_of(node)
-    return sized is not None and _is_batch(file, sized)
+    return (sized is not None and _is_batch(file, sized)) or _raised_before(file, node)
+
+
+def raise_if_zero(file: FileFacts, node: cst.BaseExpression) -> Edit | None:
+    """An edit that raises what Python raises for a division by `node`, in front of its statement.
+
+    `None` where there is no place for it, or where `node` may give something else when it is evaluated twice.
+    """
+    line = file.tree.line(file.tree.statement(node))
+    if (
+        not isinstance(line, cst.SimpleStatementLine)
+        or len(line.body) > 1
+        or not _is_steady(file, node)
+        or file.names.hides_builtin("ZeroDivisionError", node)
+    ):
+        return None
+    code = file.source.whole_code(node)
+    code = code if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
+    raised = f'if not {code}:\n{file.source.module.default_indent}raise ZeroDivisionError("division by zero")'
+    return insert_before_statement(file.source, line, raised, below_comments=True)
+
+
+def _is_steady(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression gives the same number when it is evaluated again, and does nothing else."""
+    if isinstance(node, cst.BinaryOperation):
+        return _is_steady(file, node.left) and _is_steady(file, node.right)
+    if isinstance(node, cst.Call):
+        is_size = isinstance(node.func, cst.Attribute) and node.func.attr.value in ("size", "numel", "__len__")
+        inner = node.func.value if is_size and isinstance(node.func, cst.Attribute) else None
+        if file.qualified(node) in ("builtins.len", "builtins.float", "builtins.int") and len(node.args) == 1:
+            inner = node.args[0].value
+        return inner is not None and _is_steady(file, inner)
+    if isinstance(node, cst.Subscript):
+        return all(map(_is_constant, node.slice)) and _is_steady(file, node.value)
+    if isinstance(node, cst.Attribute):
+        return _is_steady(file, node.value)
+    return isinstance(node, (cst.Name, cst.Integer, cst.Float))
+
+
+def _is_constant(element: cst.SubscriptElement) -> bool:
+    return isinstance(element.slice, cst.Index) and isinstance(element.slice.value, (cst.Integer, cst.SimpleString))
+
+
+def _raised_before(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a statement in front of that of `node` raises for zero: `if not n: raise ...`."""
+    line = file.tree.line(file.tree.statement(node))
+    block, code = file.tree.block(line), file.code(node)
+    for statement in block[: block.index(line)] if line in block else []:
+        test = statement.test if isinstance(statement, cst.If) else None
+        if (
+            isinstance(statement, cst.If)
+            and isinstance(test, cst.UnaryOperation)
+            and isinstance(test.operator, cst.Not)
+        ):
+            raises = any(isinstance(inner, cst.Raise) for inner in walk_scope(statement.body))
+            is_same = file.code(test.expression) == code and _moments(file, test.expression) == _moments(file, node)
+            if raises and is_same:
+                return True
+    return False
+
+
+def _moments(file: FileFacts, node: cst.BaseExpression) -> list[Hashable]:
+    return [file.flow.moment(name) for name in find_all(node, cst.Name) if file.flow.is_read(name)]
 
 
 def _is_gone_through(file: FileFacts, length: cst.Call) -> bool:
     """What a loop around goes through is not empty."""
-    iterated = file.source.code(length.args[0].value)
+    iterated = file.code(length.args[0].value)
     return any(
-        isinstance(loop, cst.For) and any(file.source.code(part) == iterated for part in _iterables(loop.iter))
+        isinstance(loop, cst.For) and any(file.code(part) == iterated for part in _iterables(loop.iter))
         for loop in file.tree.loops(length)
     )
 

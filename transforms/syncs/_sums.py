@@ -73,9 +73,9 @@ def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | N
         return statement.target if not isinstance(statement.value, (cst.List, cst.Tuple)) else None
     if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
         target = statement.targets[0].target
-        code = file.source.code(target)
+        code = file.code(target)
         operands = _operands(statement.value)
-        if len(operands) > 1 and any(file.source.code(operand) == code for operand in operands):
+        if len(operands) > 1 and any(file.code(operand) == code for operand in operands):
             return target
     return None
 
@@ -91,9 +91,9 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
     sites = []
     for statement in statements:
         assert isinstance(statement, (cst.AugAssign, cst.Assign))
-        term = term_of(file, statement.value, file.source.code(target))
+        term = term_of(file, statement.value, file.code(target))
         if not term.reads:
-            code = file.source.code(statement.value)
+            code = file.code(statement.value)
             raise CannotRewrite(next(iter(term.shared), f"`{code}` gets its value in several places"))
         sites.append(Site(statement, term))
     if isinstance(target, cst.Name):
@@ -102,7 +102,7 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
         return _collect_places(file, target, sites, *_attributes(file, target))
     if isinstance(target, cst.Subscript):
         return _collect_places(file, target, sites, *_entries(file, target))
-    raise CannotRewrite(f"`{file.source.code(target)}` could not be followed")
+    raise CannotRewrite(f"`{file.code(target)}` could not be followed")
 
 
 def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> RunningSum:
@@ -113,7 +113,7 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
     ]
     for declaration in declarations:
         if any(item.name.value == name for item in declaration.names):
-            line = file.source.line(declaration)
+            line = file.line(declaration)
             raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
     require_unread_by_name(file, name, scope)
     bound = file.flow.bound(scope, name)
@@ -200,13 +200,13 @@ def _collect_places(
         elif isinstance(parent, cst.AnnAssign) and parent.target is place:
             starts += [_value_start(file, parent.value)] if parent.value is not None else []
         elif _is_unpacked_into(file, place):
-            raise CannotRewrite(f"`{file.source.code(place)}` is unpacked into on line {file.source.line(place)}")
+            raise CannotRewrite(f"`{file.code(place)}` is unpacked into on line {file.line(place)}")
         elif file.tree.statement(place) not in (*statements, parent if isinstance(parent, cst.Del) else None):
             uses.append(place)
     starts += [
         Start(statement, DType.FLOATING) for statement in changed if isinstance(statement.operator, cst.DivideAssign)
     ]
-    return RunningSum(file.source.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses])
+    return RunningSum(file.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses])
 
 
 def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
@@ -227,14 +227,14 @@ def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
 
 def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
     """Every mention of a private attribute of a class of the file, and its values in class bodies."""
-    own, code, name = file.classes.self_attribute(target), file.source.code(target), target.attr.value
+    own, code, name = file.classes.self_attribute(target), file.code(target), target.attr.value
     if own is None:
         raise CannotRewrite(f"`{code}` belongs to an object whose class could not be shown")
     if not name.startswith("_"):
         raise CannotRewrite(f"`{code}` is public: code outside this file may read it")
     for text in find_all(file.tree.module, cst.SimpleString):
         if text.evaluated_value == name:
-            raise CannotRewrite(f"`{name}` may be read by name on line {file.source.line(text)}")
+            raise CannotRewrite(f"`{name}` may be read by name on line {file.line(text)}")
     require_unseen_dictionary(file, name)
     places: list[cst.BaseExpression] = []
     for node in find_all(file.tree.module, cst.Attribute):
@@ -242,8 +242,8 @@ def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseEx
             found = file.classes.self_attribute(node)
             cls = found[0] if found is not None else file.value(node.value).cls
             if cls is None:
-                line = file.source.line(node)
-                raise CannotRewrite(f"`{file.source.code(node)}` on line {line} may be the same attribute")
+                line = file.line(node)
+                raise CannotRewrite(f"`{file.code(node)}` on line {line} may be the same attribute")
             if own[0] in cls.lineage() or cls in own[0].lineage():
                 places.append(node)
     in_bodies = (found for found in own[0].assignments(name) if found.method is None)
@@ -252,7 +252,7 @@ def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseEx
 
 def _entries(file: FileFacts, target: cst.Subscript) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
     """Every mention of `stats["loss"]`, and its first values, where `stats` is only used by such keys."""
-    key, code = _key(target), file.source.code(target)
+    key, code = _key(target), file.code(target)
     if key is None or not isinstance(target.value, cst.Name):
         raise CannotRewrite(f"`{code}` is an element that other code may read")
     name, scope = target.value.value, file.tree.scope(target)
@@ -272,7 +272,7 @@ def _entries(file: FileFacts, target: cst.Subscript) -> tuple[list[cst.BaseExpre
         for use in file.flow.uses(definition):
             entry = file.tree.parent(use)
             if not isinstance(entry, cst.Subscript) or entry.value is not use or _key(entry) is None:
-                line = file.source.line(use)
+                line = file.line(use)
                 raise CannotRewrite(f"`{name}` is used as a whole on line {line}")
             if _key(entry) == key:
                 places[entry] = None

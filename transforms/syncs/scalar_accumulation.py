@@ -66,7 +66,7 @@ class ScalarAccumulation(Rule):
         """Every sum and list that is fed from the device, and the reads that steer the training."""
         sums: dict[_Place, dict[cst.CSTNode, None]] = {}
         targets: dict[_Place, cst.BaseExpression] = {}
-        lists: dict[_Place, list[HostRead]] = {}
+        lists: dict[_Place, dict[cst.BaseExpression, None]] = {}
         meters: dict[ClassFacts, cst.Call] = {}
         for call in find_all(file.tree.module, cst.Call):
             read = host_read(file, call)
@@ -74,14 +74,16 @@ class ScalarAccumulation(Rule):
                 continue
             fed = _feeds(file, read)
             target = target_of(file, fed) if fed is not None else None
-            appended = _kept_lists.appended_to(file, read)
+            appended = _kept_lists.appended_to(file, _carrier(file, read))
             metered = _meters.metered_by(file, read)
             if fed is not None and target is not None:
                 place = _place(file, target)
                 targets[place] = target
                 sums.setdefault(place, {})[fed] = None
             elif appended is not None:
-                lists.setdefault(_place(file, appended), []).append(read)
+                place = _place(file, appended[0])
+                targets[place] = appended[0]
+                lists.setdefault(place, {})[appended[1]] = None
             elif metered is not None:
                 meters.setdefault(metered, call)
             else:
@@ -90,8 +92,8 @@ class ScalarAccumulation(Rule):
                     yield self.refused(file, call, reason)
         for place, statements in sums.items():
             yield self._summed(file, targets[place], list(statements))
-        for reads in lists.values():
-            yield self._listed(file, reads)
+        for place, values in lists.items():
+            yield self._listed(file, targets[place], list(values))
         for cls, call in meters.items():
             yield self._metered(file, cls, call)
 
@@ -114,7 +116,7 @@ class ScalarAccumulation(Rule):
     def _moved(
         self, file: FileFacts, node: cst.CSTNode, label: str, moved: Moved, reads: Sequence[cst.CSTNode]
     ) -> Finding:
-        lines = ", ".join(str(line) for line in sorted({file.source.line(read) for read in reads}))
+        lines = ", ".join(str(line) for line in sorted({file.line(read) for read in reads}))
         reason = f"{label} is only read outside the step, " + (f"on line {lines}" if lines else "nowhere")
         return self.found(
             file,
@@ -125,21 +127,32 @@ class ScalarAccumulation(Rule):
             imports=moved.imports,
         )
 
-    def _listed(self, file: FileFacts, reads: list[HostRead]) -> Finding:
-        target = _kept_lists.appended_to(file, reads[0])
-        assert target is not None
+    def _listed(self, file: FileFacts, target: cst.BaseExpression, values: list[cst.BaseExpression]) -> Finding:
         try:
-            looped = [(read, step_loop(file, read.call)) for read in reads]
-            edits, imports = _kept_lists.keep_on_device(file, target, looped)
+            sites = [_kept_lists.appended(file, value, step_loop(file, value)) for value in values]
+            moved = _kept_lists.keep_on_device(file, target, sites)
         except CannotRewrite as refusal:
-            return self.refused(file, reads[0].call, str(refusal))
-        reason = f"`{file.source.code(target)}` is only read outside the steps"
-        return self.found(file, reads[0].call, reason, edits, imports=imports)
+            return self.refused(file, values[0], str(refusal))
+        reason = f"`{file.code(target)}` is only read outside the steps"
+        return self.found(
+            file,
+            values[0],
+            moved.doubts[0] if moved.doubts else reason,
+            moved.edits,
+            safety=Safety.UNSAFE if moved.doubts else None,
+            imports=moved.imports,
+        )
 
 
 def _place(file: FileFacts, target: cst.BaseExpression) -> _Place:
     own = file.classes.self_attribute(target)
-    return (own[0].node if own is not None else file.tree.scope(target)), file.source.code(target)
+    return (own[0].node if own is not None else file.tree.scope(target)), file.code(target)
+
+
+def _carrier(file: FileFacts, read: HostRead) -> cst.CSTNode:
+    """The read itself, or the one use of the variable that it goes through."""
+    uses = list(variable_uses(file, read))
+    return uses[0] if len(uses) == 1 and runs_every_step(file, uses[0]) else read.call
 
 
 def _feeds(file: FileFacts, read: HostRead) -> cst.CSTNode | None:
