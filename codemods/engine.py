@@ -353,7 +353,7 @@ def _fitted(finding: Finding, source: Source) -> Finding:
         return finding
     if obstacle := source.obstacle(finding.edits):
         return _refusal(finding, obstacle)
-    if finding.safety is Safety.SAFE and (doubt := source.doubt(finding.edits)):
+    if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(finding.edits)):
         return evolve(finding, safety=Safety.UNSAFE, reason=doubt)
     return finding
 

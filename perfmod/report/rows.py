@@ -36,7 +36,10 @@ class State(str, enum.Enum):
 
 @frozen
 class FindingRow:
-    """One finding; line and column count from 1 in the file as it was, `flag` admits what is held back."""
+    """One finding; line and column count from 1 in the file as it was, `flag` admits what is held back.
+
+    In a notebook they count in the code cell that is number `cell` of all its cells, from 1.
+    """
 
     path: str
     line: int
@@ -53,6 +56,13 @@ class FindingRow:
     scope: str
     step_in_sight: bool
     fingerprint: str
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it is printed: `train.py:12:5`, `train.ipynb:cell 3:12:5`."""
+        cell = "" if self.cell is None else f"cell {self.cell}:"
+        return f"{self.path}:{cell}{self.line}:{self.column}"
 
 
 @frozen
@@ -150,7 +160,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
         State.SUPPRESSED: result.suppressed,
     }
     found = [(state, finding) for state, findings in states.items() for finding in findings]
-    for state, finding in sorted(found, key=lambda pair: (pair[1].line, pair[1].column, pair[1].code)):
+    for state, finding in sorted(found, key=lambda pair: _order(pair[1])):
         yield FindingRow(
             path=result.path,
             line=finding.line,
@@ -167,7 +177,12 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             scope=finding.scope,
             step_in_sight=finding.step_in_sight,
             fingerprint=finding.fingerprint,
+            cell=finding.cell,
         )
+
+
+def _order(finding: Finding) -> tuple[int, int, int, str]:
+    return finding.cell or 0, finding.line, finding.column, finding.code
 
 
 def _flag(finding: Finding, rule: Rule) -> str:

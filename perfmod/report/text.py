@@ -30,7 +30,7 @@ def render_findings(report: Report, console: Console) -> None:
         if row.state is not State.SUPPRESSED:
             _print(
                 console,
-                (f"{row.path}:{row.line}:{row.column}", "bold"),
+                (row.place, "bold"),
                 ": ",
                 (row.code, "bold cyan"),
                 f" {row.name} [{row.numerics}] {row.message}",

@@ -59,4 +59,6 @@ def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:
         raise UsageMistake(f"{shown(path if entry else given)}: no such file")
     if not path.is_file():
         raise UsageMistake(f"{shown(path)}: is not a file")
+    if path.suffix == ".ipynb":
+        raise UsageMistake(f"{shown(path)}: is a notebook; verify the script that `jupyter nbconvert --to script` makes")
     return path.resolve()

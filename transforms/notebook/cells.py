@@ -202,7 +202,7 @@ class Cells:
 
     def _opens_cell(self, hidden: Hidden) -> bool:
         """Whether something has to stay first in its cell, as `%%time` has to."""
-        return hidden.kind == "added" or self.marks.restored(self.text[hidden.start : hidden.end]).startswith("%%")
+        return hidden.kind == "added" or self.marks.restored(self.text[hidden.start : hidden.end]).lstrip().startswith("%%")
 
 
 @frozen

@@ -143,7 +143,7 @@ def _offset(text: str, line: int, column: int) -> int:
 
 def _cell_magic(cell: str, at: int) -> tuple[int, int, str, str] | None:
     """The `%%magic` that stands first behind `at`: the characters of its line, its name and what follows the name."""
-    match = re.compile(r"\s*?(?P<line>^%%(?P<name>\w+)(?P<rest>[^\r\n]*))", re.MULTILINE).match(cell, at)
+    match = re.compile(r"\s*?(?P<line>^[ \t]*%%(?P<name>\w+)(?P<rest>[^\r\n]*))", re.MULTILINE).match(cell, at)
     if match is None or match["rest"].rstrip().endswith("?"):
         return None
     return match.start("line"), match.end("line"), match["name"], match["rest"].strip()

@@ -37,10 +37,10 @@ def doubt(before: Mapping[int, str], after: Mapping[int, str], changed: Sequence
         stored -= Counter(name for text in removed.elements() for name in _stored(text))
         for name in stored:
             if name in known and not old[number].resets(name):
-                return f"cell {number} may run again without the one that sets {name}, and it leaves something else there"
+                return f"cell {number} may run again without the one that sets {name}, and leaves something else in it"
             if name not in known and any(name in new[other].mentions for other in changed if other != number):
                 return f"{name} would be set in cell {number} and read in another, which may run again without it"
-        for name in {name for text in added for name in _stored(text)} - set(stored):
+        for name in {name for text in added for name in _added_to(text)} - set(stored):
             for other in [one for one in old if one <= number]:
                 kept = new.get(other, old[other]).simple & old[other].simple
                 if name in old[other].read_in(kept) and not old[other].resets(name):
@@ -139,6 +139,17 @@ def _names(node: ast.AST) -> set[str]:
 
 def _stored(text: str) -> set[str]:
     return {name for statement in _parsed(text) for name in _stored_by(statement)}
+
+
+def _added_to(text: str) -> set[str]:
+    """The variables that statements add something to, which may be a tensor after a rewrite."""
+    return {
+        name
+        for statement in _parsed(text)
+        if isinstance(getattr(statement, "value", None), ast.BinOp) or isinstance(statement, ast.AugAssign)
+        for name in _stored_by(statement)
+        if isinstance(statement, ast.AugAssign) or name in _names(statement.value)  # type: ignore[attr-defined]
+    }
 
 
 def _stored_by(statement: ast.stmt) -> set[str]:
