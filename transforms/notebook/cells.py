@@ -202,7 +202,9 @@ class Cells:
 
     def _opens_cell(self, hidden: Hidden) -> bool:
         """Whether something has to stay first in its cell, as `%%time` has to."""
-        return hidden.kind == "added" or self.marks.restored(self.text[hidden.start : hidden.end]).lstrip().startswith("%%")
+        return hidden.kind == "added" or self.marks.restored(self.text[hidden.start : hidden.end]).lstrip().startswith(
+            "%%"
+        )
 
 
 @frozen

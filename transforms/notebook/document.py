@@ -121,7 +121,10 @@ class Document:
         """Read both texts as Jupyter does: nothing but these sources may differ. Raises `SourceError`."""
         from nbformat import reader
 
-        expected, written = reader.reads(self.text), reader.reads(text)  # type: ignore[no-untyped-call]
+        try:
+            expected, written = reader.reads(self.text), reader.reads(text)  # type: ignore[no-untyped-call]
+        except Exception as error:  # it has one for missing keys, one for formats, and lets others through
+            raise SourceError(f"is a notebook that nbformat cannot read: {' '.join(str(error).split())}") from error
         for index, source in sources.items():
             expected["cells"][self.cells[index].number - 1]["source"] = source
         if repr(expected) != repr(written):
@@ -290,23 +293,24 @@ class _Writer:
         if not self.cell.is_list:
             (token,) = self.cell.tokens
             segments = _SEGMENT.findall(text, token.start + 1, token.end - 1)
-            old = [json.loads(f'"{segment}"') for segment in segments]
-            kept = dict(_aligned(old, _lines(new)))
+            lines = _lines(new)
+            old = _aligned([json.loads(f'"{segment}"') for segment in segments], lines)
             written = (
-                segments[kept[i]] if i in kept else self._quoted(line)[1:-1] for i, line in enumerate(_lines(new))
+                segments[was] if was is not None and stays else self._quoted(line)[1:-1]
+                for line, (was, stays) in zip(lines, old, strict=True)
             )
             return f'"{"".join(written)}"'
         # As nbformat splits, so that saving the notebook in Jupyter changes nothing more.
         lines = new.splitlines(keepends=True)
         tokens = self.cell.tokens
-        kept = dict(_aligned([token.value for token in tokens], lines))
         layout = self._layout()
         pieces = []
-        for index, line in enumerate(lines):
-            was = kept.get(index)
+        for line, (was, stays) in zip(lines, _aligned([token.value for token in tokens], lines), strict=True):
             between = text[tokens[was - 1].end : tokens[was].start] if was else layout.between
-            pieces.append(between if index else layout.before)
-            pieces.append(self._quoted(line) if was is None else text[tokens[was].start : tokens[was].end])
+            pieces.append(between if pieces else layout.before)
+            pieces.append(
+                text[tokens[was].start : tokens[was].end] if was is not None and stays else self._quoted(line)
+            )
         return f"[{''.join(pieces)}{layout.behind}]" if lines else "[]"
 
     def _layout(self) -> _Layout:
@@ -338,9 +342,11 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Indices of lines in `new` that were there before, each with its index in `old`."""
+def _aligned(old: Sequence[str], new: Sequence[str]) -> list[tuple[int | None, bool]]:
+    """For every new line the index of the old one in its place, if there is one, and whether it is the same."""
+    found: list[tuple[int | None, bool]] = [(None, False)] * len(new)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for block in matcher.get_matching_blocks():
-        for offset in range(block.size):
-            yield block.b + offset, block.a + offset
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        for was, index in zip(range(start, end), range(new_start, new_end), strict=False):
+            found[index] = (was, tag == "equal")
+    return found
