@@ -1,4 +1,6 @@
-"""Remembers which file contents held nothing to report, so that a second run does not parse them again.
+"""Remembers which contents of files held nothing to report, so that a second run does not parse them again.
+
+Files that are read together are remembered together: what is found in one may depend on the others.
 
 One flat file per set of rules and settings: SHA-256, then digests of 16 bytes. It is read whole, and replaced
 whole by an atomic rename. Two runs at once may lose entries of one of them, which only costs time; a damaged
@@ -38,17 +40,17 @@ class Cache:
         self._known = _load(self._path)
         self._seen: set[bytes] = set()
 
-    def is_clean(self, data: bytes, *, named: bool) -> bool:
-        """Whether a file of these bytes, given by name or not, is known to hold nothing to report."""
-        digest = _digest(data, named)
-        clean = digest in self._known
+    def is_clean(self, digest: bytes) -> bool:
+        """Whether the files of this digest are known to hold nothing to report."""
+        key = digest[:_WIDTH]
+        clean = key in self._known
         if clean:
-            self._seen.add(digest)
+            self._seen.add(key)
         return clean
 
-    def add_clean(self, data: bytes, *, named: bool) -> None:
-        """Remember that a file of these bytes holds nothing to report."""
-        self._seen.add(_digest(data, named))
+    def add_clean(self, digest: bytes) -> None:
+        """Remember that the files of this digest hold nothing to report."""
+        self._seen.add(digest[:_WIDTH])
 
     def save(self) -> None:
         """Write what is new. A cache that cannot be written is no error."""
@@ -94,8 +96,3 @@ def _remove_old(folder: Path) -> None:
     for path in folder.glob("clean-*"):
         if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
             path.unlink(missing_ok=True)
-
-
-def _digest(data: bytes, named: bool) -> bytes:
-    """A named file is looked at more closely, so it has an entry of its own."""
-    return hashlib.blake2b(data, digest_size=_WIDTH, person=b"named" if named else b"").digest()

@@ -1,37 +1,46 @@
-"""Targets and options in, one result per file out: settings, files, cache, engine. Writes nothing."""
+"""Targets and options in, one result per file out: settings, files, projects, cache, engine. Writes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from perfmod import parallel
+from perfmod import parallel, planning
 from perfmod.cache import Cache, fingerprint
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Outcome
+from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Options, Settings, settings_for
 from perfmod.errors import UsageMistake
 from perfmod.files import FoundFile, Unreadable, discover, read
+from perfmod.planning import Member, Unit
 from perfmod.roots import shown
-from perfmod.task import Task
+from perfmod.task import Task, matters
 from perfmod.transforms.rule import Rule
 
 
 @frozen
 class Examined:
-    """One file and what became of it; `result` holds the bytes of the file only where it is changed."""
+    """One file and what became of it.
+
+    Attributes:
+        result: holds the bytes of the file only where it is changed.
+        task: what the engine was asked, for a file that is changed; else None.
+    """
 
     file: FoundFile
     result: FileResult
+    task: Task | None = field(default=None, eq=False)
 
     def left_alone(self) -> Examined:
         """The same without its rewrites."""
         if self.result.outcome is not Outcome.CHANGED:
             return self
-        return evolve(self, result=evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=()))
+        result = evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=(), together=())
+        return evolve(self, result=result, task=None)
 
 
 @frozen(eq=False)
@@ -56,14 +65,15 @@ def examine(
     options: Options,
     *,
     cwd: Path,
+    isolated: bool = False,
     jobs: int | None = None,
     use_cache: bool = True,
     progress: Progress = _silent,
 ) -> list[Examined]:
-    """Run the engine over every file that `targets` lead to.
+    """Run the engine over every file that `targets` lead to, and over what belongs to the trainings in them.
 
-    At most `jobs` processes are used, by default as many as there are processors. `progress` is told after
-    every file.
+    At most `jobs` processes are used, by default as many as there are processors. `isolated` keeps to the given
+    files, each for itself. `progress` is told after every file.
 
     Raises:
         UsageMistake: a wrong path, rule or configuration; nothing was read then.
@@ -73,29 +83,25 @@ def examine(
         settings: _plan(settings, options, use_cache)
         for settings in dict.fromkeys(file.settings for file in found.files)
     }
-    results = parallel.run(_tasks(found.files, plans), jobs or parallel.usable_cpus())
-    examined = []
-    with closing(results):
-        for done, (file, result) in enumerate(zip(found.files, results, strict=True), start=1):
-            cache = plans[file.settings].cache
-            if cache is not None and _is_clean(result):
-                cache.add_clean(result.before, named=file.named)
-            if result.outcome is not Outcome.CHANGED:
-                result = evolve(result, before=b"", after=b"")
-            examined.append(Examined(file, result))
-            progress(done, len(found.files))
+    if isolated:
+        units = planning.alone(found.files)
+    else:
+        rules = tuple(dict.fromkeys(rule for plan in plans.values() for rule in plan.rules))
+        units = planning.together(found.files, lambda data: matters(data, rules), cwd)
+    examined = _run(units, plans, jobs or parallel.usable_cpus(), progress)
     for plan in plans.values():
         if plan.cache is not None:
             plan.cache.save()
     unlisted = [_unlisted(path, reason) for path, reason in found.unlisted]
-    return [*examined, *unlisted]
+    return [*sorted(examined, key=lambda each: each.file.real.parts), *unlisted]
 
 
 def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     """Run the engine over code from standard input, under the settings of `cwd`. Raises `UsageMistake`."""
-    file = FoundFile("<stdin>", cwd / "stdin.py", True, settings_for(cwd, options))
+    file = FoundFile("<stdin>", cwd / "stdin.py", True, settings_for(cwd, options), cwd)
     plan = _plan(file.settings, options, use_cache=False)
-    return Examined(file, Task(file.shown, data, file.named, plan.rules, plan.choice).run())
+    (result,) = Task((Given(file.shown, data),), frozenset({file.shown}), plan.rules, plan.choice).run()
+    return Examined(file, result)
 
 
 def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
@@ -107,19 +113,99 @@ def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
     return rules, Choice(unsafe=settings.unsafe, opted_in=catalog.opted_in(settings.select))
 
 
-def _tasks(files: Sequence[FoundFile], plans: dict[Settings, _Plan]) -> Iterator[FileResult | Task]:
-    for file in files:
-        plan = plans[file.settings]
-        try:
-            data = read(file)
-        except Unreadable as error:
-            outcome = Outcome.FAILED if error.failed else Outcome.SKIPPED
-            yield FileResult(file.shown, outcome, b"", b"", error.reason)
-            continue
-        if plan.cache is not None and plan.cache.is_clean(data, named=file.named):
-            yield FileResult(file.shown, Outcome.UNCHANGED, data, data)
-        else:
-            yield Task(file.shown, data, file.named, plan.rules, plan.choice)
+@frozen
+class _Opened:
+    """A unit whose files were read.
+
+    Attributes:
+        found: the files of the task, in its order.
+        task: None where there is nothing to do.
+        settled: files that were not read, or need not be examined, with the result.
+        is_clean: whether it is known that there is nothing to report about the files of the task.
+    """
+
+    found: tuple[FoundFile, ...]
+    task: Task | None
+    settled: tuple[Examined, ...]
+    is_clean: bool = False
+
+    @classmethod
+    def of(cls, unit: Unit, plan: _Plan) -> _Opened:
+        if unit.is_clear:
+            return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
+        contents = {member.file.real: _content(member.file) for member in unit.members}
+        settled = tuple(
+            Examined(member.file, content)
+            for member in unit.members
+            if member.part is Part.ASKED and isinstance(content := contents[member.file.real], FileResult)
+        )
+        readable = {real: content for real, content in contents.items() if isinstance(content, bytes)}
+        kept = [member for member in unit.members if member.file.real in readable]
+        if not any(member.part is Part.ASKED for member in kept):
+            return cls((), None, settled)
+        paths = {member.file.real: member.file.shown for member in kept}
+        files = tuple(_given(member, readable[member.file.real], paths) for member in kept)
+        named = frozenset(member.file.shown for member in kept if member.file.named)
+        task = Task(files, named, plan.rules, plan.choice)
+        is_clean = plan.cache is not None and plan.cache.is_clean(task.digest)
+        return cls(tuple(member.file for member in kept), task, settled, is_clean)
+
+    def item(self) -> Task | tuple[FileResult, ...]:
+        """What is left to do, or the results."""
+        if self.task is None:
+            return ()
+        if self.is_clean:
+            return tuple(FileResult(file.path, Outcome.UNCHANGED, b"", b"") for file in self.task.files)
+        return self.task
+
+    def examined(self, results: Sequence[FileResult]) -> Iterator[Examined]:
+        """What is said about the files: those that were asked about, and those that are changed along with them."""
+        yield from self.settled
+        for file, given, result in zip(self.found, self.task.files if self.task else (), results, strict=True):
+            if result.outcome is Outcome.CHANGED:
+                yield Examined(file, result, self.task)
+            elif given.part is Part.ASKED:
+                yield Examined(file, evolve(result, before=b"", after=b""))
+
+
+def _content(file: FoundFile) -> bytes | FileResult:
+    """The bytes of a file, or what is said about one that cannot be read."""
+    try:
+        return read(file)
+    except Unreadable as error:
+        outcome = Outcome.FAILED if error.failed else Outcome.SKIPPED
+        return FileResult(file.shown, outcome, b"", b"", error.reason)
+
+
+def _given(member: Member, data: bytes, paths: Mapping[Path, str]) -> Given:
+    """A file as the engine gets it; `paths` are those of the files that it gets."""
+    imports = None
+    if member.imports is not None:
+        imports = {name: paths[real] for name, real in member.imports.items() if real in paths}
+    return Given(member.file.shown, data, member.modules, imports, member.part, member.imported_elsewhere)
+
+
+def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progress: Progress) -> list[Examined]:
+    opened: deque[tuple[_Plan, _Opened]] = deque()
+
+    def items() -> Iterator[Task | tuple[FileResult, ...]]:
+        for unit in units:
+            plan = plans[unit.settings]
+            opened.append((plan, _Opened.of(unit, plan)))
+            yield opened[-1][1].item()
+
+    examined: list[Examined] = []
+    total = sum(member.part is Part.ASKED for unit in units for member in unit.members)
+    results = parallel.run(items(), jobs)
+    with closing(results):
+        for each in results:
+            plan, unit = opened.popleft()
+            new = list(unit.examined(each))
+            if plan.cache is not None and unit.task is not None and all(_is_clean(one.result) for one in new):
+                plan.cache.add_clean(unit.task.digest)
+            examined += new
+            progress(min(total, len(examined)), total)
+    return examined
 
 
 def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:
@@ -138,6 +224,10 @@ def _is_clean(result: FileResult) -> bool:
     return result.outcome is Outcome.UNCHANGED and not found
 
 
+def _unchanged(file: FoundFile) -> Examined:
+    return Examined(file, FileResult(file.shown, Outcome.UNCHANGED, b"", b""))
+
+
 def _unlisted(path: str, reason: str) -> Examined:
-    file = FoundFile(path, Path(path), False, Settings())
+    file = FoundFile(path, Path(path), False, Settings(), Path(path))
     return Examined(file, FileResult(path, Outcome.FAILED, b"", b"", reason))

@@ -1,4 +1,4 @@
-"""From the paths a user gives to the Python files to read, and their bytes.
+"""From the paths a user gives to the Python files and notebooks to read, and their bytes.
 
 Files given by name are always taken. Folders are walked: entries that git ignores or that are excluded are
 left out, links to folders are not followed. Every file comes once, in the order of its path.
@@ -18,10 +18,15 @@ from perfmod.config import Options, Settings, settings_for
 from perfmod.errors import UsageMistake, explain
 from perfmod.ignores import Ignores
 from perfmod.roots import shown
+from perfmod.transforms.source import is_notebook
 
 STDIN = "-"
+SUFFIXES = (".py", ".ipynb")
+"""How files are called that a walk through a folder finds."""
 LARGEST_FILE = 5_000_000
 """Bytes; a larger file is generated, and would take minutes."""
+LARGEST_NOTEBOOK = 100_000_000
+"""Bytes, most of which are pictures that nobody parses."""
 
 
 @frozen
@@ -33,12 +38,15 @@ class FoundFile:
         real: where it lies, symbolic links followed; what is read and written.
         named: whether the user gave it by name, so that leaving it out would be a failure.
         settings: those of the target through which it was found first.
+        given: the folder of that target, or that target if it is a folder, links followed; its project is what is
+            around it.
     """
 
     shown: str
     real: Path
     named: bool
     settings: Settings
+    given: Path
 
 
 @frozen
@@ -51,14 +59,13 @@ class Unreadable(Exception):
 
 def read(file: FoundFile) -> bytes:
     """The bytes of `file`. Raises `Unreadable`."""
-    if file.real.suffix == ".ipynb":
-        raise Unreadable("notebooks are not read yet; export it with `jupyter nbconvert --to script`")
+    largest = LARGEST_NOTEBOOK if is_notebook(file.real.name) else LARGEST_FILE
     try:
         state = file.real.stat()
         if not stat.S_ISREG(state.st_mode):
             raise Unreadable("is no regular file", failed=file.named)
-        if state.st_size > LARGEST_FILE:
-            size = f"{state.st_size / 1e6:.1f} MB, and perfmod reads up to {LARGEST_FILE / 1e6:.0f} MB"
+        if state.st_size > largest:
+            size = f"{state.st_size / 1e6:.1f} MB, and perfmod reads up to {largest / 1e6:.0f} MB"
             raise Unreadable(f"is too large: {size}", failed=file.named)
         return file.real.read_bytes()
     except FileNotFoundError as error:
@@ -91,7 +98,7 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
     for real, target in sorted((_resolve(cwd / target, target), target) for target in targets):
         settings = settings_for(real if real.is_dir() else real.parent, options)
         if not real.is_dir():
-            found[real] = FoundFile(shown(Path(target)), real, True, settings)
+            found[real] = FoundFile(shown(Path(target)), real, True, settings, real.parent)
             continue
         walk = _Walk(Path(target), real, settings)
         inside = list(walk.files())
@@ -136,14 +143,14 @@ class _Walk:
         for entry in entries:
             path = folder / entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not entry.name.endswith(".py"):
+            if not is_folder and not entry.name.endswith(SUFFIXES):
                 continue
             if ignores.match(path, is_folder):
                 continue
             if is_folder:
                 yield from self._folder(path, ignores)
             elif (real := self._inside(path) if entry.is_symlink() else path) is not None:
-                yield FoundFile(self._shown(path), real, False, self.settings)
+                yield FoundFile(self._shown(path), real, False, self.settings, self.real)
 
     def _inside(self, link: Path) -> Path | None:
         """The file behind a link, if it lies in the given folder: nobody expects changes elsewhere."""

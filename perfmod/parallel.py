@@ -1,4 +1,4 @@
-"""Runs the engine over many files: here, or in several processes where that pays. Results keep order."""
+"""Runs the engine over many tasks: here, or in several processes where that pays. Results keep order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from perfmod.codemods.engine import FileResult
 from perfmod.errors import Failure
 from perfmod.task import Task
 
+Results = tuple[FileResult, ...]
+"""Those of the files of one task."""
 WORTH_A_POOL = 200_000
 """Bytes of files to parse from which on starting processes (about 0.4 s each) pays."""
 _AHEAD = 4
-"""Files per process that are read ahead of the one whose result is awaited."""
+"""Tasks per process that are read ahead of the one whose result is awaited."""
 
 
 def usable_cpus() -> int:
@@ -29,19 +31,19 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def run(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResult, None, None]:
+def run(items: Iterable[Results | Task], jobs: int) -> Generator[Results, None, None]:
     """The results of `items` in their order; those that are results already pass through.
 
     Raises:
         Failure: a process died, most likely for want of memory.
     """
     rest = iter(items)
-    waiting: list[FileResult | Task] = []
+    waiting: list[Results | Task] = []
     weight = 0
     while jobs > 1 and weight < WORTH_A_POOL and (item := next(rest, None)) is not None:
         waiting.append(item)
         if isinstance(item, Task) and item.is_candidate:
-            weight += len(item.data)
+            weight += item.size
     everything = chain(waiting, rest)
     if weight < WORTH_A_POOL:
         yield from (item.run() if isinstance(item, Task) else item for item in everything)
@@ -49,9 +51,9 @@ def run(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResult, 
         yield from _spread(everything, jobs)
 
 
-def _spread(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResult, None, None]:
+def _spread(items: Iterable[Results | Task], jobs: int) -> Generator[Results, None, None]:
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_follow_the_parent)
-    ahead: deque[FileResult | Future[FileResult]] = deque()
+    ahead: deque[Results | Future[Results]] = deque()
     try:
         for item in items:
             if isinstance(item, Task):
@@ -73,7 +75,7 @@ def _spread(items: Iterable[FileResult | Task], jobs: int) -> Generator[FileResu
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _settled(item: FileResult | Future[FileResult]) -> FileResult:
+def _settled(item: Results | Future[Results]) -> Results:
     return item.result() if isinstance(item, Future) else item
 
 

@@ -1,61 +1,128 @@
-"""One file for the engine."""
+"""Files for the engine that are read together."""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import warnings
+from collections.abc import Collection
 from functools import cache
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, Part, rewrite_together
 from perfmod.transforms.rule import Rule
-from perfmod.transforms.source import Source, SourceError, decode
+from perfmod.transforms.source import Source, SourceError, decode, is_notebook
+
+_COMMENT = b"perfmod:"
+"""In a comment it silences rules, and what is wrong with such a comment is reported."""
 
 
 @frozen
 class Task:
-    """One file and what to do with it, here or in another process: rules hold no state and travel by name.
+    """Files and what to do with them, here or in another process: rules hold no state and travel by name.
 
     Attributes:
-        path: its path as it is printed.
-        data: its bytes.
-        named: whether the user gave it by name; then a file that is no Python is a failure even where no
+        files: the files; their paths are as they are printed.
+        named: paths of those that the user gave by name; such a file that is no Python is a failure even where no
             rule would have looked into it.
         rules, choice: what the engine shall do.
     """
 
-    path: str
-    data: bytes
-    named: bool
+    files: tuple[Given, ...]
+    named: frozenset[str]
     rules: tuple[Rule, ...]
     choice: Choice
 
     @property
     def is_candidate(self) -> bool:
-        """Whether the engine may have to parse it, which takes long: it holds a word that rules look for."""
-        return b"torch" in self.data and any(word in self.data for word in _triggers(self.rules))
+        """Whether the engine may have to parse something, which takes long."""
+        return any(matters(file.data, self.rules) for file in self.files)
 
-    def run(self) -> FileResult:
-        """The engine's result."""
-        result = rewrite(self.data, self.path, self.rules, self.choice)
-        if self.named and result.outcome is Outcome.UNCHANGED:
+    @property
+    def size(self) -> int:
+        """Bytes in its files."""
+        return sum(len(file.data) for file in self.files)
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for tasks whose files hold the same and import each other in the same way, wherever they lie."""
+        number = {file.path: number for number, file in enumerate(self.files)}
+        parts: list[object] = []
+        for file in self.files:
+            links = sorted((name, number[path]) for name, path in (file.imports or {}).items())
+            content = hashlib.sha256(file.data).hexdigest()
+            kind = is_notebook(file.path), file.path in self.named, file.part, file.imported_elsewhere
+            parts.append((*kind, file.modules, links, content))
+        return hashlib.sha256(repr(parts).encode()).digest()
+
+    def run(self) -> tuple[FileResult, ...]:
+        """The engine's results, in the order of the files."""
+        kept = tuple(file for file in self.files if self._is_read(file))
+        paths = {file.path for file in kept}
+        linked = [
+            evolve(file, imports={name: path for name, path in file.imports.items() if path in paths})
+            if file.imports is not None
+            else file
+            for file in kept
+        ]
+        results = {result.path: result for result in rewrite_together(linked, self.rules, self.choice)}
+        return tuple(self._settled(file, results.get(file.path)) for file in self.files)
+
+    def under(self, rules: Collection[str]) -> Task:
+        """The same with a part of its rules, by their codes."""
+        return evolve(self, rules=tuple(rule for rule in self.rules if rule.code in rules))
+
+    def sparing(self, paths: Collection[str]) -> Task:
+        """The same with some files, by their paths, changed only where findings of others need it."""
+        return evolve(
+            self,
+            files=tuple(
+                evolve(file, part=Part.PARTNER) if file.path in paths and file.part is Part.ASKED else file
+                for file in self.files
+            ),
+        )
+
+    def _is_read(self, file: Given) -> bool:
+        """A file that only links others is left out where it is no Python: nobody asked about it."""
+        if len(self.files) == 1 or file.path in self.named or matters(file.data, self.rules):
+            return True
+        try:
+            _require_python(file)
+        except SourceError:
+            return False
+        return True
+
+    def _settled(self, file: Given, result: FileResult | None) -> FileResult:
+        if result is None:
+            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+        if file.path in self.named and result.outcome is Outcome.SKIPPED:
+            return evolve(result, outcome=Outcome.FAILED)
+        if file.path in self.named and result.outcome is Outcome.UNCHANGED:
             try:
-                _require_python(self.data)
+                _require_python(file)
             except SourceError as error:
-                return FileResult(self.path, Outcome.FAILED, self.data, self.data, error.reason)
+                return FileResult(file.path, Outcome.FAILED, file.data, file.data, error.reason)
         return result
 
 
-def _require_python(data: bytes) -> None:
-    """Raise `SourceError` where `data` is no Python; quick where it is, since Python itself can tell."""
-    text, _, _ = decode(data)
+def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
+    """Whether a file of these bytes has something for the engine: words that rules look for, or a comment for them."""
+    return (b"torch" in data and any(word in data for word in _triggers(rules))) or _COMMENT in data
+
+
+def _require_python(file: Given) -> None:
+    """Raise `SourceError` where a file is no Python; quick where it is, since Python itself can tell."""
+    if is_notebook(file.path):
+        Source.parse(file.data, file.path)
+        return
+    text, _, _ = decode(file.data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        Source.parse(data)
+        Source.parse(file.data)
 
 
 @cache

@@ -10,6 +10,7 @@ import typer
 from perfmod.cli.options import (
     Format,
     Ignore,
+    Isolated,
     Jobs,
     NoCache,
     OutputFormat,
@@ -55,6 +56,7 @@ def apply(
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
+    isolated: Isolated = False,
     verify: Verify = False,
     entry: Entry = None,
     device: DeviceName = Device.CUDA,
@@ -69,6 +71,8 @@ def apply(
     """Rewrite training code so that its steps run faster on CUDA.
 
     Only what is proven to leave the training as it is; the rest is listed with its reason.
+    With a file, those of its project that it imports are rewritten as well. Files that import these are read, and
+    changed only where a rewrite needs it; such rewrites in several files are written together or not at all.
     From stdin (-), the new code goes to stdout. `perfmod revert` takes the changes back.
     """
     from perfmod import applying
@@ -84,7 +88,7 @@ def apply(
     cwd = Path.cwd()
     if verify and (len(paths) != 1 or paths == [STDIN]):
         raise UsageMistake("--verify takes one script, or one folder with --entry; its arguments stand behind --")
-    results = examined(paths, options(select, ignore, unsafe), jobs, not no_cache)
+    results = examined(paths, options(select, ignore, unsafe), jobs, use_cache=not no_cache, isolated=isolated)
     code = ExitCode.OK
     if verify:
         asked = request(

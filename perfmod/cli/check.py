@@ -5,6 +5,7 @@ from __future__ import annotations
 from perfmod.cli.options import (
     Format,
     Ignore,
+    Isolated,
     Jobs,
     NoCache,
     OutputFormat,
@@ -23,6 +24,7 @@ def check(
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
+    isolated: Isolated = False,
 ) -> int:
     """List what makes the steps of training code slow, and change nothing.
 
@@ -34,7 +36,7 @@ def check(
     from perfmod.report.output import console, write_result
     from perfmod.report.rows import report
 
-    results = examined(paths, options(select, ignore, unsafe), jobs, not no_cache)
+    results = examined(paths, options(select, ignore, unsafe), jobs, use_cache=not no_cache, isolated=isolated)
     rows = report("check", results, catalog.rules())
     if output_format is OutputFormat.JSON:
         write_result(json.render(rows).encode())

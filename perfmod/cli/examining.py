@@ -12,7 +12,9 @@ from perfmod.files import STDIN
 from perfmod.report.output import progress_bar
 
 
-def examined(paths: list[str], options: Options, jobs: int | None, use_cache: bool) -> list[Examined]:
+def examined(
+    paths: list[str], options: Options, jobs: int | None = None, *, use_cache: bool = True, isolated: bool = False
+) -> list[Examined]:
     """Results of all files. Raises `UsageMistake` for a wrong path, rule or configuration."""
     cwd = Path.cwd()
     if STDIN in paths:
@@ -20,4 +22,4 @@ def examined(paths: list[str], options: Options, jobs: int | None, use_cache: bo
             raise UsageMistake("- stands for standard input and cannot be combined with other paths")
         return [examine_bytes(sys.stdin.buffer.read(), options, cwd=cwd)]
     with progress_bar("Reading") as progress:
-        return examine(paths, options, cwd=cwd, jobs=jobs, use_cache=use_cache, progress=progress)
+        return examine(paths, options, cwd=cwd, isolated=isolated, jobs=jobs, use_cache=use_cache, progress=progress)

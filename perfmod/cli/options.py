@@ -20,7 +20,7 @@ class OutputFormat(str, enum.Enum):
 
 Paths = Annotated[
     list[str],
-    typer.Argument(help="Python files, folders (without what git ignores), or - for stdin."),
+    typer.Argument(help="Python files, notebooks, folders (without what git ignores), or - for stdin."),
 ]
 Select = Annotated[
     list[str] | None,
@@ -38,6 +38,9 @@ Format = Annotated[OutputFormat, typer.Option("--output-format", help="How to pr
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, metavar="N", help="The most processes to use.", show_default="processors"),
+]
+Isolated = Annotated[
+    bool, typer.Option("--isolated", help="Keep to the given files, and read each for itself, without its project.")
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read every file anew.")]
 

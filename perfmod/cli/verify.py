@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from perfmod.cli.options import Format, Ignore, OutputFormat, Select, Unsafe, options
+from perfmod.cli.options import Format, Ignore, Isolated, OutputFormat, Select, Unsafe, options
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
     Device,
@@ -57,6 +57,7 @@ def verify(
     select: Select = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
+    isolated: Isolated = False,
     link: Link = None,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
@@ -93,7 +94,7 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            found = examined([script], options(select, ignore, unsafe), None, True)
+            found = examined([script], options(select, ignore, unsafe), isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)

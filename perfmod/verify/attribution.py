@@ -59,7 +59,9 @@ class StackJudge:
         """A stack as something to be judged."""
         original = self.prover.original
         root = original.tree.root
-        files = {path.relative_to(root): data for path, data in self.rewriting.replacements(stack).items()}
+        new = self.rewriting.replacements(stack)
+        # What lies outside of the tree is not there for a run, and only changes along with something that is.
+        files = {path.relative_to(root): data for path, data in new.items() if path.is_relative_to(root)}
         side = Side("+".join(stack), original.tree, original.script, files)
         return Candidate(side, self.rewriting.numerics(stack))
 

@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
-from perfmod.codemods.engine import FileResult, Outcome, rewrite
+from perfmod.codemods.engine import FileResult, Outcome
 from perfmod.errors import Failure
 from perfmod.examine import Examined, rules_for
-from perfmod.transforms.rule import Finding, Numerics, Rule
+from perfmod.task import Task
+from perfmod.transforms.rule import Finding, Numerics
 
 Stack = tuple[str, ...]
 """Codes of rules, in ascending order."""
@@ -28,6 +29,8 @@ class Rewriting:
     """
 
     examined: tuple[Examined, ...]
+    _made: dict[tuple[int, Stack], Mapping[str, FileResult]] = field(factory=dict, init=False, eq=False, repr=False)
+    """Results by path, for tasks by their identity."""
 
     @classmethod
     def of(cls, examined: Sequence[Examined]) -> Rewriting:
@@ -64,7 +67,7 @@ class Rewriting:
     def lines(self, code: str, root: Path) -> tuple[str, ...]:
         """Where findings of a rule were applied, as `train.py:12`, from the root of the tree."""
         places = (
-            f"{each.file.real.relative_to(root)}:{finding.line}"
+            f"{_inside(each.file.real, root)}:{finding.line}"
             for each in self.files
             for finding in each.result.applied
             if finding.code == code
@@ -92,11 +95,29 @@ class Rewriting:
         changed = (each for each in self.under(stack) if each.result.outcome is Outcome.CHANGED)
         return {each.file.real: each.result.after for each in changed}
 
+    def sparing(self, files: Collection[Path]) -> Rewriting:
+        """The same without the findings in some files (real paths), which change only along with others then."""
+        made: dict[int, tuple[Task, Mapping[str, FileResult]]] = {}
+
+        def spared(each: Examined) -> Examined:
+            if each.task is None:
+                return each
+            if id(each.task) not in made:
+                paths = {file.result.path for file in self.files if file.task is each.task and file.file.real in files}
+                task = each.task.sparing(paths)
+                made[id(each.task)] = task, {result.path: result for result in task.run()}
+            task, results = made[id(each.task)]
+            return evolve(each, result=results[each.result.path], task=task)
+
+        return Rewriting(tuple(spared(each) for each in self.examined))
+
     def _result(self, each: Examined, stack: Collection[str]) -> FileResult:
-        if set(self.stack) <= set(stack):
+        if set(self.stack) <= set(stack) or each.task is None:
             return each.result
-        rules, choice = rules_for(each.file.settings)
-        return rewrite(each.result.before, each.result.path, _only(rules, stack), choice)
+        key = id(each.task), tuple(sorted(stack))
+        if key not in self._made:
+            self._made[key] = {result.path: result for result in each.task.under(stack).run()}
+        return self._made[key][each.result.path]
 
 
 def prefixes(stack: Stack) -> list[Stack]:
@@ -104,8 +125,8 @@ def prefixes(stack: Stack) -> list[Stack]:
     return [stack[: length + 1] for length in range(len(stack))]
 
 
-def _only(rules: Sequence[Rule], stack: Collection[str]) -> list[Rule]:
-    return [rule for rule in rules if rule.code in stack]
+def _inside(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def _lines(data: bytes) -> list[str]:

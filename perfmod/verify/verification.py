@@ -167,16 +167,29 @@ class Verification:
         return evolve(evidence, rules=gone), ()
 
     def _exercised(self, rewriting: Rewriting) -> Rewriting:
-        """Without the files that the script does not import: nothing that a run shows is about them."""
+        """Without the findings in files that the script does not import: nothing that a run shows is about them.
+
+        Where a finding in an imported file changes another one along with it, that one is still written.
+        """
         script = self.original.tree.root / self.original.script
         if all(each.file.real == script for each in rewriting.files):
             return rewriting
         imported = self._prover.imported()
-        unseen = [each for each in rewriting.files if each.file.real not in imported]
+        unseen = {each.file.real for each in rewriting.files} - imported
+        if not unseen:
+            return rewriting
+        spared = rewriting.sparing(unseen)
+        along = {each.file.real for each in spared.files}
+        told = {
+            True: "is not imported by this script, and changes only along with files that are",
+            False: "is not imported by this script, so its rewrites are not verified",
+        }
         self._unseen = tuple(
-            f"{each.result.path}: is not imported by this script, so its rewrites are not verified" for each in unseen
+            f"{each.result.path}: {told[each.file.real in along]}"
+            for each in rewriting.files
+            if each.file.real in unseen
         )
-        return Rewriting(tuple(each for each in rewriting.examined if each not in unseen))
+        return Rewriting(tuple(each for each in spared.examined if each.file.real not in unseen - along))
 
     def _of_equal_stack(self, stacks: StackJudge, stack: Stack, *, alone: bool = False) -> tuple[Evidence, set[str]]:
         """Time a stack that keeps the training the same; its record, and the rules in it that slow it down.

@@ -169,7 +169,7 @@ def test_pipe(project: Path, write: Write, perfmod: Run) -> None:
 
 def test_notebook(write: Write, perfmod: Run) -> None:
     write("train.ipynb", "{broken")
-    assert failed(perfmod("apply", "train.ipynb"), "train.ipynb").startswith("notebooks are not read yet")
+    assert failed(perfmod("apply", "train.ipynb"), "train.ipynb").startswith("is no notebook: broken JSON")
 
 
 @pytest.mark.parametrize(

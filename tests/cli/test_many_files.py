@@ -32,7 +32,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     run = Task.run
 
     def record(task: Task) -> object:
-        paths.append(task.path)
+        paths.extend(file.path for file in task.files)
         return run(task)
 
     monkeypatch.setattr(Task, "run", record)
@@ -40,7 +40,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_clean_files_are_remembered(write: Write, perfmod: Run, parsed: list[str]) -> None:
-    write("clean.py", "x = 1\n")
+    write("clean.py", "torch_slow = 1\n")
     write("kept.py", "torch_kept()\n")
     first = perfmod("check", ".")
     assert parsed == ["clean.py", "kept.py"]
@@ -55,7 +55,7 @@ def test_clean_files_are_remembered(write: Write, perfmod: Run, parsed: list[str
 
 @pytest.mark.parametrize("option", [["--no-cache"], ["--unsafe"], ["--select", "PM901"]])
 def test_other_settings_are_another_cache(write: Write, perfmod: Run, parsed: list[str], option: list[str]) -> None:
-    write("clean.py", "x = 1\n")
+    write("clean.py", "torch_slow = 1\n")
     perfmod("check", ".")
     perfmod("check", ".", *option)
     assert parsed == ["clean.py", "clean.py"]
@@ -72,7 +72,7 @@ def test_another_rule_source_is_another_cache(monkeypatch: pytest.MonkeyPatch) -
 def test_damaged_cache_is_an_empty_one(
     tmp_path: Path, write: Write, perfmod: Run, parsed: list[str], damage: bytes
 ) -> None:
-    write("clean.py", "x = 1\n")
+    write("clean.py", "torch_slow = 1\n")
     perfmod("check", ".")
     cache_file(tmp_path / "cache").write_bytes(damage)
     assert perfmod("check", ".").code == ExitCode.OK
@@ -93,23 +93,23 @@ def test_cache_that_cannot_be_written(
 @pytest.mark.usefixtures("project")
 def test_two_runs_at_once_keep_both() -> None:
     first, second = Cache("f"), Cache("f")
-    first.add_clean(b"first", named=False)
-    second.add_clean(b"second", named=False)
+    first.add_clean(b"1" * 32)
+    second.add_clean(b"2" * 32)
     first.save()
     second.save()
-    assert Cache("f").is_clean(b"first", named=False)
-    assert Cache("f").is_clean(b"second", named=False)
-    assert not Cache("f").is_clean(b"third", named=False)
+    assert Cache("f").is_clean(b"1" * 32)
+    assert Cache("f").is_clean(b"2" * 32)
+    assert not Cache("f").is_clean(b"3" * 32)
 
 
 @pytest.mark.usefixtures("project")
 def test_too_large_a_cache_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_MOST", 2)
-    for content in (b"1", b"2", b"3"):
+    for content in (b"1" * 32, b"2" * 32, b"3" * 32):
         run = Cache("f")
-        run.add_clean(content, named=False)
+        run.add_clean(content)
         run.save()
-    assert [Cache("f").is_clean(content, named=False) for content in (b"1", b"2", b"3")] == [
+    assert [Cache("f").is_clean(content) for content in (b"1" * 32, b"2" * 32, b"3" * 32)] == [
         False,
         False,
         True,

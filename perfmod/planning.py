@@ -1,0 +1,138 @@
+"""Which files are examined, and which of them together: alone, or with their project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from attrs import field, frozen
+
+from perfmod.codemods.engine import Part
+from perfmod.config import Settings
+from perfmod.files import FoundFile
+from perfmod.project.groups import Group
+from perfmod.project.project import Project
+from perfmod.project.territory import roots
+from perfmod.roots import shown
+
+
+@frozen
+class Member:
+    """One file of a `Unit`; the attributes are those of `perfmod.codemods.engine.Given`, with real paths."""
+
+    file: FoundFile
+    part: Part = Part.ASKED
+    modules: tuple[str, ...] = ()
+    imports: Mapping[str, Path] | None = field(default=None, eq=False)
+    imported_elsewhere: bool = False
+
+
+@frozen
+class Unit:
+    """Files that are examined together, under the same settings.
+
+    Attributes:
+        is_clear: whether their bytes were looked at already, and hold nothing that a rule could look for.
+    """
+
+    members: tuple[Member, ...]
+    settings: Settings
+    is_clear: bool = False
+
+
+def alone(files: Iterable[FoundFile]) -> list[Unit]:
+    """Every file for itself."""
+    return [Unit((Member(file),), file.settings) for file in files]
+
+
+def together(files: Sequence[FoundFile], matters: Callable[[bytes], bool], cwd: Path) -> list[Unit]:
+    """The files with those of their projects that they are linked with.
+
+    Every file of `files` is asked about in exactly one unit. So are the files that those given by name import, where
+    they are of the same group. No file may be rewritten in two units. `matters` is whether bytes hold what rules look
+    for.
+    """
+    units: list[Unit] = []
+    for root in roots(file.given for file in files):
+        inside = [file for file in files if file.given.is_relative_to(root)]
+        project = Project.read(root, inside, inside[0].settings, matters)
+        units += _Planning(project, inside, cwd).units()
+    return sorted(units, key=lambda unit: min(_order(member) for member in unit.members))
+
+
+def _order(member: Member) -> tuple[bool, tuple[str, ...]]:
+    return member.part is not Part.ASKED, member.file.real.parts
+
+
+class _Planning:
+    """The units of one project."""
+
+    def __init__(self, project: Project, files: Sequence[FoundFile], cwd: Path) -> None:
+        self.project = project
+        self.is_absolute = all(Path(file.shown).is_absolute() for file in files)
+        self.cwd = Path(os.path.realpath(cwd))
+        self.asked = {self._name(file.real): file for file in files}
+        for file in files:
+            if file.named:
+                for name in project.followed(self._name(file.real)):
+                    self.asked.setdefault(name, self._found(name, file.settings))
+
+    def units(self) -> Iterator[Unit]:
+        grouped: set[str] = set()
+        for group in self.project.groups:
+            yield from self._units_of(group)
+            grouped.update(group.files)
+        for name, file in self.asked.items():
+            if name not in grouped:
+                is_clear = not file.named and self.project.facts[name] is not None
+                yield Unit((self._member(name, file, Part.ASKED, {name}),), file.settings, is_clear)
+
+    def _units_of(self, group: Group) -> Iterator[Unit]:
+        """One unit for all settings that files of the group are asked about under; mostly that is one."""
+        names = (*group.files, *group.beside)
+        asked = {name: self.asked[name].settings for name in group.files if name in self.asked}
+        for number, settings in enumerate(dict.fromkeys(asked.values())):
+
+            def part(name: str, settings: Settings = settings, is_first: bool = number == 0) -> Part:
+                if name in asked:
+                    return Part.ASKED if asked[name] == settings else Part.READ
+                return Part.PARTNER if is_first and name in group.files else Part.READ
+
+            whole = set(names)
+            members = (
+                self._member(name, self.asked.get(name) or self._found(name, settings), part(name), whole)
+                for name in names
+            )
+            yield Unit(tuple(members), settings)
+
+    def _member(self, name: str, file: FoundFile, part: Part, unit: set[str]) -> Member:
+        links = self.project.links
+        imports = {written: target for written, target in links.imports[name].items() if target in unit}
+        importers = links.importers.get(name, frozenset())
+        return Member(
+            file,
+            part,
+            self._modules(name, importers & unit),
+            {written: self.project.root / target for written, target in imports.items()},
+            not importers <= unit,
+        )
+
+    def _modules(self, name: str, importers: Iterable[str]) -> tuple[str, ...]:
+        """The name of a file from the project's root, and those by which others of its unit import it."""
+        written = {
+            written
+            for importer in importers
+            for written, target in self.project.links.imports[importer].items()
+            if target == name and not written.startswith(".")
+        }
+        own = self.project.modules.dotted(name)
+        return (own, *sorted(written - {own})) if own else tuple(sorted(written))
+
+    def _found(self, name: str, settings: Settings) -> FoundFile:
+        path = self.project.root / name
+        text = path if self.is_absolute else os.path.relpath(path, self.cwd)
+        return FoundFile(shown(text), path, False, settings, path.parent)
+
+    def _name(self, real: Path) -> str:
+        return real.relative_to(self.project.root).as_posix()

@@ -1,0 +1,1 @@
+"""Which files belong together: imports followed on the disk, both ways, without parsing whole files."""

@@ -1,0 +1,103 @@
+"""A project as it lies on the disk: its files, their imports, and the groups in which they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from attrs import define
+
+from perfmod.config import Settings
+from perfmod.files import FoundFile, Unreadable, read
+from perfmod.project.groups import Facts, Group, groups
+from perfmod.project.links import Links
+from perfmod.project.modules import INSTALLABLE, Modules
+from perfmod.project.statements import Imported, imports
+from perfmod.project.territory import Territory
+from perfmod.transforms.source import SourceError, code_of, is_notebook
+
+_TRAINING = re.compile(rb"\.backward\(|\btraining_step\b|\bDataLoader\(")
+
+
+@define(eq=False, slots=False)
+class Project:
+    """One project. Files are named by their paths from its root, with slashes.
+
+    Attributes:
+        root: absolute, links followed.
+        facts: what every file says without being parsed; None for one that cannot be read.
+    """
+
+    root: Path
+    modules: Modules
+    links: Links
+    facts: Mapping[str, Facts | None]
+
+    @classmethod
+    def read(
+        cls, root: Path, given: Iterable[FoundFile], settings: Settings, matters: Callable[[bytes], bool]
+    ) -> Project:
+        """Read the project at `root` that holds the `given` files.
+
+        `settings` tell what is excluded; `matters`, whether a file of these bytes holds what rules look for.
+        """
+        given = list(given)
+        territory = Territory(root, settings, frozenset(INSTALLABLE))
+        around = territory.files(file.given for file in given)
+        paths = sorted({*around, *(file.real for file in given)}, key=lambda path: path.parts)
+        statements: dict[str, tuple[Imported, ...]] = {}
+        facts: dict[str, Facts | None] = {}
+        blank: set[str] = set()
+        for path in paths:
+            name = path.relative_to(root).as_posix()
+            statements[name], facts[name] = (), None
+            try:
+                data = _code(read(FoundFile(name, path, False, settings, root)), name)
+            except Unreadable:
+                continue
+            statements[name] = imports(data)
+            facts[name] = Facts(len(data), matters(data), _TRAINING.search(data) is not None)
+            if not data.strip():
+                blank.add(name)
+        installable = {folder.relative_to(root).as_posix() for folder in territory.installable}
+        modules = Modules(
+            frozenset(name for name in facts if name.endswith(".py")),
+            frozenset("" if folder == "." else folder for folder in installable),
+        )
+        return cls(root, modules, Links.of(statements, modules, blank), facts)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The files that have to be parsed, in the sets in which they are read together."""
+        return tuple(groups(self.links, {name: facts or Facts(0, False, False) for name, facts in self.facts.items()}))
+
+    def followed(self, file: str) -> Iterator[str]:
+        """The files that run when `file` does, as far as they are read together with it or with what it imports."""
+        reached = self.links.reached(file)
+        group = self._nearest_group(file)
+        yield from (other for other in (group.files if group is not None else ()) if other in reached)
+
+    def _nearest_group(self, file: str) -> Group | None:
+        seen, ring = {file}, [file]
+        while ring:
+            for each in ring:
+                if each in self._group_of:
+                    return self._group_of[each]
+            ring = sorted({other for each in ring for other in self.links.imported(each)} - seen)
+            seen.update(ring)
+        return None
+
+    @cached_property
+    def _group_of(self) -> Mapping[str, Group]:
+        return {file: group for group in self.groups for file in group.files}
+
+
+def _code(data: bytes, name: str) -> bytes:
+    """The Python of a file: of a notebook its cells, without the outputs that most of it may be."""
+    if is_notebook(name):
+        with suppress(SourceError):
+            return code_of(data, name).encode("utf-8", "replace")
+    return data

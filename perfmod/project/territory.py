@@ -1,0 +1,105 @@
+"""How far a project reaches: the Python files and notebooks around a given file or folder."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attrs import define, field
+
+from perfmod.config import Settings
+from perfmod.files import SUFFIXES
+from perfmod.ignores import Ignores
+from perfmod.roots import project_root
+
+MOST_ENTRIES = 50_000
+"""Files and folders that are looked at; what lies nearest to the given place comes first."""
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+"""What the top folder of a virtual environment holds."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def roots(places: Iterable[Path]) -> list[Path]:
+    """The folders of the projects that folders (absolute) belong to; none lies in another."""
+    found: list[Path] = []
+    for root in sorted({_root(place) for place in places}, key=lambda path: path.parts):
+        if not found or not root.is_relative_to(found[-1]):
+            found.append(root)
+    return found
+
+
+def _root(place: Path) -> Path:
+    """The repository or project around a folder. The home folder is none, and neither is what is installed."""
+    root = project_root(place)
+    beyond = {Path.home(), Path(place.anchor)}
+    above = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
+    for inner, folder in zip((place, *above), above, strict=False):
+        if folder in beyond or folder.name in _INSTALLED:
+            return inner
+    return root
+
+
+@define
+class Territory:
+    """A walk from given folders outwards to the `root` of their project.
+
+    What git ignores or the settings exclude is not entered, nor are links and virtual environments.
+
+    Attributes:
+        root: absolute, links followed.
+        installable: folders that hold a file of `markers`, found on the way.
+    """
+
+    root: Path
+    settings: Settings
+    markers: frozenset[str]
+    installable: set[Path] = field(factory=set, init=False)
+    _seen: set[Path] = field(factory=set, init=False)
+    _left: int = field(default=MOST_ENTRIES, init=False)
+
+    def files(self, places: Iterable[Path]) -> Iterator[Path]:
+        """The Python files and notebooks, each once: those in `places` first, then those around them."""
+        starts = sorted({self._inside(place) for place in places}, key=lambda path: path.parts)
+        rings = [folder for start in starts for folder in (start, *start.parents) if folder.is_relative_to(self.root)]
+        for folder in sorted(dict.fromkeys(rings), key=lambda path: -len(path.parts)):
+            yield from self._walk(folder)
+
+    def _inside(self, place: Path) -> Path:
+        return place if place.is_relative_to(self.root) else self.root
+
+    def _walk(self, start: Path) -> Iterator[Path]:
+        pending = deque([(start, Ignores.above(start, self.settings.exclude, self.settings.exclude_root))])
+        while pending:
+            folder, outer = pending.popleft()
+            if folder in self._seen:
+                continue
+            self._seen.add(folder)
+            ignores = outer.inside(folder)
+            for entry in self._entries(folder):
+                path = folder / entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if entry.name in self.markers:
+                    self.installable.add(folder)
+                if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file(follow_symlinks=False)):
+                    continue
+                if ignores.match(path, is_folder):
+                    continue
+                if not is_folder:
+                    yield path
+                elif not any(os.path.lexists(path / marker) for marker in _ENVIRONMENTS):
+                    pending.append((path, ignores))
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        found = []
+        try:
+            with os.scandir(folder) as listing:
+                for entry in listing:
+                    self._left -= 1
+                    if self._left < 0:
+                        return []
+                    found.append(entry)
+        except OSError:
+            pass  # whoever needs this folder has been told already, or will be
+        return sorted(found, key=lambda entry: entry.name)
