@@ -18,6 +18,7 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Place, SourceError
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_CODE = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)
 _MARKS = range(0xE000, 0xF8FF)
 """Characters for private use: Python has them in strings and comments only, and nobody else has them at all."""
 
@@ -93,7 +94,7 @@ class Cells:
 
     def __attrs_post_init__(self) -> None:
         regions, at = [], 0
-        for part in self.text.split(self.marks.divider):
+        for part in self.text.split(self.marks.divider) if self.document.cells else ():
             regions.append((at, at + len(part)))
             at += len(part) + len(self.marks.divider)
         self.regions = tuple(regions)
@@ -117,6 +118,10 @@ class Cells:
     def with_text(self, text: str) -> Cells:
         """The same cells after they were edited."""
         return Cells(self.document, self.marks, text)
+
+    def parts(self) -> Iterator[tuple[int, str]]:
+        """The text of every cell, with the offset at which it starts."""
+        return ((start, self.text[start:end]) for start, end in self.regions)
 
     def place(self, offset: int) -> Place:
         """The cell, and line and column in it, of a character of the text."""
@@ -145,7 +150,7 @@ class Cells:
         if ipython.is_foreign(self.document.cells[index].source):
             return f"cell {number} belongs to a cell magic"
         for hidden in self.hidden(index):
-            if hidden.kind == "closing" and edit.start >= hidden.end and edit.replacement.strip():
+            if hidden.kind == "closing" and edit.start >= hidden.end and _CODE.search(edit.replacement):
                 return f"cell {number} would no longer show the value of its last line"
             at_start = edit.start == edit.end == hidden.start
             above = at_start and whole_lines and not self._opens_cell(hidden)

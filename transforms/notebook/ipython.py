@@ -183,7 +183,7 @@ def _command(cell: str, at: int) -> StandIn | None:
             end = _line_end(cell, _LINE_END.match(cell, end).end())  # type: ignore[union-attr]
         rest = re.sub(r"\\(?:\r\n|\r|\n)", " ", cell[at + escape.end() : end]).strip()
         if escape.re is _ASSIGNED:
-            used = _used(rest) if escape["escape"] == "%" else _used_in_shell(rest)
+            used = _used(rest.partition(" ")[2]) if escape["escape"] == "%" else _used_in_shell(rest)
             python = f"{escape['targets'].strip()} {_opaque(used, call=True)}"
         else:
             python = _escaped(escape["escape"], rest, indentation)

@@ -40,9 +40,10 @@ class Notebook(Source):
         try:
             module = parse_module(cells.text)
         except SourceError as error:
-            raise SourceError(_in_words(error.reason, cells, _line_starts(cells.text))) from error
+            raise _explained(cells) from error
         notebook = cls(path, cells.text, "utf-8", cells.document.bom, module, cells)
-        notebook._require_whole()
+        if not notebook._is_whole():
+            raise _explained(cells)
         return notebook
 
     def reparse(self, text: str) -> Notebook:
@@ -83,20 +84,36 @@ class Notebook(Source):
         """The end of the cell that holds a character."""
         return self.cells.end(offset)
 
-    def _require_whole(self) -> None:
-        """Raise `SourceError` unless every divider is a statement, and nothing that was put in is gone."""
+    def _is_whole(self) -> bool:
+        """Whether every divider is a statement, and nothing that was put in is gone."""
         marks, cells = self.cells.marks, self.cells.document.cells
         found = [match["number"] for match in marks.pattern.finditer(self.text) if match["number"]]
         dividers = sum(self._is_divider(line) for line in self.module.body)
-        if dividers != max(0, len(cells) - 1) or found != [str(number) for number, _ in enumerate(marks.hidden)]:
-            raise SourceError("cells do not stand by themselves: brackets, strings or blocks reach into the next")
+        return dividers == max(0, len(cells) - 1) and found == [str(number) for number, _ in enumerate(marks.hidden)]
 
     def _is_divider(self, line: cst.BaseStatement | cst.SimpleStatementLine) -> bool:
         comment = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
         return comment is not None and comment.value == f"# {self.cells.marks.mark}|"
 
 
+def _explained(cells: Cells) -> SourceError:
+    """What is wrong with the first cell that is no Python by itself."""
+    complaints = (_complaint(cells, offset, part) for offset, part in cells.parts())
+    return SourceError(next(filter(None, complaints), "a cell reaches into the next"))
+
+
+def _complaint(cells: Cells, offset: int, part: str) -> str:
+    """Why the part of the text that starts at `offset` is no Python; empty where it is."""
+    try:
+        parse_module(part)
+    except SourceError as error:
+        return _in_words(error.reason, cells, [offset + start for start in _line_starts(part)])
+    return ""
+
+
 def _in_words(text: str, cells: Cells, starts: list[int]) -> str:
+    """A message with the cells of the lines that it names; `starts` are the offsets of these lines."""
+
     def named(match: re.Match[str]) -> str:
         numbers = [int(number) for number in re.findall(r"\d+", match.group())]
         if not all(0 < number <= len(starts) for number in numbers):
