@@ -11,17 +11,19 @@ import enum
 import os
 import re
 import traceback
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from attrs import asdict, evolve, field, frozen
+from attrs import evolve, field, frozen
 
-from perfmod.codemods.edits import Splice, disjoint, is_consistent
+from perfmod.codemods.edits import disjoint, is_consistent
 from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
-from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Finding, Rule, Safety
-from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Source, SourceError, code_of, is_notebook
+from perfmod.codemods.texts import Text, Words, attributed
+from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
+from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
+from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 
 MAX_ROUNDS = 10
 """How many rounds in a row may leave no fewer findings to apply than there were before."""
@@ -131,77 +133,154 @@ def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choi
     reason, and so does one that we fail on ourselves; the environment variable `PERFMOD_DEBUG=1` adds the
     traceback then.
     """
-    try:
-        if is_notebook(path) and not (b"torch" in data or b"perfmod:" in data):
-            return FileResult(path, Outcome.UNCHANGED, data, data)  # it is not even taken apart
-        text = code_of(data, path)
-        if not _possible(rules, text) and not mentioned(text):
-            return FileResult(path, Outcome.UNCHANGED, data, data)
-        return _Rewriting(Source.parse(data, path), rules, choice).run(data)
-    except ForeignSource as error:
-        return FileResult(path, Outcome.SKIPPED, data, data, error.reason)
-    except SourceError as error:
-        reason = error.reason
-    except _Failed as error:
-        reason = str(error)
-    except RecursionError:
-        reason = "is nested too deeply to be checked"
-    except Exception as error:  # noqa: BLE001, a bug of ours must not end the run over the other files
-        reason = _internal_error("the engine", error)
-    return FileResult(path, Outcome.FAILED, data, data, reason)
+    (result,) = rewrite_together([Given(path, data)], rules, choice)
+    return result
 
 
 def rewrite_together(
     files: Sequence[Given], rules: Sequence[Rule], choice: Choice = Choice()
 ) -> tuple[FileResult, ...]:
-    """Check files that import each other, as `rewrite` does one; the results in the order of `files`."""
-    return tuple(rewrite(file.data, file.path, rules, choice) for file in files)
+    """Check files that import each other, as `rewrite` does one; the results in the order of `files`.
+
+    A finding whose edits lie in several files is applied in all of them or in none. A file that cannot be read is
+    failed alone, and is not there for the others. One on which we fail together with the others is checked alone
+    (with `PERFMOD_DEBUG=1` it is failed).
+    """
+    results: dict[str, FileResult] = {}
+    sources: dict[str, Source] = {}
+    searched = {file.path: _is_searched(file, rules) for file in files}
+    for file in files if any(searched.values()) else ():
+        read = _read(file)
+        if isinstance(read, Source):
+            sources[file.path] = read
+        elif searched[file.path]:
+            results[file.path] = read
+    while sources:
+        group = [file for file in files if file.path in sources]
+        try:
+            results.update(_Rewriting(group, sources, rules, choice).run())
+            break
+        except _Failed as error:
+            sources.pop(error.path)
+            (given,) = (file for file in group if file.path == error.path)
+            is_alone = len(group) == 1 or os.environ.get("PERFMOD_DEBUG") == "1"
+            reason = str(error)
+            results[given.path] = (
+                FileResult(given.path, Outcome.FAILED, given.data, given.data, reason)
+                if is_alone
+                else _alone(given, rules, choice)
+            )
+    return tuple(results.get(f.path) or FileResult(f.path, Outcome.UNCHANGED, f.data, f.data) for f in files)
+
+
+def _is_searched(file: Given, rules: Sequence[Rule]) -> bool:
+    """Whether a file has to be parsed for its own sake: rules may find something in it, or comments speak to us."""
+    if file.part is not Part.ASKED:
+        return False
+    if is_notebook(file.path) and not (b"torch" in file.data or b"perfmod:" in file.data):
+        return False  # it is not even taken apart
+    try:
+        text = code_of(file.data, file.path)
+    except Exception:  # noqa: BLE001, to be said when it is parsed
+        return True
+    return bool(_possible(rules, text)) or mentioned(text)
+
+
+def _read(file: Given) -> Source | FileResult:
+    try:
+        return Source.parse(file.data, file.path)
+    except ForeignSource as error:
+        return FileResult(file.path, Outcome.SKIPPED, file.data, file.data, error.reason)
+    except SourceError as error:
+        reason = error.reason
+    except RecursionError:
+        reason = _TOO_DEEP
+    except Exception as error:  # noqa: BLE001, a bug of ours must not end the run over the other files
+        reason = _internal_error("the engine", error)
+    return FileResult(file.path, Outcome.FAILED, file.data, file.data, reason)
+
+
+def _alone(file: Given, rules: Sequence[Rule], choice: Choice) -> FileResult:
+    """A file without those that it was to be read with."""
+    if file.part is not Part.ASKED:
+        return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+    return rewrite(file.data, file.path, rules, choice)
+
+
+_TOO_DEEP = "is nested too deeply to be checked"
 
 
 class _Failed(Exception):
-    """The file stays as it was, for the reason in the message."""
+    """The file at `path` stays as it was, for the reason in the message."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+
+
+@frozen
+class _Admitted:
+    """A finding that is to be applied, and its changes by the path of the file."""
+
+    path: str
+    finding: Finding
+    changes: Mapping[str, Change]
 
 
 @frozen
 class _Round:
-    """What the rules found in one text, by what is to become of it; each in order of position."""
+    """What the rules found in one state of the files, by what is to become of it."""
 
-    preamble: Preamble
-    admitted: list[Finding] = field(factory=list)
-    held_back: list[Finding] = field(factory=list)
-    refused: list[Finding] = field(factory=list)
-    suppressed: list[Finding] = field(factory=list)
+    preambles: dict[str, Preamble] = field(factory=dict)
+    admitted: list[_Admitted] = field(factory=list)
+    held_back: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    refused: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    suppressed: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
 
 
 class _Rewriting:
-    """The rounds of one file."""
+    """The rounds of files that are read together."""
 
-    def __init__(self, given: Source, rules: Sequence[Rule], choice: Choice) -> None:
-        self.given = given
+    def __init__(
+        self, files: Sequence[Given], sources: Mapping[str, Source], rules: Sequence[Rule], choice: Choice
+    ) -> None:
+        self.files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
+        self.texts = {path: Text(sources[path]) for path in self.files}
+        self.labels = labels(list(self.files))
+        self.words = Words({self.labels[path]: text for path, text in self.texts.items()})
         self.rules = {rule.code: rule for rule in rules}
         self.choice = choice
-        self.source = given
-        self.splices: list[Splice] = []
-        """How the given text became that of `source`."""
-        self.applied: list[Finding] = []
-        self.used: set[tuple[int, str]] = set()
+        self.applied: dict[str, list[Finding]] = defaultdict(list)
+        self.together = {path: {path} for path in self.files}
+        """The files that have to be written with each file."""
+        self.used: dict[str, set[tuple[int, str]]] = defaultdict(set)
         """The suppressions that silenced something: offset in the given text, and selector."""
 
-    def run(self, data: bytes) -> FileResult:
-        """All rounds. Raises `SourceError` and `_Failed` where the file has to stay as it was."""
-        comments = Suppressions.read(self.given)
+    def run(self) -> dict[str, FileResult]:
+        """All rounds. Raises `_Failed` where a file has to stay as it was."""
         last = self._settle()
-        after = self.source.to_bytes() if self.splices else data
+        return {path: self._result(path, last) for path in self.files}
+
+    def _result(self, path: str, last: _Round) -> FileResult:
+        text, data = self.texts[path], self.files[path].data
+        comments = Suppressions.read(text.given)
+        try:
+            after = text.to_bytes(data)
+        except SourceError as error:
+            raise _Failed(path, error.reason) from error
+        is_asked = self.files[path].part is Part.ASKED
+        warnings = comments.warnings(tuple(self.rules.values()), self.used[path]) if is_asked else ()
         return FileResult(
-            path=self.given.path,
+            path=path,
             outcome=Outcome.UNCHANGED if after == data else Outcome.CHANGED,
             before=data,
             after=after,
-            applied=self._placed(self.applied),
-            held_back=self._placed(map(self._in_given, last.held_back)),
-            refused=self._placed(map(self._in_given, last.refused)),
-            suppressed=self._placed(map(self._in_given, last.suppressed)),
-            warnings=tuple(map(self.given.in_words, comments.warnings(tuple(self.rules.values()), self.used))),
+            applied=self._placed(self.applied[path], path),
+            held_back=self._placed(self._in_given(last.held_back, path), path),
+            refused=self._placed(self._in_given(last.refused, path), path),
+            suppressed=self._placed(self._in_given(last.suppressed, path), path),
+            warnings=tuple(map(text.given.in_words, warnings)),
+            together=tuple(sorted(self.together[path] - {path})),
         )
 
     def _settle(self) -> _Round:
@@ -212,100 +291,141 @@ class _Rewriting:
             stalled = 0 if len(found.admitted) < fewest else stalled + 1
             fewest = min(fewest, len(found.admitted))
             if stalled == MAX_ROUNDS:
-                raise _Failed(f"does not settle: {_codes(found.admitted)} would go on changing it")
+                moving = found.admitted[0].path
+                codes = _codes(each.finding for each in found.admitted if each.path == moving)
+                raise _Failed(moving, f"does not settle: {codes} would go on changing it")
             self._apply(found)
             found = self._find()
         return found
 
     def _find(self) -> _Round:
-        """Asks every rule, and sorts the findings out."""
-        file = FileFacts(self.source)
-        comments = Suppressions.read(self.source)
-        found = _Round(Preamble(file))
-        for reported in _findings(_possible(self.rules.values(), self.source.text), file):
-            finding = _fitted(reported, self.source)
-            silencing = comments.silencing(finding, self.source, self.rules[finding.code])
-            self.used.update((self._start_in_given(each.offset), name) for each, name in silencing)
-            if silencing:
-                found.suppressed.append(finding)
-            elif finding.refused or not finding.edits or finding.safety is Safety.ADVICE:
-                found.refused.append(finding)
-            elif not self.choice.admits(finding, self.rules[finding.code]):
-                found.held_back.append(finding)
-            elif problem := found.preamble.problem(finding):
-                found.refused.append(_refusal(finding, problem))
-            else:
-                found.admitted.append(finding)
+        """Asks every rule about every file, and sorts the findings out."""
+        found = _Round()
+        world = World({self.texts[path].source: self._linkage(file) for path, file in self.files.items()})
+        for path, file in self.files.items():
+            if file.part is Part.ASKED:
+                facts = world.files[self.texts[path].source]
+                for finding in self._reported(path, facts):
+                    self._sort_out(finding, path, world, found)
         return found
 
-    def _apply(self, found: _Round) -> None:
-        """Puts as many admitted findings into the text as fit together; the others wait for the next."""
-        batch: list[Finding] = []
-        edits: list[Edit] = []
-        for finding in found.admitted:
-            if disjoint(finding.edits, edits):
-                batch.append(finding)
-                edits += finding.edits
-        self.applied += map(self._in_given, batch)
-        needs = found.preamble.missing(batch)
+    def _linkage(self, file: Given) -> Linkage:
+        return Linkage(file.modules, file.imports, file.imported_elsewhere)
+
+    def _reported(self, path: str, file: FileFacts) -> list[Finding]:
+        """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
-            splice = self._splice(Splice.of(edits))
-            if needs:
-                first_use = min(splice.new(edit.start) for edit in edits)
-                self._splice(preamble_edits(self.source, needs, first_use))
-        except SourceError as error:
-            raise _Failed(f"{_codes(batch)} would break it: {error.reason}") from error
+            return _findings(_possible(self.rules.values(), file.source.text), file)
+        except _Broken as error:
+            raise _Failed(path, str(error)) from error
+        except RecursionError as error:
+            raise _Failed(path, _TOO_DEEP) from error
+        except Exception as error:
+            raise _Failed(path, _internal_error("the engine", error)) from error
 
-    def _splice(self, splice: Splice) -> Splice:
-        self.source = self.source.reparse(splice.apply(self.source.text))
-        self.splices.append(splice)
-        return splice
+    def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
+        """Decides what becomes of a finding, and puts it where it belongs."""
+        finding = reported
+        changes = {change.path or path: change for change in finding.changes if change.edits}
+        for place, change in changes.items():
+            finding = self._fitted(finding, place, change, path)
+        silenced = self._is_silenced(finding, path)
+        if silenced:
+            found.suppressed[path].append(finding)
+        elif finding.refused or not changes or finding.safety is Safety.ADVICE:
+            found.refused[path].append(finding)
+        elif not self.choice.admits(finding, self.rules[finding.code]):
+            found.held_back[path].append(finding)
+        elif problem := self._problem(changes, path, world, found):
+            found.refused[path].append(_refusal(finding, problem))
+        else:
+            found.admitted.append(_Admitted(path, finding, changes))
 
-    def _placed(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Findings of the given text in order, placed for somebody who has the file open."""
-        return tuple(
-            evolve(
-                finding,
-                **asdict(self.given.place(finding.start)),
-                message=self.given.in_words(finding.message),
-                reason=self.given.in_words(finding.reason),
-            )
-            for finding in _ordered(findings)
-        )
-
-    def _in_given(self, finding: Finding) -> Finding:
-        """A finding of the current text, with its place and the lines that it names in the given one."""
-        if not self.splices:
+    def _fitted(self, finding: Finding, place: str, change: Change, path: str) -> Finding:
+        """A finding as far as a file can hold its edits, which a notebook cannot everywhere, and others not at all."""
+        if finding.refused:
             return finding
-        start, end = self._start_in_given(finding.start), finding.end
-        for splice in reversed(self.splices):
-            end = splice.old_end(end)
-        line, column = self.given.position(start)
-        return evolve(
-            finding,
-            start=start,
-            end=max(start, end),
-            line=line,
-            column=column,
-            message=LINE_NUMBERS.sub(self._lines_in_given, finding.message),
-            reason=LINE_NUMBERS.sub(self._lines_in_given, finding.reason),
-        )
+        source = self.texts[place].source
+        if self.files[place].part is Part.READ:
+            return _refusal(finding, f"{self.labels[place]} would have to change too, and is only read here")
+        if obstacle := source.obstacle(change.edits):
+            return _refusal(finding, self._said_of(place, obstacle, path))
+        if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(change.edits)):
+            return evolve(finding, safety=Safety.UNSAFE, reason=self._said_of(place, doubt, path))
+        return finding
 
-    def _start_in_given(self, offset: int) -> int:
-        for splice in reversed(self.splices):
-            offset = splice.old(offset)
-        return offset
+    def _is_silenced(self, finding: Finding, path: str) -> bool:
+        """Whether a comment at the finding, or at a line that it would change, forbids it."""
+        silenced = False
+        for change in finding.changes:
+            place = change.path or path
+            text = self.texts[place]
+            if place != path:
+                first, last = change.edits[0].start, change.edits[-1].end
+                finding = evolve(finding, start=first, end=max(first, last), edits=change.edits)
+            comments = Suppressions.read(text.source)
+            silencing = comments.silencing(finding, text.source, self.rules[finding.code])
+            self.used[place].update((text.start_in_given(each.offset), name) for each, name in silencing)
+            silenced = silenced or bool(silencing)
+        return silenced
 
-    def _lines_in_given(self, match: re.Match[str]) -> str:
-        starts = self.source.line_starts
+    def _problem(self, changes: Mapping[str, Change], path: str, world: World, found: _Round) -> str | None:
+        """Why a file cannot get the imports and definitions that a change needs."""
+        for place, change in changes.items():
+            if place not in found.preambles:
+                found.preambles[place] = Preamble(world.files[self.texts[place].source])
+            problem = found.preambles[place].problem(change)
+            if problem:
+                return self._said_of(place, problem, path)
+        return None
 
-        def moved(number: re.Match[str]) -> str:
-            line = int(number.group())
-            if not 0 < line <= len(starts):
-                return number.group()
-            return str(self.given.position(self._start_in_given(starts[line - 1]))[0])
+    def _said_of(self, place: str, message: str, path: str) -> str:
+        return message if place == path else attributed(message, self.labels[place])
 
-        return re.sub(r"\d+", moved, match.group())
+    def _apply(self, found: _Round) -> None:
+        """Puts as many admitted findings into the texts as fit together; the others wait for the next round."""
+        batch: list[_Admitted] = []
+        edits: dict[str, list[Edit]] = defaultdict(list)
+        for each in found.admitted:
+            if all(disjoint(change.edits, edits[place]) for place, change in each.changes.items()):
+                batch.append(each)
+                for place, change in each.changes.items():
+                    edits[place] += change.edits
+        for each in batch:
+            self.applied[each.path].append(self.words.in_given(each.finding, self.texts[each.path]))
+            self._join({each.path, *each.changes} if each.path in each.changes else set(each.changes))
+        needs = {
+            place: found.preambles[place].missing([each.changes[place] for each in batch if place in each.changes])
+            for place, wanted in edits.items()
+            if wanted
+        }
+        for place, needed in needs.items():
+            codes = _codes(each.finding for each in batch if place in each.changes)
+            text = self.texts[place]
+            try:
+                splice = text.splice(edits[place])
+                if needed:
+                    first_use = min(splice.new(edit.start) for edit in edits[place])
+                    text.splice(preamble_edits(text.source, needed, first_use).edits)
+            except SourceError as error:
+                raise _Failed(place, f"{codes} would break it: {error.reason}") from error
+
+    def _join(self, changed: set[str]) -> None:
+        """Remember that files were changed by one finding."""
+        whole = set().union(*(self.together[path] for path in changed))
+        for path in whole:
+            self.together[path] = whole
+
+    def _in_given(self, findings: Mapping[str, list[Finding]], path: str) -> list[Finding]:
+        return [self.words.in_given(finding, self.texts[path]) for finding in findings.get(path, ())]
+
+    def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
+        """Findings of the given text in order, placed for somebody who has the file open."""
+        return tuple(self.words.placed(finding, self.texts[path]) for finding in _ordered(findings))
+
+
+class _Broken(Exception):
+    """A rule that cannot be asked."""
 
 
 def _possible(rules: Iterable[Rule], text: str) -> list[Rule]:
@@ -324,13 +444,15 @@ def _words(words: frozenset[str]) -> re.Pattern[str]:
 
 
 def _findings(rules: Iterable[Rule], file: FileFacts) -> list[Finding]:
-    """What `rules` report, each thing once, in order of position. Raises `_Failed` where a rule is broken."""
+    """What `rules` report, each thing once, in order of position. Raises `_Broken` where a rule is."""
     found: dict[tuple[object, ...], Finding] = {}
     for rule in rules:
         for finding in _checked(rule, file):
-            if not is_consistent(finding.edits, len(file.source.text)):
-                raise _Failed(f"internal error in {rule.code}: the edits of a finding overlap or lie outside")
-            found.setdefault((finding.code, finding.start, finding.end, finding.edits), finding)
+            for change in finding.changes:
+                source = file.world.source_at(change.path) if change.path else file.source
+                if not is_consistent(change.edits, len(source.text)):
+                    raise _Broken(f"internal error in {rule.code}: the edits of a finding overlap or lie outside")
+            found.setdefault((finding.code, finding.start, finding.end, finding.edits, finding.elsewhere), finding)
     return list(_ordered(found.values()))
 
 
@@ -340,26 +462,17 @@ def _checked(rule: Rule, file: FileFacts) -> list[Finding]:
     except RecursionError:
         raise
     except Exception as error:
-        raise _Failed(_internal_error(rule.code, error)) from error
+        raise _Broken(_internal_error(rule.code, error)) from error
 
 
 def _ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda each: (each.start, each.end, each.code, each.edits)))
-
-
-def _fitted(finding: Finding, source: Source) -> Finding:
-    """A finding as far as the file can hold its edits, which a notebook cannot everywhere."""
-    if finding.refused or not finding.edits:
-        return finding
-    if obstacle := source.obstacle(finding.edits):
-        return _refusal(finding, obstacle)
-    if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(finding.edits)):
-        return evolve(finding, safety=Safety.UNSAFE, reason=doubt)
-    return finding
+    return tuple(sorted(findings, key=lambda each: (each.start, each.end, each.code, each.edits, each.elsewhere)))
 
 
 def _refusal(finding: Finding, reason: str) -> Finding:
-    return evolve(finding, reason=reason, refused=True, safety=Safety.ADVICE, edits=(), imports=(), definitions=())
+    return evolve(
+        finding, reason=reason, refused=True, safety=Safety.ADVICE, edits=(), imports=(), definitions=(), elsewhere=()
+    )
 
 
 def _codes(findings: Iterable[Finding]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import symtable
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,7 +14,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.names import imported_name
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.rule import Edit, Finding
+from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.source import Source, parse_module
 from perfmod.transforms.writing import insert_after_statement, statement_start
 
@@ -71,14 +72,14 @@ class Preamble:
         self._source = file.source
         self._asked: dict[str, str] = {}
 
-    def problem(self, finding: Finding) -> str | None:
-        """Why a finding cannot get its imports and definitions, in one line; `None` if it can."""
-        for wanted in map(Import.parse, finding.imports):
+    def problem(self, change: Change) -> str | None:
+        """Why a change of this file cannot get its imports and definitions, in one line; `None` if it can."""
+        for wanted in map(Import.parse, change.imports):
             for definition in self._bindings(wanted.name):
                 if definition.binding is Binding.IMPORTED and imported_name(definition) == wanted.meaning:
                     continue
                 return self._taken(wanted.name, definition, wanted.code)
-        for text in finding.definitions:
+        for text in change.definitions:
             present = self._has_definition(text, len(self._source.text))
             for name in _defined_names(text):
                 bound = self._bindings(name)
@@ -88,14 +89,14 @@ class Preamble:
                     return f"{name} is needed for two different definitions"
         return None
 
-    def missing(self, findings: Iterable[Finding]) -> Needs:
-        """What has to be added for `findings`; each thing once, in a fixed order."""
+    def missing(self, changes: Iterable[Change]) -> Needs:
+        """What has to be added for `changes` of this file; each thing once, in a fixed order."""
         imports: set[Import] = set()
         definitions: dict[str, None] = {}
-        for finding in findings:
-            before = min(edit.start for edit in finding.edits)
-            imports |= {i for i in map(Import.parse, finding.imports) if not self._is_imported(i, before)}
-            for text in finding.definitions:
+        for change in changes:
+            before = min(edit.start for edit in change.edits)
+            imports |= {i for i in map(Import.parse, change.imports) if not self._is_imported(i, before)}
+            for text in change.definitions:
                 if not self._has_definition(text, before):
                     definitions[text] = None
         return Needs(tuple(sorted(imports)), tuple(definitions))
@@ -212,9 +213,8 @@ def _is_future(line: cst.BaseStatement) -> bool:
 
 def _defined_names(text: str) -> list[str]:
     """The names that module-level lines bind."""
-    module = parse_module(text)
-    file = FileFacts(Source("", text, "utf-8", b"", module))
-    return file.flow.names(module)
+    symbols = symtable.symtable(text, "<definition>", "exec").get_symbols()
+    return [symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()]
 
 
 @frozen

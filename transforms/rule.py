@@ -70,15 +70,36 @@ class Edit:
     """Replaces the characters `start` to `end` of the file's text by `replacement`; an insertion has `start == end`.
 
     Offsets count characters of `Source.text` (the decoded file without its byte order mark, line endings as they are).
+    `path` is that of the file's `Source`; empty for the file of the finding.
     """
 
     start: int
     end: int
     replacement: str
+    path: str = ""
 
     def overlaps(self, other: Edit) -> bool:
         """Whether both begin at the same place or share a character, so that the order would matter."""
-        return self.start == other.start or (self.start < other.end and other.start < self.end)
+        meet = self.start == other.start or (self.start < other.end and other.start < self.end)
+        return meet and self.path == other.path
+
+
+@frozen(order=True)
+class Change:
+    """What a finding changes in one file.
+
+    Attributes:
+        path: that of the file's `Source`; empty for the file of the finding.
+        edits: what to write instead.
+        imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`).
+        definitions: module-level lines that the new code needs, such as `NUM_WORKERS = ...`; findings that ask for
+            the same line share it.
+    """
+
+    path: str = ""
+    edits: tuple[Edit, ...] = ()
+    imports: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
 
 
 @frozen
@@ -96,10 +117,9 @@ class Finding:
             offered (refused).
         safety: what may be done with it.
         numerics: how far results may move, for this finding.
-        edits: what to write instead; applied all together or not at all. Empty for refusals and advice.
-        imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`).
-        definitions: module-level lines that the new code needs, such as `NUM_WORKERS = ...`; findings that ask for
-            the same line share it.
+        edits, imports, definitions: what to write instead in the finding's own file, see `Change`.
+        elsewhere: what to change in other files. All edits of a finding are applied together or not at all; refusals
+            and advice have none.
         refused: whether the pattern stays as it is because a rewrite could change the training.
         scope: dotted place in the file, such as `MaskedLoss.forward`; empty at module level.
         snippet: the code of the pattern, part of the fingerprint.
@@ -118,11 +138,17 @@ class Finding:
     edits: tuple[Edit, ...] = ()
     imports: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+    elsewhere: tuple[Change, ...] = ()
     refused: bool = False
     scope: str = ""
     snippet: str = ""
     step_in_sight: bool = True
     cell: int | None = None
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What it changes, by file; its own comes first, whether or not it is changed."""
+        return (Change("", self.edits, self.imports, self.definitions), *self.elsewhere)
 
     @property
     def fingerprint(self) -> str:
@@ -177,10 +203,15 @@ class Rule(ABC):
         numerics: Numerics | None = None,
         imports: Iterable[str] = (),
         definitions: Iterable[str] = (),
+        elsewhere: Iterable[Change] = (),
     ) -> Finding:
-        """A finding at `node` with its rewrite; `safety` and `numerics` are the rule's unless given."""
+        """A finding at `node` with its rewrite; `safety` and `numerics` are the rule's unless given.
+
+        `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need.
+        """
         start, end = file.source.span(node)
         line, column = file.source.position(start)
+        own, *others = _by_file(file.source.path, edits, elsewhere)
         return Finding(
             code=self.code,
             start=start,
@@ -191,9 +222,10 @@ class Rule(ABC):
             reason=reason,
             safety=safety or self.safety,
             numerics=numerics or self.numerics,
-            edits=tuple(sorted(edits)),
+            edits=own.edits,
             imports=tuple(imports),
             definitions=tuple(definitions),
+            elsewhere=tuple(others),
             scope=file.scope_name(node),
             snippet=file.source.text[start:end],
             step_in_sight=file.steps.in_sight(node),
@@ -202,3 +234,18 @@ class Rule(ABC):
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
         """A finding at `node` that is left as it is, with the reason in one line."""
         return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)
+
+
+def _by_file(own: str, edits: Iterable[Edit], further: Iterable[Change]) -> list[Change]:
+    """Edits and other needs of one finding, by file: first those of the file `own`, then the others by path."""
+    changes = {"": Change()}
+    for change in (*(Change(edit.path, (edit,)) for edit in edits), *further):
+        path = "" if change.path == own else change.path
+        known = changes.get(path, Change(path))
+        changes[path] = Change(
+            path,
+            (*known.edits, *(evolve(edit, path="") for edit in change.edits)),
+            (*known.imports, *change.imports),
+            (*known.definitions, *change.definitions),
+        )
+    return [evolve(change, edits=tuple(sorted(change.edits))) for _, change in sorted(changes.items())]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
-from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.file import FileFacts, Linkage, World
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.source import Source
@@ -17,6 +17,20 @@ from perfmod.transforms.source import Source
 def facts(code: str) -> FileFacts:
     """The facts of a dedented piece of code."""
     return FileFacts(Source.parse(textwrap.dedent(code).strip("\n").encode() + b"\n"))
+
+
+def linked(files: Mapping[str, str]) -> dict[str, FileFacts]:
+    """The facts of dedented files that are read together, by path; each may be imported by its path from the top."""
+    sources = {
+        Source.parse(textwrap.dedent(code).strip("\n").encode() + b"\n", path): path for path, code in files.items()
+    }
+    world = World({source: Linkage(dotted_names(path)) for source, path in sources.items()})
+    return {path: world.files[source] for source, path in sources.items()}
+
+
+def dotted_names(path: str) -> tuple[str, ...]:
+    """The dotted name of a file from the top: `pkg.models` of `pkg/models.py`, `pkg` of `pkg/__init__.py`."""
+    return (path.removesuffix(".py").removesuffix("/__init__").replace("/", "."),)
 
 
 def used(file: FileFacts) -> list[cst.BaseExpression]:

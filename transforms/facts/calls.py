@@ -107,10 +107,12 @@ class Calls:
                 call = self._tree.parent(use)
                 if isinstance(call, cst.Call) and call.func is use:
                     found[call] = None
-        return list(found)
+        return sorted(found, key=self._tree.places.__getitem__)
 
     def is_only_called(self, function: cst.FunctionDef) -> bool:
-        """Whether the function is never handed on: every use of its name in sight is a call."""
+        """Whether all callers of the function are in sight: nobody hands it on, every use of its name is a call."""
+        if self._flow.is_open(function):
+            return False
         scope = self._tree.scope(function)
         for definition in self._flow.bound(scope, function.name.value):
             for use in self._flow.uses(definition):

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TypeVar
 
 import libcst as cst
+from attrs import frozen
 
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.classes import Classes
@@ -30,31 +31,56 @@ from perfmod.transforms.source import Source
 Result = TypeVar("Result")
 
 
-class World:
-    """The facts of all files that are read together; nodes of one file lead to nodes of others through its imports.
+@frozen
+class Linkage:
+    """How a file is imported and what it imports.
 
-    `sources` says under which dotted names each file may be imported, such as `("engine", "src.engine")`. Files are
-    told apart by their paths.
+    Attributes:
+        modules: the dotted names by which other files may import it, such as `("engine", "src.engine")`.
+        imports: the paths of what it imports, by dotted name as it is written there; None where `modules` tell.
+        imported_elsewhere: whether files that are not in sight import it, too.
     """
 
-    def __init__(self, sources: Mapping[Source, Collection[str]]) -> None:
-        self._names = dict(sorted(sources.items(), key=lambda item: item[0].path))
+    modules: Collection[str] = ()
+    imports: Mapping[str, str] | None = None
+    imported_elsewhere: bool = False
+
+
+class World:
+    """The facts of all files that are read together; nodes of one lead to nodes of others through imports.
+
+    Files are told apart by their paths. A file called `__init__.py` is its package.
+    """
+
+    def __init__(self, sources: Mapping[Source, Linkage]) -> None:
+        self._linkages = dict(sorted(sources.items(), key=lambda item: item[0].path))
         self._computed: dict[Callable[[FileFacts], object], object] = {}
-        self.files: dict[Source, FileFacts] = {source: FileFacts(source, self) for source in self._names}
+        self.files: dict[Source, FileFacts] = {source: FileFacts(source, self) for source in self._linkages}
 
     @property
     def is_linked(self) -> bool:
         """Whether there is more than one file."""
-        return len(self._names) > 1
+        return len(self._linkages) > 1
 
     @cached_property
     def tree(self) -> Tree:
-        return Tree(*(source.module for source in self._names))
+        return Tree(*(source.module for source in self._linkages))
 
     @cached_property
     def flow(self) -> Flow:
-        packages = {source.module for source in self._names if PurePath(source.path).name == "__init__.py"}
-        return Flow(self.tree, Links({source.module: names for source, names in self._names.items()}, packages))
+        links = Links()
+        for source, linkage in self._linkages.items():
+            imports = linkage.imports
+            links.add(
+                source.module,
+                linkage.modules,
+                {name: self._by_path[path].module for name, path in imports.items() if path in self._by_path}
+                if imports is not None
+                else None,
+                is_package=PurePath(source.path).name == "__init__.py",
+                is_open=linkage.imported_elsewhere,
+            )
+        return Flow(self.tree, links)
 
     @cached_property
     def names(self) -> Names:
@@ -101,23 +127,29 @@ class World:
         return Loaders(self.tree, self.flow, self.names, self.values, self.steps, self.tracing)
 
     @cached_property
-    def _sources(self) -> dict[cst.Module, Source]:
-        return {source.module: source for source in self._names}
+    def _by_module(self) -> dict[cst.Module, Source]:
+        return {source.module: source for source in self._linkages}
+
+    @cached_property
+    def _by_path(self) -> dict[str, Source]:
+        return {source.path: source for source in self._linkages}
 
     def source_of(self, node: cst.CSTNode) -> Source:
         """The file in which a node stands."""
         if not self.is_linked:
-            (source,) = self._names
+            (source,) = self._linkages
             return source
-        return self._sources[self.tree.module_of(node)]
+        return self._by_module[self.tree.module_of(node)]
+
+    def source_at(self, path: str) -> Source:
+        """The file of this path."""
+        return self._by_path[path]
 
     @cached_property
     def labels(self) -> dict[Source, str]:
-        """What messages call the files: the shortest ends of their paths by which they are told apart."""
-        parts = {source: PurePath(source.path).parts for source in self._names}
-        return {
-            source: _label(own, [other for other in parts.values() if other != own]) for source, own in parts.items()
-        }
+        """What messages call the files."""
+        named = labels(list(self._by_path))
+        return {source: named[source.path] for source in self._linkages}
 
     def once(self, compute: Callable[[FileFacts], Result], file: FileFacts) -> Result:
         """What `compute` says of the files together; asked from whichever of them, it is computed only once."""
@@ -140,7 +172,7 @@ class FileFacts:
     @cached_property
     def world(self) -> World:
         """The facts of all files."""
-        return self._given or World({self.source: ()})
+        return self._given or World({self.source: Linkage()})
 
     @cached_property
     def tree(self) -> FileTree:
@@ -266,6 +298,12 @@ class FileFacts:
     def once(self, compute: Callable[[FileFacts], Result]) -> Result:
         """What `compute` says of all files, whichever of them it is given; computed once."""
         return self.world.once(compute, self)
+
+
+def labels(paths: Collection[str]) -> dict[str, str]:
+    """What messages call files: the shortest ends of their paths by which they are told apart."""
+    ends = {path: PurePath(path).parts for path in paths}
+    return {path: _label(own, [other for other in ends.values() if other != own]) for path, own in ends.items()}
 
 
 def _label(own: tuple[str, ...], others: list[tuple[str, ...]]) -> str:

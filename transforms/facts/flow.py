@@ -265,14 +265,18 @@ class Flow:
         statement = self._tree.parent(node)
         names: list[str] = []
         if isinstance(statement, cst.Import) and isinstance(node, cst.ImportAlias):
-            found: set[Place | None] = {self._links.place(dotted(node.name))}
+            found: set[Place | None] = {self._links.place(self._tree.module_of(node), dotted(node.name))}
         elif isinstance(statement, cst.ImportFrom):
-            origin = self._links.origin(self._tree.module_of(node), import_source(statement))
+            origin = self._links.place(self._tree.module_of(node), import_source(statement))
             names = [dotted(node.name)] if isinstance(node, cst.ImportAlias) else []
             found = {origin, *(self._links.below(origin, name) for name in names if origin is not None)}
         else:
             return set()
         return {place for place in found if isinstance(place, cst.Module)}
+
+    def is_open(self, node: cst.CSTNode) -> bool:
+        """Whether files that are not in sight import the module of `node`, and so may call or read what it defines."""
+        return self._links.is_open(self._tree.module_of(node))
 
     def _imported_place(self, definition: Definition, passed: frozenset[Definition]) -> Place | None:
         """The module that an import binds."""
@@ -281,8 +285,10 @@ class Flow:
         alias = definition.node
         if definition.module is None:
             assert isinstance(alias, cst.ImportAlias)
-            return self._links.place(dotted(alias.name) if alias.asname is not None else definition.name)
-        around = self._links.origin(self._tree.module_of(alias), definition.module)
+            return self._links.place(
+                self._tree.module_of(alias), dotted(alias.name) if alias.asname is not None else definition.name
+            )
+        around = self._links.place(self._tree.module_of(alias), definition.module)
         return self._member_place(around, _imported(definition), passed | {definition}) if around is not None else None
 
     def _member_place(self, around: Place, name: str, passed: frozenset[Definition]) -> Place | None:
@@ -295,7 +301,7 @@ class Flow:
         """What an import from a module of the world imports; other definitions as they are."""
         exported: Sequence[Definition] = ()
         if definition.binding is Binding.IMPORTED and definition.module is not None and definition not in passed:
-            origin = self._links.origin(self._tree.module_of(definition.node), definition.module)
+            origin = self._links.place(self._tree.module_of(definition.node), definition.module)
             if isinstance(origin, cst.Module):
                 exported = self._exported(origin, _imported(definition))
         if not exported:
@@ -308,7 +314,7 @@ class Flow:
         bound = self._bound[module].get(name, ())
         below = self._links.below(module, name)
         if below is None or all(
-            definition.module is not None and self._links.origin(module, definition.module) is below
+            definition.module is not None and self._links.place(module, definition.module) is below
             for definition in bound
         ):
             return bound
@@ -316,7 +322,7 @@ class Flow:
 
     def starred(self, importer: cst.Module, text: str) -> list[str]:
         """The names that `from text import *` binds as far as they are in sight."""
-        origin = self._links.origin(importer, text)
+        origin = self._links.place(importer, text)
         if not isinstance(origin, cst.Module):
             self._opaque.add(importer)
             return []

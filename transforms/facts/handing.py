@@ -192,9 +192,9 @@ class Handing:
     # Names and attributes
 
     def _reads(self, target: cst.Name, path: tuple[Step, ...]) -> list[Held] | None:
-        """Reads of a name that `target` binds; `None` where a `global` statement takes it to other functions."""
+        """Reads of a name that `target` binds; `None` where others may read it that are not seen here."""
         scope = self._tree.scope(target)
-        if target.value in self.outer_names:
+        if target.value in self.outer_names or (isinstance(scope, cst.Module) and self._flow.is_open(target)):
             return None
         definitions = [d for d in self._flow.bound(scope, target.value) if d.node is target]
         found: list[cst.BaseExpression] = [use for d in definitions for use in self._flow.uses(d)]
@@ -262,7 +262,7 @@ class Handing:
         cls = self._classes.of(self._tree.scope(function))
         if not decorators <= {"builtins.property", "builtins.staticmethod", "builtins.classmethod"}:
             return None
-        if any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
+        if self._flow.is_open(function) or any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
             return None
         if cls is None:
             return list(self._calls.callers(function)) if self._calls.is_only_called(function) else None

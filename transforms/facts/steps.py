@@ -72,8 +72,13 @@ class Steps:
         passed.add(function)
         callers = self._values.calls.callers(function)
         around = {self._tree.function(call) for call in callers if self._tree.module_of(call) not in self._in_modules}
-        return not callers or any(
-            caller is not None and caller not in passed and self._may_be_reached(caller, passed) for caller in around
+        return (
+            not callers
+            or not self._values.calls.is_only_called(function)
+            or any(
+                caller is not None and caller not in passed and self._may_be_reached(caller, passed)
+                for caller in around
+            )
         )
 
     def region(self, node: cst.CSTNode) -> Region | None:

@@ -209,7 +209,8 @@ class Tracing:
                 yield param.default, path
             else:
                 yield End(param, path)
-        if not callers or (cls is None and not self._values.calls.is_only_called(function)):
+        is_known = self._values.calls.is_only_called(function) if cls is None else not self._flow.is_open(function)
+        if not callers or not is_known:
             yield End(param, path)
 
     def _from_attribute(
