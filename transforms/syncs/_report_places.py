@@ -1,0 +1,73 @@
+"""Which statements are reports of a step, and which reads of scalars are another rule's."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.syncs import _meters
+from perfmod.transforms.syncs._host_reads import HostRead
+from perfmod.transforms.syncs._needed_now import why_needed
+from perfmod.transforms.syncs._report_figures import held_in, is_kept
+
+_LITERALS = (cst.Dict, cst.FormattedString, cst.Tuple, cst.List, cst.ConcatenatedString)
+_EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
+
+
+def is_report(node: cst.CSTNode) -> bool:
+    """Whether a statement calls something for its effect, or puts figures into a text, a collection or an entry."""
+    if isinstance(node, cst.Expr):
+        return isinstance(node.value, cst.Call)
+    if not isinstance(node, cst.Assign):
+        return False
+    value = node.value
+    if isinstance(value, cst.BinaryOperation):
+        is_text = isinstance(value.left, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString))
+    else:
+        func = value.func if isinstance(value, cst.Call) else None
+        is_text = isinstance(func, cst.Attribute) and isinstance(func.value, (cst.SimpleString, cst.ConcatenatedString))
+    is_stored = len(node.targets) == 1 and isinstance(node.targets[0].target, (cst.Subscript, cst.Attribute))
+    return isinstance(value, _LITERALS) or is_text or is_stored
+
+
+def ends_step(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands under a condition behind which the step or the training ends: a failure, no usual step."""
+    region = file.steps.region(node)
+    child: cst.CSTNode = node
+    for ancestor in file.tree.ancestors(node):
+        if ancestor is region or isinstance(ancestor, cst.FunctionDef):
+            return False
+        if isinstance(ancestor, (cst.If, cst.Else)) and child is ancestor.body:
+            last = child.body[-1] if isinstance(child, cst.IndentedBlock) and child.body else None
+            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+            if isinstance(small, (cst.Raise, cst.Return, cst.Break, cst.Continue)):
+                return True
+            if isinstance(small, cst.Expr) and file.qualified(small.value) in _EXITS:
+                return True
+        child = ancestor
+    return False
+
+
+def is_anothers(file: FileFacts, read: HostRead) -> bool:
+    """Whether sums, lists, meters and conditions, which are another rule's, are fed with a read."""
+    statement = file.tree.statement(read.call)
+    places: list[cst.CSTNode] = [read.call]
+    definition = held_in(file, read)
+    places += file.flow.uses(definition) if definition is not None else ()
+    if why_needed(file, read) is not None or _meters.metered_by(file, read) is not None:
+        return True
+    if isinstance(statement, cst.AugAssign) or any(is_kept(file, place) for place in places):
+        return True
+    return any(_is_summed(file, place) for place in places)
+
+
+def _is_summed(file: FileFacts, place: cst.CSTNode) -> bool:
+    statement = file.tree.statement(place)
+    if isinstance(statement, cst.AugAssign):
+        return True
+    if not isinstance(statement, cst.Assign):
+        return False
+    targets = {file.source.code(target.target) for target in statement.targets}
+    parts = (cst.Name, cst.Attribute, cst.Subscript)
+    return any(isinstance(n, parts) and file.source.code(n) in targets for n in walk(statement.value))

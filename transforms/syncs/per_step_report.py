@@ -1,0 +1,199 @@
+"""Several scalars that are read one by one for a report of every step.
+
+Every `item()` is a transfer of its own: the host waits for the device, asks for eight bytes, and then asks again.
+What one report shows can be brought over at once:
+
+    print(f"{loss.item():.4f} {kl.item():.4f}")
+
+    loss_value, kl_value = torch.stack((loss.detach(), kl.detach())).tolist()
+    print(f"{loss_value:.4f} {kl_value:.4f}")
+
+The figures are the same to the last digit: `stack` widens the types of floating-point tensors to one that holds all
+of them, and `tolist()` gives the same Python numbers as `item()`. Statements that report directly one after the other
+share a transfer, and a scalar that was read earlier for the report alone (`d_x = output.mean().item()`) stays on the
+device until then.
+
+The host still waits once in every step. To report only now and then, with `if step % 50 == 0:`, gains more; but it is
+another report, so that is yours to decide. Reports that stand behind such a test already are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
+from perfmod.transforms.syncs._report_edits import joined
+from perfmod.transforms.syncs._report_figures import Figure, bare, figures, held_in, why_not_joined
+from perfmod.transforms.syncs._report_order import why_not_kept, why_out_of_order
+from perfmod.transforms.syncs._report_places import ends_step, is_anothers, is_report
+
+
+class PerStepReport(Rule):
+    """PM107."""
+
+    code = "PM107"
+    name = "per-step-report"
+    family = Family.SYNCS
+    summary = "Scalars are read from the device one by one, for a report of every step"
+    fix_title = "Read what one report shows at once"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "2.0"
+    status = Status.PREVIEW
+    triggers = frozenset({"item", "float", "format", "print", "log", "add_scalar", "set_postfix", "set_description"})
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
+    changes_results = (
+        "Never: the figures are the same numbers, read in front of the statement instead of inside of it. An error "
+        "that the device reports late (a failed assertion in a kernel) shows up one line earlier."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """One finding for the statements that report together."""
+        reports = {statement: _own_figures(file, statement) for statement in _statements(file)}
+        held, elsewhere = _held(file, reports)
+        for statement, figure in held:
+            reports[statement].append(figure)
+        for group in _groups(file, [statement for statement, found in reports.items() if found]):
+            found = [figure for statement in group for figure in reports[statement]]
+            found.sort(key=lambda figure: file.source.span(figure.node))
+            why = {figure: why_not_kept(file, figure, group) for figure in found}
+            elsewhere.update((figure.read, reason) for figure, reason in why.items() if figure.read and reason)
+            kept = [figure for figure in found if why[figure] is None]
+            if kept:
+                yield self._reported(file, group, kept)
+        for statement, found in reports.items():
+            shown = next(bare(file, statement), None) if not found else None
+            if shown is not None:
+                tensor, code = file.source.code(shown[0]), file.source.code(shown[1].func)
+                yield self.refused(file, shown[0], f"`{code}` gets the tensor `{tensor}` itself, and shows it as such")
+        for read, reason in elsewhere.items():
+            yield self.refused(file, read.call, reason)
+
+    def _reported(self, file: FileFacts, group: Sequence[cst.BaseSmallStatement], found: list[Figure]) -> Finding:
+        node = found[0].node
+        count = len({id(figure.definition or figure.node) for figure in found})
+        if count == 1:
+            why = why_not_joined(file, found[0]) or _why_several(file, group[0])
+            if why is not None:
+                return self.refused(file, node, why)
+            reason = "one figure is one transfer already; to show it every N steps only is left to you"
+            return self.found(file, node, reason, (), safety=Safety.ADVICE)
+        order = why_out_of_order(file, group, found)
+        if order is not None:
+            return self.refused(file, node, order)
+        try:
+            edits, imports, transfers = joined(file, group, found)
+        except CannotRewrite as refusal:
+            return self.refused(file, node, str(refusal))
+        reason = f"{count} figures of one report come over in {transfers} transfer{'s' if transfers > 1 else ''}"
+        return self.found(file, node, reason, edits, imports=imports)
+
+
+def _why_several(file: FileFacts, statement: cst.CSTNode) -> str | None:
+    """Why a statement that reads one figure reads several in a step: a loop inside of the step comes by."""
+    loops, region = file.tree.loops(statement), file.steps.region(statement)
+    if loops and loops[0] is not region and region is not None and file.tree.is_within(loops[0], region):
+        return f"the loop on line {file.source.line(loops[0])} reads one figure in each round"
+    return None
+
+
+def _own_figures(file: FileFacts, statement: cst.CSTNode) -> list[Figure]:
+    found = figures(file, statement)
+    return [figure for figure in found if figure.read is None or not is_anothers(file, figure.read)]
+
+
+def _statements(file: FileFacts) -> list[cst.BaseSmallStatement]:
+    """What shows, writes down or collects figures in every step, in order of the file."""
+    found = (node for node in walk(file.tree.module) if is_report(node))
+    return [
+        node
+        for node in found
+        if isinstance(node, cst.BaseSmallStatement) and in_every_step(file, node) and not ends_step(file, node)
+    ]
+
+
+def _held(
+    file: FileFacts, reports: dict[cst.BaseSmallStatement, list[Figure]]
+) -> tuple[list[tuple[cst.BaseSmallStatement, Figure]], dict[HostRead, str]]:
+    """Scalars that are read into variables for reports, by report; and reads for which nothing can be done."""
+    taken = {figure.node for found in reports.values() for figure in found}
+    held: list[tuple[cst.BaseSmallStatement, Figure]] = []
+    elsewhere: dict[HostRead, str] = {}
+    for call in find_all(file.tree.module, cst.Call):
+        read = host_read(file, call) if call not in taken else None
+        if read is None or not in_every_step(file, call) or is_anothers(file, read) or ends_step(file, call):
+            continue
+        definition = held_in(file, read)
+        line = file.source.line(call)
+        if definition is None:
+            elsewhere[read] = _why_number(file, read, line)
+            continue
+        uses = file.flow.uses(definition)
+        places = [next((s for s in reports if file.tree.is_within(use, s)), None) for use in uses]
+        other = next((use for use, place in zip(uses, places, strict=True) if place is None), None)
+        if other is not None or not uses:
+            at = f"used on line {file.source.line(other)}" if other is not None else "never used"
+            elsewhere[read] = f"`{definition.name}` is {at}, and is no part of a report there"
+            continue
+        held += [
+            (place, Figure(use, read.tensor, read, definition))
+            for use, place in zip(uses, places, strict=True)
+            if place is not None
+        ]
+    return held, elsewhere
+
+
+def _why_number(file: FileFacts, read: HostRead, line: int) -> str:
+    """What gets a figure that no report shows."""
+    for ancestor in file.tree.ancestors(read.call):
+        if isinstance(ancestor, cst.Call):
+            return f"`{file.source.code(ancestor.func)}` on line {line} gets the figure as a number"
+        if isinstance(ancestor, cst.Assign):
+            return f"`{file.source.code(ancestor.targets[0].target)}` gets the figure as a number on line {line}"
+        if isinstance(ancestor, cst.BaseStatement):
+            break
+    return f"the code on line {line} needs the figure as a number"
+
+
+def _groups(file: FileFacts, statements: list[cst.BaseSmallStatement]) -> Iterator[list[cst.BaseSmallStatement]]:
+    """Reports that follow each other directly in one block."""
+    group: list[cst.BaseSmallStatement] = []
+    for statement in statements:
+        if group and not _is_next(file, group[-1], statement):
+            yield group
+            group = []
+        group.append(statement)
+    if group:
+        yield group
+
+
+def _is_next(file: FileFacts, earlier: cst.BaseSmallStatement, later: cst.BaseSmallStatement) -> bool:
+    first, second = file.tree.parent(earlier), file.tree.parent(later)
+    if not (isinstance(first, cst.SimpleStatementLine) and isinstance(second, cst.SimpleStatementLine)):
+        return False
+    if len(first.body) > 1 or len(second.body) > 1:
+        return False
+    block = file.tree.block(first)
+    if second not in block:
+        return False
+    between = block[block.index(first) + 1 : block.index(second)]
+    return all(_is_quiet(file, line) for line in between)
+
+
+def _is_quiet(file: FileFacts, line: cst.BaseStatement) -> bool:
+    """Whether a statement between reports only prints text."""
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return False
+    (statement,) = line.body
+    return (
+        isinstance(statement, cst.Expr)
+        and isinstance(statement.value, cst.Call)
+        and file.qualified(statement.value) == "builtins.print"
+        and not any(call is not statement.value for call in find_all(statement, cst.Call))
+    )
