@@ -16,7 +16,7 @@ from perfmod.transforms.facts.names import imported_name
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.source import Source, parse_module
-from perfmod.transforms.writing import insert_after_statement, statement_start
+from perfmod.transforms.writing import insert_after_statement, insert_before_statement, statement_start
 
 
 @frozen(order=True)
@@ -274,7 +274,7 @@ def _import_edits(
     if openers:
         text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
         return [insert_after_statement(source, openers[-1], text)]
-    return [_above(source, first, f"{block}\n\n")]
+    return [_opening(source, first, f"{block}\n\n")]
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
@@ -286,6 +286,11 @@ def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
     if names == sorted(names) and (later or not plain):
         return _above(source, later[0] if later else group.lines[0], f"{wanted.code}\n")
     return insert_after_statement(source, (kin or plain)[-1], wanted.code)
+
+
+def _opening(source: Source, first: cst.BaseStatement, text: str) -> Edit:
+    """Above the first statement of a file, below the comments about the file; in a notebook those are about code."""
+    return insert_before_statement(source, first, text) if source.has_cells else _above(source, first, text)
 
 
 def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:
@@ -301,7 +306,7 @@ def _definition_edits(
     compound = any(isinstance(line, cst.BaseCompoundStatement) for line in parse_module(text).body)
     blank = 2 if compound else 1
     if not top:
-        return [_above(source, first, text + "\n" * (blank + 1))]
+        return [_opening(source, first, text + "\n" * (blank + 1))]
     before = "\n" * blank
     return [insert_after_statement(source, top[-1], before + text + _blank_behind(source, top[-1], blank))]
 

@@ -1,0 +1,245 @@
+"""The engine over notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import notebooks
+import pytest
+import toy_rules as toys
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.patch import unified_diff
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.rule import Edit, Finding, Safety
+
+IMPORTS = "import torch\nfrom torch.utils.data import DataLoader, Dataset"
+LOOP = """for x, y in loader:
+    x, y = x.cuda(), y.cuda()
+    loss = criterion(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+SUM = f"running = 0.0\n{LOOP}    running += loss.item()\n"
+FILES = """class Files(Dataset):
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, i):
+        return torch.load(self.files[i])
+"""
+
+
+def renamed(*cells: str | dict[str, object], **options: object) -> FileResult:
+    """`slow` becomes `fast`, with whatever else is asked for."""
+    data = notebooks.document("import torch", *cells)
+    return rewrite(data, "a.ipynb", [toys.renaming(**options)])  # type: ignore[arg-type]
+
+
+def by(code: str, *cells: str | dict[str, object], unsafe: bool = False) -> FileResult:
+    """What a rule of the catalogue makes of the cells."""
+    rules = [rule for rule in catalog.rules() if rule.code == code]
+    result = rewrite(notebooks.document(*cells), "a.ipynb", rules, Choice(unsafe=unsafe))
+    assert result.outcome is not Outcome.FAILED, result.reason
+    if result.outcome is Outcome.CHANGED:
+        again = rewrite(result.after, "a.ipynb", rules, Choice(unsafe=unsafe))
+        assert again.outcome is Outcome.UNCHANGED
+        assert notebooks.others(result.after) == notebooks.others(result.before)
+    return result
+
+
+def after(result: FileResult) -> list[str]:
+    return notebooks.sources(result.after)
+
+
+def test_findings_name_cell_and_line() -> None:
+    result = renamed(notebooks.text("slow"), "%%time\nx = 1\n!ls\ny = slow", "slow;")
+    assert result.outcome is Outcome.CHANGED
+    assert [(each.cell, each.line, each.column) for each in result.applied] == [(3, 4, 5), (4, 1, 1)]
+    assert after(result) == ["import torch", "slow", "%%time\nx = 1\n!ls\ny = fast", "fast;"]
+
+
+def test_diff_has_the_changed_lines_only() -> None:
+    result = renamed("a = 1\nb = slow\nc = 3", "d = 4")
+    diff = unified_diff("a.ipynb", result.before, result.after).decode()
+    changed = [line for line in diff.splitlines()[3:] if line[0] in "+-"]
+    assert changed == [r'-    "b = slow\n",', r'+    "b = fast\n",']
+
+
+def test_commands_are_left() -> None:
+    result = renamed("!slow", "%time slow", "%%bash\nslow", "slow?", "x = slow")
+    assert [each.cell for each in result.applied] == [6]
+    assert [each.cell for each in result.refused] == [3, 5]
+    reason = "line 1 of cell 3 is no Python or shows a value in the notebook, and stays as it is"
+    assert result.refused[0].reason == reason
+    assert after(result)[1:] == ["!slow", "%time slow", "%%bash\nslow", "slow?", "x = fast"]
+
+
+def test_an_edit_over_two_cells_is_refused() -> None:
+    def check(file: FileFacts) -> Iterator[Finding]:
+        text = file.source.text
+        start, end = text.index("slow"), text.index("lazy") + 4
+        yield toys.at(file, start, end, Edit(start, end, "fast"))
+
+    data = notebooks.document("import torch\nslow", "lazy")
+    result = rewrite(data, "a.ipynb", [toys.rule(check)])
+    assert result.outcome is Outcome.UNCHANGED
+    assert [each.reason for each in result.refused] == ["it would reach over the end of cell 1"]
+
+
+def test_a_finding_may_have_edits_in_several_cells() -> None:
+    def check(file: FileFacts) -> Iterator[Finding]:
+        places = [i for i in range(len(file.source.text)) if file.source.text.startswith("slow", i)]
+        if places:
+            edits = [Edit(place, place + 4, "fast") for place in places]
+            yield toys.at(file, places[0], places[0] + 4, *edits)
+
+    cells = ("import torch\nx = slow", "y = slow")
+    result = rewrite(notebooks.document(*cells), "a.ipynb", [toys.rule(check)])
+    assert after(result) == ["import torch\nx = fast", "y = fast"]
+    locked = notebooks.document(cells[0], notebooks.code(cells[1], metadata={"editable": False}))
+    kept = rewrite(locked, "a.ipynb", [toys.rule(check)])
+    assert kept.after == locked
+    assert [each.reason for each in kept.refused] == ["cell 2 is not to be edited, as its metadata say"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["import sys\nimport torch", "x = slow"], ["import os\nimport sys\nimport torch\n\nN = os.n", "x = fast"]),
+        (
+            [
+                "!pip install x",
+                "%load_ext y\nimport torch\n%matplotlib inline\n",
+                "def f(): ...",
+                "import json",
+                "x = slow",
+            ],
+            [
+                "!pip install x",
+                "%load_ext y\nimport os\n\nimport torch\n\nN = os.n\n\n%matplotlib inline\n",
+                "def f(): ...",
+                "import json",
+                "x = fast",
+            ],
+        ),
+        (
+            ["y = torch.x", "%%time\n# why\nx = slow\n"],
+            ["y = torch.x", "%%time\nimport os\n\nN = os.n\n\n# why\nx = fast\n"],
+        ),
+        (["%%bash\nls", "x = slow  # torch"], ["%%bash\nls", "import os\n\nN = os.n\n\nx = fast  # torch"]),
+        (["'''torch'''", "if slow:\n    pass"], ["'''torch'''\n\nimport os\n\nN = os.n", "if fast:\n    pass"]),
+    ],
+)
+def test_imports_and_definitions(cells: list[str], expected: list[str]) -> None:
+    rules = [toys.renaming(imports=("os",), definitions=("N = os.n",))]
+    result = rewrite(notebooks.document(*cells), "a.ipynb", rules)
+    assert result.outcome is Outcome.CHANGED, result.reason
+    assert after(result) == expected
+
+
+def test_imports_keep_out_of_locked_cells() -> None:
+    locked = notebooks.code("import torch", metadata={"editable": False})
+    result = rewrite(notebooks.document(locked, "x = slow"), "a.ipynb", [toys.renaming(imports=("os",))])
+    assert after(result) == ["import torch", "import os\n\nx = fast"]
+
+
+def test_comments_silence_rules_in_cells() -> None:
+    result = renamed("x = slow  # perfmod: ignore\ny = slow", "# perfmod: off\nslow;", "slow;\n# perfmod: on\nz = slow")
+    assert [(each.cell, each.line) for each in result.suppressed] == [(2, 1), (3, 2), (4, 1)]
+    assert [(each.cell, each.line) for each in result.applied] == [(2, 2), (4, 3)]
+    wrong = renamed("x = 1\ny = 2  # perfmod: ignore[toy]")
+    assert wrong.warnings == ("line 2 of cell 2: unused `# perfmod: ignore[toy]`",)
+
+
+def test_a_whole_notebook_is_silenced() -> None:
+    data = notebooks.document(notebooks.text("t"), "# perfmod: ignore-file", "import torch\nx = slow")
+    assert rewrite(data, "a.ipynb", [toys.renaming()]).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome", "reason"),
+    [
+        (b"{torch", Outcome.FAILED, "is no notebook: broken JSON: expecting property name"),
+        (b"{", Outcome.UNCHANGED, ""),
+        (
+            notebooks.document("library(torch)", metadata={"kernelspec": {"language": "R"}}),
+            Outcome.SKIPPED,
+            "is a notebook in R",
+        ),
+        (notebooks.document("torch", nbformat=3), Outcome.SKIPPED, "is a notebook of format 3"),
+        (notebooks.document("import torch", "x = (slow"), Outcome.FAILED, "line 1 of cell 2, column"),
+        (notebooks.document("import torch", "x = 1"), Outcome.UNCHANGED, ""),
+    ],
+)
+def test_outcomes(data: bytes, outcome: Outcome, reason: str) -> None:
+    result = rewrite(data, "a.ipynb", [toys.renaming()])
+    assert result.outcome is outcome
+    assert result.reason.startswith(reason)
+    assert result.after == data
+
+
+# The rules of the catalogue
+
+
+def test_a_sum_over_cells() -> None:
+    """Initialised, added to, printed and shown in four cells."""
+    loop = SUM.removeprefix("running = 0.0\n")
+    result = by("PM106", IMPORTS, "running = 0.0", loop, "print(running / len(loader))", "running / len(loader)")
+    (moved,) = result.applied
+    assert (moved.cell, moved.line) == (3, 7)
+    changed = after(result)
+    assert changed[1] == "running = 0.0"
+    assert "running += loss.detach().double()" in changed[2]
+    assert changed[3:] == ["print(float(running) / len(loader))", "float(running) / len(loader)"]
+
+
+def test_a_value_that_a_command_reads() -> None:
+    result = by("PM106", IMPORTS, SUM, "%store running", "print(running)")
+    assert result.outcome is Outcome.UNCHANGED
+    assert [each.cell for each in result.refused] == [2]
+
+
+def test_a_list_that_another_cell_empties_is_held_back() -> None:
+    loop = f"{LOOP}    losses.append(loss.item())\n"
+    result = by("PM106", IMPORTS, "losses = []", loop, "plt.plot(losses)")
+    (finding,) = result.held_back
+    assert finding.safety is Safety.UNSAFE
+    assert finding.reason.startswith("cell 3 may run again without the one that sets losses")
+    assert by("PM106", IMPORTS, "losses = []", loop, "plt.plot(losses)", unsafe=True).outcome is Outcome.CHANGED
+    assert by("PM106", IMPORTS, f"losses = []\n{loop}", "plt.plot(losses)").outcome is Outcome.CHANGED
+
+
+def test_workers_get_no_guard_in_a_notebook() -> None:
+    imports = f"{IMPORTS}\nfrom torchvision import datasets, transforms"
+    loader = "data = datasets.MNIST('.', transform=transforms.ToTensor())\nloader = DataLoader(data, batch_size=64)"
+    result = by("PM201", imports, loader, LOOP)
+    assert [each.code for each in result.applied] == ["PM201"]
+    assert "__name__" not in result.after.decode()
+    assert after(result)[2] == LOOP
+    assert after(result)[0].startswith("import os\n\nimport torch")
+    assert "num_workers=NUM_WORKERS" in after(result)[1]
+
+
+def test_workers_of_what_a_cell_defines_are_held_back() -> None:
+    loader = "loader = DataLoader(Files(paths), batch_size=64)"
+    (finding,) = by("PM201", IMPORTS, FILES, loader, LOOP).held_back
+    assert finding.safety is Safety.UNSAFE
+    assert "is defined in a cell (line " in finding.reason
+    assert "right under fork" in finding.reason
+    unsafe = by("PM201", IMPORTS, FILES, loader, LOOP, unsafe=True)
+    assert unsafe.outcome is Outcome.CHANGED
+    assert "__name__" not in unsafe.after.decode()
+
+
+def test_a_collate_function_of_a_cell_is_held_back() -> None:
+    imports = f"{IMPORTS}\nfrom torchvision import datasets"
+    collate = "def collate(batch):\n    return torch.stack([x for x, y in batch]), torch.tensor([y for x, y in batch])"
+    loader = "loader = DataLoader(datasets.MNIST('.'), collate_fn=collate)"
+    (finding,) = by("PM201", imports, collate, loader, LOOP).held_back
+    assert "collate is defined in a cell (line 1 of cell 2)" in finding.reason
