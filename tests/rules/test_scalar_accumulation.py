@@ -353,6 +353,48 @@ CHANGES = {
             ),
         ),
     ),
+    "variable of a sum, a list and a report": (
+        (
+            "total, seen = 0.0, []",
+            "value = loss.item()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value)",
+            "print(total, seen)",
+        ),
+        (
+            "total, seen = 0.0, []",
+            "value = loss.detach().double()\ntotal += value\nseen.append(value)\n"
+            "if step % 9 == 0:\n    print(float(value))",
+            "seen[:] = torch.stack(seen).tolist() if seen else []\nprint(float(total), seen)",
+        ),
+    ),
+    "variable that is computed": (
+        ("total = 0.0", "value = loss.item() * len(x)\ntotal += value", "print(total, value)"),
+        (
+            "total = 0.0",
+            "value = loss.detach().double() * len(x)\ntotal += value",
+            "print(float(total), float(value))",
+        ),
+    ),
+    "variable that is computed from another": (
+        ("total = 0.0", "hits = (y > 0).sum().item()\nshare = hits / 4\ntotal += share", "print(total)"),
+        (
+            "total = 0.0",
+            "hits = (y > 0).sum()\nshare = hits.double() / torch.full_like(hits, 4, dtype=torch.float64)\n"
+            "total += share",
+            "print(float(total))",
+        ),
+    ),
+    "integer variable in a sum of floats": (
+        (
+            "total, count = 0.0, 0",
+            "hits = (y > 0).sum().item()\ntotal += hits * 0.5\ncount += hits",
+            "print(total, count)",
+        ),
+        (
+            "total, count = 0.0, 0",
+            "hits = (y > 0).sum()\ntotal += hits.double() * 0.5\ncount += hits",
+            "print(float(total), int(count))",
+        ),
+    ),
     "list": (
         ("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses)"),
         (
@@ -449,6 +491,14 @@ STAYS = {
     "variable used again": (
         ("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
         "`value` is used on line 15 too",
+    ),
+    "variable that another list needs as a number": (
+        (
+            "total, seen = 0.0, model.seen",
+            "value = loss.item()\ntotal += value\nseen.append(value)",
+            "print(total)",
+        ),
+        "that `seen` starts as an empty list could not be shown",
     ),
     "shared by global": (
         ("global total", "total += loss.item()", "print(total)"),

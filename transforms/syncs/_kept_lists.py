@@ -21,7 +21,7 @@ from perfmod.transforms.syncs._host_reads import (
     without_read,
 )
 from perfmod.transforms.syncs._moved_sums import Moved
-from perfmod.transforms.syncs._terms import Term, joined, kept_term, term_of
+from perfmod.transforms.syncs._terms import Term, kept_term, term_of
 from perfmod.transforms.writing import insert_after_statement
 
 _ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
@@ -83,9 +83,9 @@ def appended(file: FileFacts, value: cst.BaseExpression, loop: cst.For | cst.Whi
     figures = []
     for part in _parts(value):
         term = term_of(file, part)
-        if term.shared:
+        if term.shared and not term.is_fed:
             raise CannotRewrite(term.shared[0])
-        if term.reads:
+        if term.is_fed:
             figures.append((part, term))
     return Appended(value, figures, loop)
 
@@ -128,7 +128,9 @@ def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[
     is_only_tensors = not others and len(sites) == 1 and _is_renewed(file, loops[0], definitions)
     text, needed = _as_numbers(file, name, sites, others, is_only_tensors=is_only_tensors)
     edits += [insert_after_statement(file.source, loop, text) for loop in loops]
-    return Moved(tuple(joined(edits)), tuple(dict.fromkeys((*imports, *needed))), tuple(dict.fromkeys(doubts)))
+    reads = [use for use in uses if _appended(file, use) is None]
+    terms = tuple(term for site in sites for _, term in site.figures)
+    return Moved(f"`{name}`", edits, (*imports, *needed), doubts, reads, terms, are_stored=True)
 
 
 def _kept(file: FileFacts, sites: Sequence[Appended]) -> tuple[list[Edit], list[str], list[str]]:

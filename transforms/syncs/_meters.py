@@ -21,7 +21,7 @@ from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._never_zero import is_never_zero
-from perfmod.transforms.syncs._terms import Term, joined, kept_term, term_of, variable_uses
+from perfmod.transforms.syncs._terms import Term, kept_term, term_of, variable_uses
 from perfmod.transforms.syncs._when import runs_every_step
 
 # What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
@@ -40,19 +40,24 @@ class Site:
 
 def metered_by(file: FileFacts, read: HostRead) -> ClassFacts | None:
     """The class of this file to whose `update` a step gives the figure, directly or through a variable."""
-    for place in (read.call, *variable_uses(file, read)):
-        for parent in file.tree.ancestors(place):
-            if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
-                cls = file.value(parent.func.value).cls if parent.func.attr.value == "update" else None
-                if cls is not None and cls.method("update") is not None and runs_every_step(file, parent):
-                    return cls
-            if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-                break
+    found = (metered_at(file, place) for place in (read.call, *variable_uses(file, read)))
+    return next((cls for cls in found if cls is not None), None)
+
+
+def metered_at(file: FileFacts, node: cst.CSTNode) -> ClassFacts | None:
+    """The class whose `update` is called with what stands at `node`, in a step."""
+    for parent in file.tree.ancestors(node):
+        if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
+            cls = file.value(parent.func.value).cls if parent.func.attr.value == "update" else None
+            if cls is not None and cls.method("update") is not None and runs_every_step(file, parent):
+                return cls
+        if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            break
     return None
 
 
-def keep_on_device(file: FileFacts, cls: ClassFacts) -> tuple[Moved, Sequence[cst.BaseExpression]]:
-    """What lets a meter class and all calls of its `update` leave figures on the device, and what reads them.
+def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
+    """What lets a meter class and all calls of its `update` leave figures on the device.
 
     Raises:
         CannotRewrite: a figure could change, or is needed in every step.
@@ -91,9 +96,8 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> tuple[Moved, Sequence[cs
     positive = all(weight is not None and is_never_zero(file, weight) for weight in weights)
     of_class, required = class_edits(file, meter, weights_are_positive=positive, takes_tensors=bool(others))
     imports += required
-    return Moved(
-        tuple(joined((*of_class, *edits))), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts))
-    ), uses.reads
+    terms = tuple(site.term for site in sites)
+    return Moved(f"what `{cls.name}` keeps", (*of_class, *edits), imports, doubts, uses.reads, terms, are_stored=True)
 
 
 def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
@@ -122,9 +126,9 @@ def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site |
     if not runs_every_step(file, call) or file.value(figure).is_tensor:
         return None
     term = term_of(file, figure)
-    if term.shared:
+    if term.shared and not term.is_fed:
         raise CannotRewrite(term.shared[0])
-    return Site(call, figure, term) if term.reads else None
+    return Site(call, figure, term) if term.is_fed else None
 
 
 def _require_told_apart(
@@ -158,7 +162,8 @@ def _dtype(file: FileFacts, meter: Meter, site: Site) -> DType:
     if site.term.dtype is None:
         code = file.code(site.figure)
         raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
-    if meter.latest and any(read.dtype is DType.BOOL for read in site.term.reads):
+    terms = [site.term, *(variable.term for _, variable in site.term.variables())]
+    if meter.latest and any(read.dtype is DType.BOOL for term in terms for read in term.reads):
         raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")
     return site.term.dtype
 
@@ -204,5 +209,4 @@ def _makers(file: FileFacts, call: cst.Call) -> set[Definition] | None:
 
 def _is_bare(site: Site) -> bool:
     """Whether the figure is nothing but a read, or a variable that holds one: the tensor itself is kept."""
-    read = site.term.reads[0].call
-    return site.figure is read or (isinstance(site.figure, cst.Name) and len(site.term.reads) == 1)
+    return bool(site.term.reads) and site.figure is site.term.reads[0].call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 from attrs import frozen
 
@@ -11,17 +13,31 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._sums import RunningSum
-from perfmod.transforms.syncs._terms import joined, kept_term
-from perfmod.transforms.syncs._when import is_repeated, step_loop
+from perfmod.transforms.syncs._terms import Term, kept_term
+from perfmod.transforms.syncs._when import is_late
 
 
 @frozen
 class Moved:
-    """What to write, the imports that it needs, and what was taken for granted without being shown."""
+    """A sum, a list or a meter class on the device.
 
-    edits: tuple[Edit, ...]
-    imports: tuple[str, ...]
-    doubts: tuple[str, ...]
+    Attributes:
+        label: what is moved.
+        edits: what to write, without what concerns the variables that its terms go through.
+        imports: the imports that this needs.
+        doubts: what was taken for granted without being shown.
+        reads: the places that read it.
+        terms: what goes into it.
+        are_stored: whether tensors of a step are kept in it as they are.
+    """
+
+    label: str
+    edits: Sequence[Edit]
+    imports: Sequence[str]
+    doubts: Sequence[str]
+    reads: Sequence[cst.CSTNode]
+    terms: Sequence[Term]
+    are_stored: bool = False
 
 
 def move(file: FileFacts, found: RunningSum) -> Moved:
@@ -33,13 +49,7 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
     imports: list[str] = []
     doubts: list[str] = []
     for site in found.sites:
-        # `value = loss.item()` keeps the figure while the loss may be overwritten.
-        stored = [
-            read
-            for read in site.term.reads
-            if file.tree.statement(read.call) is not site.statement and file.aliasing.is_mutated(read.tensor)
-        ]
-        written, needed, missing = kept_term(file, site.term, dtype, stored=stored, is_alone=len(found.sites) == 1)
+        written, needed, missing = kept_term(file, site.term, dtype, is_alone=len(found.sites) == 1)
         edits += written
         imports += needed
         doubts += missing
@@ -49,7 +59,8 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
         imports += required
     for changed in found.changed:
         edits += _as_assignment(file, changed, dtype)
-    return Moved(tuple(joined(edits)), tuple(dict.fromkeys(imports)), tuple(dict.fromkeys(doubts)))
+    reads = [*(use.node for use in found.uses), *found.changed]
+    return Moved(f"`{found.label}`", edits, imports, doubts, reads, [site.term for site in found.sites])
 
 
 def _dtype(found: RunningSum) -> DType:
@@ -66,10 +77,8 @@ def _dtype(found: RunningSum) -> DType:
 
 
 def _require_late_uses(file: FileFacts, found: RunningSum) -> None:
-    loops = [step_loop(file, site.statement) for site in found.sites]
     for node in (*(use.node for use in found.uses), *found.changed):
-        inside = any(loop is not None and is_repeated(file, node, loop) for loop in loops)
-        if (inside or (file.steps.found and file.steps.in_sight(node))) and not file.steps.is_gated(node):
+        if not all(is_late(file, node, site.statement) for site in found.sites):
             raise CannotRewrite(f"`{found.label}` is read in every step on line {file.line(node)}")
 
 

@@ -92,9 +92,9 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
     for statement in statements:
         assert isinstance(statement, (cst.AugAssign, cst.Assign))
         term = term_of(file, statement.value, file.code(target))
-        if not term.reads:
-            code = file.code(statement.value)
-            raise CannotRewrite(next(iter(term.shared), f"`{code}` gets its value in several places"))
+        if not term.is_fed:
+            several = f"`{file.code(statement.value)}` gets its value in several places"
+            raise CannotRewrite(next(iter(term.shared), several))
         sites.append(Site(statement, term))
     if isinstance(target, cst.Name):
         return _collect_name(file, target, sites)

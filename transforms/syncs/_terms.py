@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
-from attrs import define, field
+from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._figures import as_number
 from perfmod.transforms.syncs._float64 import missing_float64
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
@@ -22,9 +23,24 @@ from perfmod.transforms.syncs._host_reads import (
     tensor_doubts,
 )
 from perfmod.transforms.syncs._never_zero import is_never_zero, raise_if_zero
+from perfmod.transforms.syncs._when import is_late, runs_every_step
 from perfmod.transforms.writing import replace
 
+_TARGETS = (cst.AssignTarget, cst.AnnAssign, cst.Element)
 LINEAR = (cst.Add, cst.Subtract, cst.Multiply)
+
+
+@frozen(eq=False)
+class Variable:
+    """A variable that holds nothing but a term: `value = loss.item()`."""
+
+    definition: Definition
+    term: Term
+
+    @property
+    def dtype(self) -> DType:
+        """The type that it has on the device."""
+        return self.term.dtype or DType.FLOATING
 
 
 @define
@@ -36,7 +52,8 @@ class Term:
         divisions: those whose numerator is on the device.
         unknown: operands that could not be shown to be Python numbers.
         conversions: calls of `float()` and `int()` around such parts, with what they convert.
-        shared: why scalars that were read into variables have to stay numbers.
+        through: variables that hold terms, where they are used.
+        shared: why other variables, which hold scalars that were read, have to stay numbers.
         dtypes: of everything that is not the sum itself; `None` among them where one could not be shown.
     """
 
@@ -44,8 +61,20 @@ class Term:
     divisions: list[cst.BinaryOperation] = field(factory=list)
     unknown: list[cst.BaseExpression] = field(factory=list)
     conversions: list[tuple[cst.Call, cst.BaseExpression]] = field(factory=list)
+    through: list[tuple[cst.Name, Variable]] = field(factory=list)
     shared: list[str] = field(factory=list)
     dtypes: list[DType | None] = field(factory=list)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether anything of it comes from the device."""
+        return bool(self.reads or self.through)
+
+    def variables(self) -> Iterator[tuple[cst.Name, Variable]]:
+        """The variables that it goes through, and those that these go through."""
+        for node, variable in self.through:
+            yield node, variable
+            yield from variable.term.variables()
 
     @property
     def dtype(self) -> DType | None:
@@ -83,6 +112,10 @@ def kept_term(
     missing = missing_float64(file) if dtype is DType.FLOATING else None
     # Where float64 is missing the figure stays a number, and no tensor may divide it.
     by_device = missing is not None and not term.divisions and all(map(can_ask_for_device, term.reads))
+    for node, variable in term.through:
+        if dtype is DType.FLOATING and variable.dtype is not DType.FLOATING:
+            end = file.source.span(node)[1]
+            edits.append(Edit(end, end, ".double()"))
     for read in term.reads:
         doubts += tensor_doubts(file, read)
         is_stored = read in stored
@@ -117,6 +150,7 @@ def _divisors_on_device(file: FileFacts, term: Term, doubts: list[str]) -> Itera
         divisor = division.right
         code = file.code(divisor)
         numerators = [read.tensor for read in term.reads if file.tree.is_within(read.call, division.left)]
+        numerators += [node for node, _ in term.through if file.tree.is_within(node, division.left)]
         named = [node for node in numerators if isinstance(node, (cst.Name, cst.Attribute))]
         nearby = [node for tensor in numerators for node in find_all(tensor, cst.Name) if _is_on_device(file, node)]
         torch, imports = file.names.spelled("torch", divisor)
@@ -175,22 +209,21 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> boo
     converted = _converted(file, node)
     if converted is not None:
         return _add_converted(file, *converted, own, term)
-    source, code = file.source, file.code(node)
+    code = file.code(node)
     if isinstance(node, (cst.List, cst.Tuple)):
         raise CannotRewrite("a list is extended by it, and of lists only `append` is followed")
     if any(host_read(file, call) is not None for call in find_all(node, cst.Call)):
         raise CannotRewrite(f"`{code}` is more than a sum or a product of the figure")
     value = file.value(node)
     if value.kind is Kind.NUMBER:
-        through = _variable(file, node)
-        if through is not None:
-            read, definition = through
-            others = [use for use in file.flow.uses(definition) if use is not node]
-            if not others:
-                term.reads.append(read)
-                term.dtypes.append(read.dtype)
-                return True
-            term.shared.append(f"`{code}` is used on line {source.line(others[0])} too")
+        variable = _variable(file, node)
+        needed = _why_needed(file, variable.definition) if variable is not None else None
+        if needed is not None:
+            term.shared.append(needed)
+        elif variable is not None and isinstance(node, cst.Name):
+            term.through.append((node, variable))
+            term.dtypes.append(variable.term.dtype)
+            return True
         term.dtypes.append(DType.INTEGER if value.dtype is DType.BOOL else value.dtype)
     elif value.kind in (Kind.UNKNOWN, Kind.OBJECT):
         term.unknown.append(node)
@@ -223,16 +256,99 @@ def _add_converted(file: FileFacts, call: cst.Call, inner: cst.BaseExpression, o
     return is_on_device
 
 
-def _variable(file: FileFacts, node: cst.BaseExpression) -> tuple[HostRead, Definition] | None:
-    """The read behind a variable that holds nothing else: `value = loss.item()`."""
+def _variable(file: FileFacts, node: cst.BaseExpression) -> Variable | None:
+    """The variable of a name that can hold nothing but scalars of the device, and what is computed from them."""
     if not isinstance(node, cst.Name):
         return None
     definitions = file.flow.definitions(node)
-    if len(definitions) != 1 or definitions[0].binding is not Binding.ASSIGNED or definitions[0].path:
+    definition = definitions[0] if len(definitions) == 1 else None
+    if definition is None or definition.binding is not Binding.ASSIGNED or definition.part is None:
         return None
-    read = host_read(file, definitions[0].value) if definitions[0].value is not None else None
-    same_scope = definitions[0].scope is file.tree.scope(node)
-    return (read, definitions[0]) if read is not None and same_scope else None
+    if definition.scope is not file.tree.scope(node) or not runs_every_step(file, definition.node):
+        return None
+    # A name that sees what stands below it is carried from round to round.
+    if not file.comes_before(definition.node, node):
+        return None
+    return variable_of(file, definition)
+
+
+def variable_of(file: FileFacts, definition: Definition) -> Variable | None:
+    """What a definition gives its name, if that is a term with scalars of the device in it."""
+    value = definition.part
+    is_plain = definition.binding is Binding.ASSIGNED and isinstance(file.tree.parent(definition.node), _TARGETS)
+    if value is None or not is_plain or file.value(value).kind is not Kind.NUMBER:
+        return None
+    try:
+        term = term_of(file, value)
+    except CannotRewrite:
+        return None
+    return Variable(definition, term) if term.is_fed else None
+
+
+def _why_needed(file: FileFacts, definition: Definition) -> str | None:
+    """Why a variable has to hold a number: a step needs it for something else than sums, lists and meters."""
+    for use in file.flow.uses(definition):
+        if is_late(file, use, definition.node) or _is_carried(file, use):
+            continue
+        return f"`{definition.name}` is used on line {file.line(use)} too"
+    return None
+
+
+def _is_carried(file: FileFacts, use: Read) -> bool:
+    """Whether a number only goes into a sum, a list, a meter or another variable, as far as the statement shows."""
+    statement = file.tree.statement(use)
+    if isinstance(statement, cst.AugAssign):
+        return file.tree.is_within(use, statement.value)
+    if isinstance(statement, (cst.Assign, cst.AnnAssign)):
+        targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
+        return all(isinstance(target, (cst.Name, cst.Tuple, cst.Attribute, cst.Subscript)) for target in targets)
+    call = statement.value if isinstance(statement, cst.Expr) else None
+    func = call.func if isinstance(call, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in ("append", "update")
+
+
+def settled_variables(
+    file: FileFacts, terms: Iterable[Term], *, are_stored: bool
+) -> tuple[list[Edit], list[str], list[str]]:
+    """Edits that keep the variables of terms on the device, the imports they need, and what is taken for granted.
+
+    `are_stored` says that the tensors themselves are kept, beyond the step.
+
+    Raises:
+        CannotRewrite: the number is needed in every step, or in code that cannot be followed.
+    """
+    edits: list[Edit] = []
+    imports: list[str] = []
+    doubts: list[str] = []
+    variables: dict[Definition, Variable] = {}
+    absorbed: set[cst.CSTNode] = set()
+    for term in terms:
+        for node, variable in term.variables():
+            variables.setdefault(variable.definition, variable)
+            absorbed.add(node)
+    for definition, variable in variables.items():
+        reads = variable.term.reads
+        stored = [read for read in reads if are_stored or file.aliasing.is_mutated(read.tensor)]
+        alone = not are_stored
+        kept, needed, missing = kept_term(file, variable.term, variable.dtype, stored=stored, is_alone=alone)
+        edits += kept
+        imports += needed
+        doubts += missing
+        for use in file.flow.uses(definition):
+            if use in absorbed:
+                continue
+            if not is_late(file, use, definition.node) or file.tree.scope(use) is not definition.scope:
+                raise CannotRewrite(f"`{definition.name}` is used on line {file.line(use)} too")
+            if variable.term.dtype is None:
+                raise CannotRewrite(f"whether `{definition.name}` is an integer or a float could not be shown")
+            others = [other for other in file.flow.definitions(use) if other is not definition]
+            if not all(file.values.of_definition(other).kind is Kind.NUMBER for other in others):
+                raise CannotRewrite(f"`{definition.name}` may be no number on line {file.line(use)}")
+            starts = [file.values.of_definition(other).dtype for other in others]
+            written, required = as_number(file, use, variable.dtype, starts)
+            edits += written
+            imports += required
+    return edits, imports, doubts
 
 
 def variable_uses(file: FileFacts, read: HostRead) -> Iterator[Read]:

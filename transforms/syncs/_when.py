@@ -25,3 +25,12 @@ def is_repeated(file: FileFacts, node: cst.CSTNode, loop: cst.For | cst.While) -
     """Whether rounds of a loop come by `node`: it stands in the body, or in the test of a `while`."""
     parts = [loop.body, *([loop.test] if isinstance(loop, cst.While) else [])]
     return any(file.tree.is_within(node, part) for part in parts)
+
+
+def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
+    """Whether `node` is behind the steps that come by `fed`, or runs only in some of them."""
+    if file.steps.is_gated(node):
+        return True
+    loop = step_loop(file, fed)
+    inside = loop is not None and is_repeated(file, node, loop)
+    return not (inside or (file.steps.found and file.steps.in_sight(node)))

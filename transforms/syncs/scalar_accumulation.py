@@ -19,24 +19,19 @@ so that `losses.update(loss.item(), n)` can become `losses.update(loss.detach().
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs import _kept_lists, _meters
-from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
-from perfmod.transforms.syncs._moved_sums import Moved, move
+from perfmod.transforms.syncs._fed import Fed, groups
+from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
+from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._needed_now import why_needed
-from perfmod.transforms.syncs._sums import collect, target_of
-from perfmod.transforms.syncs._terms import variable_uses
-from perfmod.transforms.syncs._when import runs_every_step, step_loop
-
-_Place = tuple[cst.CSTNode, str]
-"""A variable, attribute or entry: the scope or class that it belongs to, and its code."""
+from perfmod.transforms.syncs._terms import joined, settled_variables
+from perfmod.transforms.syncs._when import runs_every_step
 
 
 class ScalarAccumulation(Rule):
@@ -63,108 +58,47 @@ class ScalarAccumulation(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Every sum and list that is fed from the device, and the reads that steer the training."""
-        sums: dict[_Place, dict[cst.CSTNode, None]] = {}
-        targets: dict[_Place, cst.BaseExpression] = {}
-        lists: dict[_Place, dict[cst.BaseExpression, None]] = {}
-        meters: dict[ClassFacts, cst.Call] = {}
+        """Every sum, list and meter that is fed from the device, and the reads that steer the training."""
+        fed = Fed(file)
         for call in find_all(file.tree.module, cst.Call):
             read = host_read(file, call)
             if read is None or not runs_every_step(file, call):
                 continue
-            fed = _feeds(file, read)
-            target = target_of(file, fed) if fed is not None else None
-            appended = _kept_lists.appended_to(file, _carrier(file, read))
-            metered = _meters.metered_by(file, read)
-            if fed is not None and target is not None:
-                place = _place(file, target)
-                targets[place] = target
-                sums.setdefault(place, {})[fed] = None
-            elif appended is not None:
-                place = _place(file, appended[0])
-                targets[place] = appended[0]
-                lists.setdefault(place, {})[appended[1]] = None
-            elif metered is not None:
-                meters.setdefault(metered, call)
-            else:
+            if not fed.add(read):
                 reason = why_needed(file, read)
                 if reason is not None:
                     yield self.refused(file, call, reason)
-        for place, statements in sums.items():
-            yield self._summed(file, targets[place], list(statements))
-        for place, values in lists.items():
-            yield self._listed(file, targets[place], list(values))
-        for cls, call in meters.items():
-            yield self._metered(file, cls, call)
+        moved: dict[cst.CSTNode, Moved] = {}
+        for node, move in fed.moves():
+            try:
+                moved[node] = move()
+            except CannotRewrite as refusal:
+                yield self.refused(file, node, str(refusal))
+        for group in groups(moved):
+            yield from self._together(file, {node: moved[node] for node in group})
 
-    def _summed(self, file: FileFacts, target: cst.BaseExpression, statements: list[cst.CSTNode]) -> Finding:
+    def _together(self, file: FileFacts, group: Mapping[cst.CSTNode, Moved]) -> Iterator[Finding]:
+        """What shares variables, and is moved as one or not at all."""
+        members = list(group.values())
+        terms = [term for member in members for term in member.terms]
         try:
-            found = collect(file, target, statements)
-            moved = move(file, found)
+            edits, imports, doubts = settled_variables(
+                file, terms, are_stored=any(member.are_stored for member in members)
+            )
         except CannotRewrite as refusal:
-            return self.refused(file, statements[0], str(refusal))
-        reads = [*(use.node for use in found.uses), *found.changed]
-        return self._moved(file, statements[0], f"`{found.label}`", moved, reads)
-
-    def _metered(self, file: FileFacts, cls: ClassFacts, call: cst.Call) -> Finding:
-        try:
-            moved, reads = _meters.keep_on_device(file, cls)
-        except CannotRewrite as refusal:
-            return self.refused(file, call, str(refusal))
-        return self._moved(file, call, f"what `{cls.name}` keeps", moved, reads)
-
-    def _moved(
-        self, file: FileFacts, node: cst.CSTNode, label: str, moved: Moved, reads: Sequence[cst.CSTNode]
-    ) -> Finding:
-        lines = ", ".join(str(line) for line in sorted({file.line(read) for read in reads}))
-        reason = f"{label} is only read outside the step, " + (f"on line {lines}" if lines else "nowhere")
-        return self.found(
+            for node in group:
+                yield self.refused(file, node, str(refusal))
+            return
+        doubts += [doubt for member in members for doubt in member.doubts]
+        reads = [read for member in members for read in member.reads]
+        labels = " and ".join(dict.fromkeys(member.label for member in members))
+        lines = "on " + file.lines(reads) if reads else "nowhere"
+        reason = f"{labels} {'is' if len(members) == 1 else 'are'} only read outside the step, {lines}"
+        yield self.found(
             file,
-            node,
-            moved.doubts[0] if moved.doubts else reason,
-            moved.edits,
-            safety=Safety.UNSAFE if moved.doubts else None,
-            imports=moved.imports,
+            next(iter(group)),
+            doubts[0] if doubts else reason,
+            joined([*edits, *(edit for member in members for edit in member.edits)]),
+            safety=Safety.UNSAFE if doubts else None,
+            imports=dict.fromkeys((*imports, *(name for member in members for name in member.imports))),
         )
-
-    def _listed(self, file: FileFacts, target: cst.BaseExpression, values: list[cst.BaseExpression]) -> Finding:
-        try:
-            sites = [_kept_lists.appended(file, value, step_loop(file, value)) for value in values]
-            moved = _kept_lists.keep_on_device(file, target, sites)
-        except CannotRewrite as refusal:
-            return self.refused(file, values[0], str(refusal))
-        reason = f"`{file.code(target)}` is only read outside the steps"
-        return self.found(
-            file,
-            values[0],
-            moved.doubts[0] if moved.doubts else reason,
-            moved.edits,
-            safety=Safety.UNSAFE if moved.doubts else None,
-            imports=moved.imports,
-        )
-
-
-def _place(file: FileFacts, target: cst.BaseExpression) -> _Place:
-    own = file.classes.self_attribute(target)
-    return (own[0].node if own is not None else file.tree.scope(target)), file.code(target)
-
-
-def _carrier(file: FileFacts, read: HostRead) -> cst.CSTNode:
-    """The read itself, or the one use of the variable that it goes through."""
-    uses = list(variable_uses(file, read))
-    return uses[0] if len(uses) == 1 and runs_every_step(file, uses[0]) else read.call
-
-
-def _feeds(file: FileFacts, read: HostRead) -> cst.CSTNode | None:
-    """The statement that adds the read to something, directly or through a variable."""
-    statement = file.tree.statement(read.call)
-    if target_of(file, statement) is not None:
-        return statement
-    for use in variable_uses(file, read):
-        through = file.tree.statement(use)
-        if target_of(file, through) is None or not runs_every_step(file, through):
-            continue
-        # A number that weights what is added on the device already is no part of the pattern.
-        if isinstance(through, (cst.AugAssign, cst.Assign)) and not file.value(through.value).is_tensor:
-            return through
-    return None
