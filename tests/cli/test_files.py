@@ -28,9 +28,10 @@ def found(project: Path) -> Find:
 
 
 def test_sorted_and_only_python(write: Write, found: Find) -> None:
-    for name in ("b.py", "a.py", "a/z.py", "a.pyi", "a.txt", "py", "train.ipynb", ".hidden.py"):
+    checkpoint = ".ipynb_checkpoints/train-checkpoint.ipynb"
+    for name in ("b.py", "a.py", "a/z.py", "a.pyi", "a.txt", "py", "train.ipynb", ".hidden.py", checkpoint):
         write(name, "")
-    assert found(".") == [".hidden.py", "a/z.py", "a.py", "b.py"]
+    assert found(".") == [".hidden.py", "a/z.py", "a.py", "b.py", "train.ipynb"]
 
 
 def test_order_of_the_paths_does_not_matter(write: Write, found: Find) -> None:
