@@ -1,6 +1,6 @@
 """What does the harness of a timing run cost?
 
-    python benchmarks/harness_overhead.py [--json FILE] [--device cuda|cpu] [--repeats N] [--quick]
+    python benchmarks/harness_overhead.py [--json FILE] [--device cuda|cpu] [--repeats N] [--quick] [--only LOOP]
 
 A plain training loop measures its own steps, a tiny one (some 0.3 ms, bound by the host) and a bigger one (some 5 ms,
 bound by the device). Two comparisons:
@@ -201,11 +201,12 @@ def main() -> int:
     parser.add_argument("--device", choices=sorted(LOOPS), default="cuda")
     parser.add_argument("--repeats", type=int, default=10, help="processes with and without the harness, per loop")
     parser.add_argument("--quick", action="store_true", help="a quarter of the steps, for trying")
+    parser.add_argument("--only", choices=[loop.name for loop in LOOPS["cuda"]], help="one of the loops")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    loops = LOOPS[options.device]
+    loops = [loop for loop in LOOPS[options.device] if options.only in (None, loop.name)]
     if options.measure:
         (loop,) = (each for each in loops if each.name == options.measure)
         print(json.dumps(measure(evolve(loop, steps=options.steps), options.device)))

@@ -261,6 +261,18 @@ def test_on_a_device_the_steps_are_as_long_as_the_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.cuda
+def test_on_a_device_short_steps_are_timed_together(tmp_path: Path) -> None:
+    script = CUDA_SCRIPT.replace("2048", "32").replace("4096", "32")
+    record = harness_child.run(tmp_path, script, Mode.TIMING, "cuda", window_seconds=1.0).record
+    # Repeated where steps were timed together; the last few may not have been timed alone.
+    assert len(set(record["step_ms"])) < 0.5 * len(record["step_ms"])
+    assert 0.9 * record["window_steps"] < len(record["step_ms"]) <= record["window_steps"]
+    assert sum(record["step_ms"]) / len(record["step_ms"]) == pytest.approx(
+        1000 * record["window_seconds"] / record["window_steps"], rel=0.02
+    )
+
+
+@pytest.mark.cuda
 def test_a_step_in_a_cuda_graph_is_left_alone(tmp_path: Path) -> None:
     script = """
 import torch

@@ -29,8 +29,8 @@ class HostClock:
         """Take the last time anew, now."""
         self._times[-1] = time.perf_counter()
 
-    def reserve(self, ticks: int) -> None:
-        """Prepare for so many more."""
+    def group(self, steps: int, ticks: int) -> None:
+        """To take the time costs nothing here, so it is taken at every tick."""
 
     def settle(self) -> None:
         """Wait until all work is done."""
@@ -42,34 +42,45 @@ class HostClock:
 
 
 class DeviceClock:
-    """For a CUDA device: an event in the stream in which the first step was made, at the end of each step.
+    """For a CUDA device: an event in the stream in which the first step was made, at the end of a step.
+
+    To record an event takes the host some ten microseconds. So there may be one for several steps (see `group`), which
+    then count as equally long.
 
     Work that a script puts into other streams, and does not join with that one, is not in these times; it is in the
     wall-clock time of the window, which ends when the whole device is done.
 
     Attributes:
-        ticks: how many times have been taken.
+        ticks: how many times were to be taken.
     """
 
     def __init__(self) -> None:
         self.ticks = 0
         self._stream = torch.cuda.current_stream()
         self._events: list[Any] = []
+        self._recorded: list[int] = []
+        self._group = 1
+        self._next = 0
 
     def tick(self) -> None:
-        """Take the time."""
-        if self.ticks == len(self._events):
-            self._events.append(_event_class(enable_timing=True))
-        self._events[self.ticks].record(self._stream)
+        """Take the time, or leave it to the next tick."""
+        if self.ticks == self._next:
+            self._record()
+            self._next += self._group
         self.ticks += 1
 
     def again(self) -> None:
         """Take the last time anew, now."""
-        self._events[self.ticks - 1].record(self._stream)
+        self._events[len(self._recorded) - 1].record(self._stream)
 
-    def reserve(self, ticks: int) -> None:
-        """Prepare for so many more: an event is made when it is recorded for the first time."""
-        events = [_event_class(enable_timing=True) for _ in range(ticks)]
+    def group(self, steps: int, ticks: int) -> None:
+        """From the last tick on, take every `steps`-th time; prepare for so many more ticks.
+
+        An event is made when it is recorded for the first time.
+        """
+        self._group = steps
+        self._next = self.ticks - 1 + steps
+        events = [_event_class(enable_timing=True) for _ in range(ticks // steps + 1)]
         for event in events:
             event.record(self._stream)
         self._events += events
@@ -79,6 +90,15 @@ class DeviceClock:
         torch.cuda.synchronize()
 
     def milliseconds(self, first: int) -> list[float]:
-        """Between consecutive ticks, from tick number `first` on; the device must have settled."""
-        events = self._events[first : self.ticks]
-        return [start.elapsed_time(end) for start, end in zip(events, events[1:])]
+        """Of each step from tick number `first` on, whose time was taken; the device must have settled."""
+        marks = [(tick, event) for tick, event in zip(self._recorded, self._events) if tick >= first]
+        found: list[float] = []
+        for (tick, start), (later, end) in zip(marks, marks[1:]):
+            found += [start.elapsed_time(end) / (later - tick)] * (later - tick)
+        return found
+
+    def _record(self) -> None:
+        if len(self._recorded) == len(self._events):
+            self._events.append(_event_class(enable_timing=True))
+        self._events[len(self._recorded)].record(self._stream)
+        self._recorded.append(self.ticks)

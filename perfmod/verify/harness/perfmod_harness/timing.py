@@ -35,6 +35,10 @@ FEWEST = 10
 """Steps of a window, at least."""
 _DEPTHS = 3
 _MOST_RESERVED = 100_000
+_BETWEEN_EVENTS = 0.01
+"""Seconds, where steps are shorter: to record an event must not take half a percent of the time."""
+_FEWEST_GROUPS = 50
+"""Of steps between two events, in a window."""
 _MIB = 2**20
 
 
@@ -85,12 +89,13 @@ class Timing(Observer):
         step_ms = self._clock.milliseconds(self._first or 0)
         if len(step_ms) < FEWEST:
             step_ms = []
+        steps = len(step_ms) if self._seconds is None else self._steps()
         on_device = isinstance(self._clock, DeviceClock)
         return {
             "step_ms": step_ms,
             "window_seconds": sum(step_ms) / 1000 if self._seconds is None else self._seconds,
-            "window_steps": len(step_ms),
-            "warmup_steps": self._clock.ticks - len(step_ms),
+            "window_steps": steps,
+            "warmup_steps": self._clock.ticks - steps,
             "first_step_seconds": self._first_step_seconds,
             "compile_seconds": self._compiled.seconds,
             "recompiled_in_window": self._recompiled,
@@ -120,12 +125,14 @@ class Timing(Observer):
     def _open(self) -> None:
         self._fewest = max(FEWEST, self._job.window_steps, _DEPTHS * self._prepared() + 1)
         likely = max(self._fewest, int(self._job.window_seconds / max(self._warm_up.usual(), 1e-5)))
-        self._clock.reserve(min(2 * likely, _MOST_RESERVED))
         self._clock.settle()
         if isinstance(self._clock, DeviceClock):
             torch.cuda.reset_peak_memory_stats()
         self._compiled = compilations.so_far()
         self._first = self._clock.ticks - 1
+        together = min(int(_BETWEEN_EVENTS / max(self._warm_up.usual(), 1e-5)), likely // _FEWEST_GROUPS)
+        self._clock.group(max(1, together), min(2 * likely, _MOST_RESERVED))
+        self._clock.settle()
         self._clock.again()
         self._opened = time.perf_counter()
         self._latest = self._opened + self._job.longest_seconds
