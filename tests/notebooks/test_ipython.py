@@ -85,6 +85,8 @@ def test_lines(line: str, python: str) -> None:
         "# only a comment",
         "\n# comment\n    # indented comment\nx = 1",
         "total(x) if y else z",
+        "a;=%",
+        "f(x) = !ls",
     ],
 )
 def test_python_stays(cell: str) -> None:

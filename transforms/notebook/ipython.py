@@ -185,6 +185,8 @@ def _command(cell: str, at: int) -> StandIn | None:
         if escape.re is _ASSIGNED:
             used = _used(rest.partition(" ")[2]) if escape["escape"] == "%" else _used_in_shell(rest)
             python = f"{escape['targets'].strip()} {_opaque(used, call=True)}"
+            if _one_statement(python) is None:
+                return None
         else:
             python = _escaped(escape["escape"], rest, indentation)
         return StandIn(at, end, python, indentation)
