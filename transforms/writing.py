@@ -27,7 +27,7 @@ _TOOL_COMMENT = re.compile(r"#\s*(?:noqa|nosec|pragma|type:|fmt:|isort:|mypy:|py
 def replace(source: Source, node: cst.CSTNode, text: str) -> Edit:
     """Writes `text` instead of `node`. Parentheses around an expression are not part of it and stay."""
     start, end = source.span(node)
-    return Edit(start, end, _with_newlines(source, text))
+    return Edit(start, end, _with_newlines(source, text), source.path)
 
 
 def insert_before_statement(source: Source, statement: Statement, text: str, *, below_comments: bool = False) -> Edit:
@@ -44,11 +44,11 @@ def insert_before_statement(source: Source, statement: Statement, text: str, *, 
     line = _line_of(source, statement)
     if isinstance(line, cst.SimpleStatementSuite) or not _is_first(line, statement):
         start = source.span(statement)[0]
-        return Edit(start, start, _joined(text) + "; ")
+        return Edit(start, start, _joined(text) + "; ", source.path)
     start = statement_start(source, line)
     at = source.line_start(start)
     at = at if below_comments else _above_comments(source, at)
-    return Edit(at, at, _lines(source, text, _indentation(source, start)))
+    return Edit(at, at, _lines(source, text, _indentation(source, start)), source.path)
 
 
 def insert_after_statement(source: Source, statement: Statement, text: str) -> Edit:
@@ -60,12 +60,12 @@ def insert_after_statement(source: Source, statement: Statement, text: str) -> E
     line = _line_of(source, statement)
     if isinstance(line, cst.SimpleStatementSuite) or not _is_last(line, statement):
         end = source.span(statement)[1]
-        return Edit(end, end, "; " + _joined(text))
+        return Edit(end, end, "; " + _joined(text), source.path)
     at = _tail(source, line)
     lines = _lines(source, text, _indentation(source, statement_start(source, line)))
     if source.text[:at].endswith(("\n", "\r")):
-        return Edit(at, at, lines)
-    return Edit(at, at, source.newline + lines.removesuffix(source.newline))
+        return Edit(at, at, lines, source.path)
+    return Edit(at, at, source.newline + lines.removesuffix(source.newline), source.path)
 
 
 def delete_statement(source: Source, statement: Statement) -> tuple[Edit, ...]:
@@ -106,16 +106,16 @@ def dedent_block(source: Source, statement: cst.If | cst.With) -> tuple[Edit, ..
         raise ValueError("only an `if` without other branches can lose its header")
     body = statement.body
     if not isinstance(body, cst.IndentedBlock):
-        return (Edit(start, source.span(body)[0], ""),)
+        return (Edit(start, source.span(body)[0], "", source.path),)
     header_start, header_end = source.line_start(start), source.span(body.header)[1]
     outer = _indentation(source, start)
     kept = [c for c in comments(source, statement) if c[0] < header_end]
     comment_lines = "".join(outer + text + source.newline for _, text in kept)
-    edits = [Edit(header_start, header_end, comment_lines)]
+    edits = [Edit(header_start, header_end, comment_lines, source.path)]
     inner = _indentation(source, statement_start(source, body.body[0]))
     common = outer if inner.startswith(outer) else ""
     edits += [
-        Edit(at + len(common), at + len(inner), outer[len(common) :])
+        Edit(at + len(common), at + len(inner), outer[len(common) :], source.path)
         for at in _free_lines(source, header_end, _tail(source, statement))
         if source.text.startswith(inner, at)
     ]
@@ -126,7 +126,7 @@ def indent_range(source: Source, start: int, end: int) -> tuple[Edit, ...]:
     """Indents by one level the lines that begin in `start` to `end`; not blank ones, nor those in strings."""
     level = source.module.default_indent
     return tuple(
-        Edit(at, at, level)
+        Edit(at, at, level, source.path)
         for at in _free_lines(source, start, end)
         if not _BLANK_LINE.match(source.text, at) and at < len(source.text)
     )
@@ -137,7 +137,7 @@ def nest_statements(source: Source, first: cst.BaseStatement, last: cst.BaseStat
     start = statement_start(source, first)
     opening, *others = indent_range(source, source.line_start(start), _tail(source, last))
     header_line = _indentation(source, start) + header + source.newline
-    return (Edit(opening.start, opening.start, header_line + opening.replacement), *others)
+    return (Edit(opening.start, opening.start, header_line + opening.replacement, source.path), *others)
 
 
 def statement_start(source: Source, statement: Statement) -> int:
@@ -274,19 +274,19 @@ def _cut_from_line(
     assert isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
     spans = [(source.span(item), item in gone) for item in line.body]
     if all(is_gone for _, is_gone in spans):
-        return (Edit(spans[0][0][0], spans[-1][0][1], "pass"),)
+        return (Edit(spans[0][0][0], spans[-1][0][1], "pass", source.path),)
     edits: list[Edit] = []
     cut_from: int | None = None
     kept_end: int | None = None
     for (start, end), is_gone in spans:
         if not is_gone:
             if cut_from is not None:
-                edits.append(Edit(cut_from, start, ""))
+                edits.append(Edit(cut_from, start, "", source.path))
             cut_from, kept_end = None, end
         elif cut_from is None:
             cut_from = start
     if cut_from is not None and kept_end is not None:
-        edits.append(Edit(kept_end, spans[-1][0][1], ""))
+        edits.append(Edit(kept_end, spans[-1][0][1], "", source.path))
     return edits
 
 
@@ -304,4 +304,4 @@ def _delete_lines(source: Source, line: cst.BaseStatement, keep: str, above: Ite
         if _BLANK_LINE.match(source.text, before):
             end = source.line_end(end)
     indentation = _indentation(source, first)
-    return Edit(start, end, "".join(indentation + text + source.newline for text in kept))
+    return Edit(start, end, "".join(indentation + text + source.newline for text in kept), source.path)

@@ -271,6 +271,10 @@ class FileFacts:
         """The characters of a node, exactly as they stand in its file."""
         return self.source_of(node).code(node)
 
+    def whole_code(self, node: cst.BaseExpression) -> str:
+        """The characters of an expression with the parentheses around it."""
+        return self.source_of(node).whole_code(node)
+
     def line(self, node: cst.CSTNode) -> str:
         """Where a node starts, for messages: `41`, or `41 of engine.py` for a line of another file."""
         source = self.source_of(node)

@@ -274,6 +274,18 @@ class Flow:
             return set()
         return {place for place in found if isinstance(place, cst.Module)}
 
+    def is_exported(self, definition: Definition) -> bool:
+        """Whether another file in sight imports a name of a module by this name, even if it never reads it."""
+        if not self._is_linked:
+            return False
+        return any(
+            isinstance(alias, cst.ImportAlias)
+            and dotted(alias.name) == definition.name
+            and isinstance(statement := self._tree.parent(alias), cst.ImportFrom)
+            and self._links.place(self._tree.module_of(alias), import_source(statement)) is definition.scope
+            for alias in self._tree.all(cst.ImportAlias)
+        )
+
     def is_open(self, node: cst.CSTNode) -> bool:
         """Whether files that are not in sight import the module of `node`, and so may call or read what it defines."""
         return self._links.is_open(self._tree.module_of(node))

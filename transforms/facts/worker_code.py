@@ -107,7 +107,7 @@ class _Survey:
             self.found.remarks.append(remark)
 
     def _code(self, node: cst.CSTNode) -> str:
-        text = " ".join(self.file.source.code(node).split())
+        text = " ".join(self.file.code(node).split())
         return text if len(text) <= 40 else text[:37] + "..."
 
     # The dataset

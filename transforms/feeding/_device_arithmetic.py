@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 from attrs import frozen
@@ -14,11 +14,12 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._image_copies import Copy
 from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
 from perfmod.transforms.feeding._written_out import WrittenOut
+from perfmod.transforms.source import Source
 
 
 @frozen
 class Arithmetic:
-    """What is done to the bytes of all images of the file.
+    """What is done to the bytes of all images that move.
 
     Attributes:
         scaling: how they are scaled.
@@ -69,13 +70,13 @@ def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
     """What a constant evaluates to. Raises `Unmovable` where it is none."""
     value = file.constants.value(node)
     if value is None:
-        raise Unmovable(f"`{file.source.code(node)}` is no constant that can be read where the images arrive")
+        raise Unmovable(f"`{file.code(node)}` is no constant that can be read where the images arrive")
     return value
 
 
 def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
     """A constant as its author wrote it, where that means the same at `anchor`; else empty."""
-    code = file.source.whole_code(node)
+    code = file.whole_code(node)
     if "\n" in code or "#" in code:
         return ""
     function = file.tree.function(anchor)
@@ -83,9 +84,9 @@ def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatemen
         definitions = file.flow.definitions(name)
         if not file.flow.is_read(name) or any(d.binding is Binding.LOOPED for d in definitions):
             continue
-        if not all(isinstance(d.scope, cst.Module) for d in definitions):
+        if not all(d.scope is file.tree.module_of(anchor) is file.tree.module_of(name) for d in definitions):
             return ""
-        if function is None and any(file.source.span(d.node)[0] > file.source.span(anchor)[0] for d in definitions):
+        if function is None and any(file.comes_before(anchor, d.node) for d in definitions):
             return ""
         scope = function
         while scope is not None:
@@ -101,9 +102,9 @@ def _literal(value: Constant) -> str:
     return repr(value)
 
 
-def free_names(file: FileFacts) -> list[str]:
-    """Names for scale, mean and deviation that the file does not use yet."""
-    taken = {node.value for node in find_all(file.source.module, cst.Name)}
+def free_names(sources: Collection[Source]) -> list[str]:
+    """Names for scale, mean and deviation that none of some files uses yet."""
+    taken = {node.value for source in sources for node in find_all(source.module, cst.Name)}
     free: list[str] = []
     for name in ("scale", "mean", "std"):
         while name in taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -55,20 +56,20 @@ def copies(file: FileFacts, feeds: list[Feed]) -> list[Copy]:
 class _Copies:
     def __init__(self, file: FileFacts, feeds: list[Feed]) -> None:
         self.file = file
+        self.iterations = [iteration for feed in feeds for iteration in feed.loader.iterations]
         self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
 
     @cached_property
     def devices_change(self) -> bool:
-        """Whether the file chooses a GPU by other means than by naming it, which must come before the first use."""
-        return any(
-            (isinstance(node, cst.Call) and self.file.qualified(node) in _CHOOSES_DEVICE)
-            or (isinstance(node, cst.SimpleString) and node.evaluated_value == "CUDA_VISIBLE_DEVICES")
-            for node in walk(self.file.source.module)
+        """Whether the script chooses a GPU by other means than by naming it, which must come before the first use."""
+        tree = self.file.tree
+        return any(self.file.qualified(call) in _CHOOSES_DEVICE for call in tree.all(cst.Call)) or any(
+            text.evaluated_value == "CUDA_VISIBLE_DEVICES" for text in tree.all(cst.SimpleString)
         )
 
     def run(self) -> list[Copy]:
         found: dict[cst.Call, None] = {}
-        for node in walk(self.file.source.module):
+        for node in self._nodes():
             if isinstance(node, (cst.Name, cst.Subscript, cst.Attribute, cst.Call)) and self._is_read(node):
                 move = self._examine(node)
                 if move is not None:
@@ -76,6 +77,26 @@ class _Copies:
         if not found:
             raise Unmovable("the images are never copied to a device in sight")
         return [self._placed(move) for move in found]
+
+    def _nodes(self) -> Iterator[cst.CSTNode]:
+        """The code that batches may come to: the files that draw them, and functions of others that are called."""
+        file = self.file
+        drawing = {file.tree.module_of(iteration.node): None for iteration in self.iterations}
+        for module in drawing:
+            yield from walk(module)
+        seen: set[cst.FunctionDef] = set()
+        stack = [f for f in file.tree.all(cst.FunctionDef) if file.tree.module_of(f) in drawing]
+        while stack:
+            function = stack.pop()
+            if function in seen:
+                continue
+            seen.add(function)
+            if file.tree.module_of(function) not in drawing:
+                yield from walk(function)
+            stack += file.steps.called_by(function.body)
+            stack += [around for call in file.values.calls.callers(function) if (around := file.tree.function(call))]
+            cls = file.classes.of(file.tree.scope(function))
+            stack += [method for each in cls.lineage() for method in each.methods.values()] if cls is not None else []
 
     def _examine(self, node: cst.BaseExpression) -> cst.Call | None:
         """The copy that an expression is the source of, if it holds images; `None` where it harms nobody."""
@@ -177,9 +198,11 @@ class _Copies:
             Unmovable: every place is inside of the step, or the copy does more than to copy.
         """
         device = self._device(call)
-        code = self.file.source.code(device) if device is not None else '"cuda"'
+        code = self.file.code(device) if device is not None else '"cuda"'
         source = self.file.flow.definitions(device) if isinstance(device, cst.Name) else ()
         behind = self._behind_definition(source)
+        if behind is not None and self.file.source_of(behind) is not self.file.source_of(call):
+            behind = None  # another file's names are not read here
         around = self.file.tree.function(call)
         if behind is not None and not self.devices_change and self.file.tree.function(behind) is around:
             return Copy(call, code, source, behind, False)
@@ -247,11 +270,14 @@ class _Copies:
 
     def _is_imported_code(self, statement: cst.BaseStatement) -> bool:
         """Whether a statement runs where a script with a `__main__` guard is imported, such as by its workers."""
-        guarded = any(isinstance(top, cst.If) and is_main_test(top.test) for top in self.file.entry.statements)
-        return guarded and self.file.tree.function(statement) is None and not self.file.entry.is_guarded(statement)
+        entry, module = self.file.entry, self.file.tree.module_of(statement)
+        guarded = any(isinstance(top, cst.If) and is_main_test(top.test) for top in entry.statements_of(module))
+        if self.file.tree.function(statement) is not None or entry.is_guarded(statement):
+            return False
+        return guarded or bool(entry.importers(module))
 
-    def _line(self, node: cst.CSTNode) -> int:
-        return self.file.source.line(node)
+    def _line(self, node: cst.CSTNode) -> str:
+        return self.file.line(node)
 
 
 def _is_batch(end: End) -> bool:

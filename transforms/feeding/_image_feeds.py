@@ -154,7 +154,7 @@ class _Search:
         name = self.file.qualified(call) or self._base_of(call)
         place = f"on line {self._line(call)}"
         if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
-            raise Unmovable(f"it is handed to {self.file.source.code(call.func)} {place}")
+            raise Unmovable(f"it is handed to {self.file.code(call.func)} {place}")
         loader = argument(call, "loader", _IMAGE_FOLDER_LOADER if name.endswith(".ImageFolder") else None)
         if loader is not None:
             raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
@@ -226,7 +226,7 @@ class _Search:
                     self._check_use_of_class(use, other)
             self._check_self(other)
             made += file.values.calls.constructions(other)
-        if not made:
+        if not made or any(file.flow.is_open(other.node) for other in file.classes if cls in other.lineage()):
             raise Unmovable(f"{cls.name} is made elsewhere")
         return made
 
@@ -262,11 +262,11 @@ class _Search:
         for call in self.applications:
             if isinstance(call.func, cst.Attribute):
                 names.add(call.func.attr.value)
-        for target in find_all(self.file.source.module, cst.AssignTarget):
+        for target in self.file.tree.all(cst.AssignTarget):
             node = target.target
             is_outside = isinstance(node, cst.Attribute) and self.file.classes.self_attribute(node) is None
             if isinstance(node, cst.Attribute) and is_outside and node.attr.value in names:
-                raise Unmovable(f"`{self.file.source.code(node)}` is replaced on line {self._line(node)}")
+                raise Unmovable(f"`{self.file.code(node)}` is replaced on line {self._line(node)}")
 
     # From datasets to loaders
 
@@ -329,7 +329,7 @@ class _Search:
         if not loader.iterations:
             raise Unmovable(f"no loop over the loader on line {line} is in sight")
 
-    def _check_sources(self, dataset: cst.BaseExpression, path: tuple[Step, ...], line: int) -> None:
+    def _check_sources(self, dataset: cst.BaseExpression, path: tuple[Step, ...], line: str) -> None:
         for end in self.file.tracing.ends(dataset, path):
             if end.node in self.datasets and not end.path:
                 continue
@@ -372,8 +372,8 @@ class _Search:
         for _ in self._loaders(dataset):
             raise Unmovable(f"the dataset of a loader is loaded again on line {self._line(dataset)}")
 
-    def _line(self, node: cst.CSTNode) -> int:
-        return self.file.source.line(node)
+    def _line(self, node: cst.CSTNode) -> str:
+        return self.file.line(node)
 
 
 def _only_measures(name: str) -> bool:

@@ -22,7 +22,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     """
     if not call.args:
         at = source.span(call)[1] - 1
-        return (Edit(at, at, text),)
+        return (Edit(at, at, text, source.path),)
     named = [arg for arg in call.args if arg.star != "**"]
     anchor = (named or call.args)[-1]
     start, end = source.span(anchor)
@@ -33,20 +33,20 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     if first_of_line and not source.text[opening + 1 : source.line_end(opening)].strip():
         line = source.newline + indentation + text
         if behind is None:
-            return (Edit(end, end, "," + line),)
+            return (Edit(end, end, "," + line, source.path),)
         if behind["comma"]:
-            return (Edit(behind.end(), behind.end(), line + ","),)
+            return (Edit(behind.end(), behind.end(), line + ",", source.path),)
         if behind["rest"].strip():
-            return Edit(end, end, ","), Edit(behind.end(), behind.end(), line)
-        return (Edit(end, end, "," + line),)
+            return Edit(end, end, ",", source.path), Edit(behind.end(), behind.end(), line, source.path)
+        return (Edit(end, end, "," + line, source.path),)
     lines = source.text[source.line_start(opening) : source.line_end(source.span(call)[1])].splitlines()
     longest = max((len(line) for line in lines[:-1]), default=0)
     longest = max(_LINE_LENGTH, longest)
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip("\r\n"))
     if wrap and length + len(", ") + len(text) > longest and "\t" not in indentation:
         column = source.position(start if first_of_line else opening + 1)[1] - 1
-        return (Edit(end, end, "," + source.newline + " " * column + text),)
-    return (Edit(end, end, ", " + text),)
+        return (Edit(end, end, "," + source.newline + " " * column + text, source.path),)
+    return (Edit(end, end, ", " + text, source.path),)
 
 
 def _opening(source: Source, call: cst.Call) -> int:

@@ -47,14 +47,14 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
         return Guard((), nothing, doubt=_doubt_in_notebook(file, work))
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
     for definition, use in needed.items():
-        what = f"{definition.name}, which the workers read on line {file.source.line(use)},"
+        what = f"{definition.name}, which the workers read on line {file.line(use)},"
         if file.tree.function(definition.node) is not None:
             return Guard((), nothing, f"{what} is set by a function, so workers would not see it")
         if file.entry.is_guarded(definition.node):
             return Guard((), nothing, f"{what} is only set under the __main__ guard, which spawned workers do not run")
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
         if change is not None:
-            return Guard((), nothing, f"{what} is changed on line {file.source.line(change)}")
+            return Guard((), nothing, f"{what} is changed on line {file.line(change)}")
     if all(file.entry.runs_on_import(iteration.node) is None for iteration in loader.iterations):
         return Guard((), nothing)
     return _indent(file, work, needed)
@@ -67,7 +67,7 @@ def _doubt_in_notebook(file: FileFacts, work: WorkerCode) -> str:
         if node in sent:
             name = node.name.value if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else "a lambda"
             return (
-                f"{name} is defined in a cell (line {file.source.line(node)}), where workers started by spawn or "
+                f"{name} is defined in a cell (line {file.line(node)}), where workers started by spawn or "
                 "forkserver (macOS, Windows, Linux from Python 3.14 on) cannot find it; right under fork"
             )
     return ""
@@ -92,8 +92,8 @@ def _indent(file: FileFacts, work: WorkerCode, needed: dict[Definition, Read]) -
     if heavy is None:
         return Guard((), len(file.source.text), "a definition at its top level runs the loop")
     if last > heavy:
-        below = file.source.line(entry.statements[last])
-        again = file.source.line(entry.statements[heavy])
+        below = file.line(entry.statements[last])
+        again = file.line(entry.statements[heavy])
         reason = (
             f"spawned workers need what line {below} defines, and would all run line {again} again: "
             "move the definitions up"

@@ -16,16 +16,16 @@ from perfmod.transforms.writing import delete_statement, replace
 
 def as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
     """`ToTensor()` becomes `PILToTensor()`, and what stands behind it goes, with what stands between."""
-    source = file.source
+    source = file.source_of(pipeline.compose)
     if pipeline.renamed is not None:
         if pipeline.last.value is not pipeline.renamed:
-            line = source.line(pipeline.compose)
+            line = file.line(pipeline.compose)
             raise Unmovable(f"ToTensor is made on another line than the pipeline on line {line}")
         name = pipeline.renamed.func
         yield replace(source, name.attr if isinstance(name, cst.Attribute) else name, "PILToTensor")
     start, end = _end_of(source, pipeline.last), _end_of(source, pipeline.dropped)
     if "#" not in source.text[start:end]:
-        yield Edit(start, end, "")
+        yield Edit(start, end, "", source.path)
         return
     # A comment behind the last step that stays is kept: only the lines of the others go.
     elements = _elements(file, pipeline)
@@ -34,7 +34,7 @@ def as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
     before, after = source.text[first : source.span(gone[0].value)[0]], source.text[end:last]
     if before.strip() or after.strip(" \t\r\n,") or "#" in source.text[first:last]:
         raise Unmovable("a comment between the steps that go would be lost")
-    yield Edit(first, last, "")
+    yield Edit(first, last, "", source.path)
 
 
 def _elements(file: FileFacts, pipeline: Pipeline) -> list[cst.BaseElement]:
@@ -57,10 +57,11 @@ def unread(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
             for definition in file.flow.definitions(name):
                 statement = file.tree.statement(definition.node)
                 is_unread = all(use in elements for use in file.flow.uses(definition))
+                is_unread = is_unread and not file.flow.is_exported(definition)
                 if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and is_unread:
                     statements[statement] = None
     for assignment in statements:
-        yield from delete_statement(file.source, assignment)
+        yield from delete_statement(file.source_of(assignment), assignment)
 
 
 def imported(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
@@ -69,20 +70,23 @@ def imported(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
     gone = renamed | {call.func for p in pipelines for call in _going(file, p)}
     gone |= {dtype for p in pipelines for call in _going(file, p) for dtype in find_all(call, cst.Name)}
     dropped: dict[cst.ImportFrom, set[cst.ImportAlias]] = {}
-    for definition in {d for name in gone if isinstance(name, cst.Name) for d in file.flow.definitions(name)}:
+    names = [name for name in gone if isinstance(name, cst.Name)]
+    for definition in dict.fromkeys(d for name in names for d in file.flow.definitions(name)):
         alias, uses = definition.node, file.flow.uses(definition)
+        if not all(file.source_of(alias) is file.source_of(name) for name in renamed.intersection(uses)):
+            raise Unmovable(f"ToTensor is imported by way of line {file.line(alias)}")
         statement = file.tree.parent(alias)
         if not isinstance(alias, cst.ImportAlias) or not isinstance(statement, cst.ImportFrom):
             continue
-        still_read = any(use not in gone for use in uses)
+        still_read = any(use not in gone for use in uses) or file.flow.is_exported(definition)
         if renamed.intersection(uses):
             if alias.asname is not None:
                 raise Unmovable("ToTensor is imported under another name")
-            yield replace(file.source, alias, "PILToTensor, ToTensor" if still_read else "PILToTensor")
+            yield replace(file.source_of(alias), alias, "PILToTensor, ToTensor" if still_read else "PILToTensor")
         elif not still_read:
             dropped.setdefault(statement, set()).add(alias)
     for statement, aliases in dropped.items():
-        yield from _without(file.source, statement, aliases)
+        yield from _without(file.source_of(statement), statement, aliases)
 
 
 def _going(file: FileFacts, pipeline: Pipeline) -> Iterator[cst.Call]:
@@ -107,6 +111,6 @@ def _without(source: Source, statement: cst.ImportFrom, aliases: set[cst.ImportA
     last_kept = max(index for index, name in enumerate(names) if name not in aliases)
     for index, name in enumerate(names[:last_kept]):
         if name in aliases:
-            yield Edit(source.span(name)[0], source.span(names[index + 1])[0], "")
+            yield Edit(source.span(name)[0], source.span(names[index + 1])[0], "", source.path)
     if last_kept + 1 < len(names):
-        yield Edit(source.span(names[last_kept])[1], source.span(names[-1])[1], "")
+        yield Edit(source.span(names[last_kept])[1], source.span(names[-1])[1], "", source.path)

@@ -179,7 +179,7 @@ def _made(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
     """The constructor behind a step of a pipeline, also through a variable that is assigned once."""
     if isinstance(node, cst.Call):
         return node
-    if isinstance(node, cst.Name):
+    if file.flow.is_variable(node):
         definitions = file.flow.definitions(node)
         if len(definitions) == 1 and definitions[0].binding is Binding.ASSIGNED and not definitions[0].path:
             value = definitions[0].value

@@ -49,7 +49,7 @@ def written_out(file: FileFacts) -> Iterator[WrittenOut | Refusal]:
     scales = _mentions_bytes(file)
     for cls in file.classes:
         function = cls.methods.get("__getitem__")
-        if function is None or not cls.is_dataset:
+        if function is None or not cls.is_dataset or not file.is_own(cls.node):
             continue
         for node in walk_scope(function.body):
             if isinstance(node, cst.Call) and file.qualified(node) in (
@@ -163,7 +163,7 @@ def _examined(file: FileFacts, cls: ClassFacts, function: cst.FunctionDef, chain
     for name, definition in zip(chain.names, chain.assignments, strict=True):
         others = [use for use in file.flow.uses(definition) if use is not name]
         if others:
-            return top, f"`{name.value}` is used again on line {file.source.line(others[0])}"
+            return top, f"`{name.value}` is used again on line {file.line(others[0])}"
         statement = file.tree.statement(definition.node)
         if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
             return top, f"`{name.value}` is bound together with other names"
@@ -190,7 +190,7 @@ def _operand(file: FileFacts, cls: ClassFacts, node: cst.BaseExpression) -> _Ope
             return None
         value = _tensor_constant(file, assigned[0].value)
         return _Operand(value, assigned[0], own[1]) if value is not None else None
-    if isinstance(node, cst.Name):
+    if file.flow.is_variable(node):
         definitions = file.flow.definitions(node)
         made = definitions[0].value if len(definitions) == 1 and not definitions[0].path else None
         if made is None or any(file.aliasing.mutates(use) for use in file.flow.uses(definitions[0])):
@@ -219,10 +219,10 @@ def _tensor_constant(file: FileFacts, node: cst.BaseExpression) -> Constant | No
 def _one_per_channel(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
     """The call that makes a vector, of an expression that gives it the shape (channels, 1, 1)."""
     if isinstance(node, cst.Subscript):
-        shape = file.source.code(node).removeprefix(file.source.code(node.value)).replace(" ", "")
+        shape = file.code(node).removeprefix(file.code(node.value)).replace(" ", "")
         return node.value if shape == "[:,None,None]" and isinstance(node.value, cst.Call) else None
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and isinstance(node.func.value, cst.Call):
-        sizes = [file.source.code(arg.value) for arg in node.args]
+        sizes = [file.code(arg.value) for arg in node.args]
         if node.func.attr.value in ("view", "reshape") and len(sizes) == 3 and sizes[1:] == ["1", "1"]:
             return node.func.value
     return None
@@ -250,7 +250,7 @@ def _edits(file: FileFacts, chain: _Chain) -> Iterator[Edit]:
             if isinstance(target, cst.Name) and target.value == inner.value:
                 gone.append(statement)
                 continue
-        yield replace(file.source, piece, file.source.whole_code(inner))
+        yield replace(file.source, piece, file.whole_code(inner))
     yield from delete_statements(file.source, gone)
 
 
@@ -270,7 +270,8 @@ def _unread(file: FileFacts, cls: ClassFacts, chain: _Chain, stored: list[_Opera
         reads = file.handing.attribute_reads(cls, operand.name)
         statement = file.tree.statement(operand.attribute.node)
         read_elsewhere = any(all(read is not used for used in chain.operands) for read in reads)
-        if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and not read_elsewhere:
+        is_here = file.is_own(statement)
+        if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and is_here and not read_elsewhere:
             gone.append(statement)
     yield from delete_statements(file.source, gone)
 

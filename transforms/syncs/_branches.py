@@ -145,7 +145,7 @@ def _case(file: FileFacts, test: cst.BaseExpression | None, body: cst.BaseSuite,
     rebinds: list[_Rebind] = []
     numbers: list[cst.Assign] = []
     for statement in _small_statements(file, body):
-        line = file.source.line(statement)
+        line = file.line(statement)
         if isinstance(statement, cst.Pass):
             continue
         if not isinstance(statement, (cst.Assign, cst.AugAssign)):
@@ -179,16 +179,16 @@ def _small_statements(file: FileFacts, body: cst.BaseSuite) -> Iterator[cst.Base
 
 def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
     """Why a statement needs the answer on the host."""
-    line = file.source.line(statement)
+    line = file.line(statement)
     for part in walk_scope(statement):
         if isinstance(part, cst.Raise):
-            return f"the branch raises on line {file.source.line(part)}: the wait is a check"
+            return f"the branch raises on line {file.line(part)}: the wait is a check"
         if isinstance(part, cst.Return):
-            return f"the branch returns on line {file.source.line(part)}"
+            return f"the branch returns on line {file.line(part)}"
         if isinstance(part, cst.Break):
-            return f"the branch ends a loop with `break` on line {file.source.line(part)}"
+            return f"the branch ends a loop with `break` on line {file.line(part)}"
         if isinstance(part, cst.Continue):
-            return f"the branch ends a turn of the loop with `continue` on line {file.source.line(part)}"
+            return f"the branch ends a turn of the loop with `continue` on line {file.line(part)}"
     if isinstance(statement, cst.BaseCompoundStatement):
         return f"the branch holds another compound statement on line {line}"
     for part in walk_scope(statement):
@@ -290,7 +290,7 @@ def _check_aliases(
     held = [arm for arm in shared if not (isinstance(arm, cst.Name) and file.aliasing.rebinding_is_unobservable(arm))]
     if held and written:
         raise CannotSelect(
-            f"`{name}` is written in place on line {file.source.line(written[0])}, which other holders of it would see"
+            f"`{name}` is written in place on line {file.line(written[0])}, which other holders of it would see"
         )
     for arm in shared:
         for definition in file.flow.definitions(arm) if isinstance(arm, cst.Name) else ():

@@ -179,7 +179,7 @@ class Choices:
             if inside is not None:
                 return self.arm(inside)
         value = self._file.value(node)
-        code = self._file.source.code(node)
+        code = self._file.code(node)
         if value.kind is Kind.NUMBER:
             raise CannotSelect(f"{self._shown(node)} is a Python number, which a tensor cannot replace")
         if not value.is_tensor:

@@ -51,12 +51,12 @@ def clip_without_branch(file: FileFacts, node: cst.If, unused: UnusedNames) -> R
             raise CannotSelect(f"`{assigned[0].value}` is read behind the branch too")
         _check_factor(file, value, node)
         edits = [
-            replace(file.source, value, f"{torch}.where({test}, {file.source.code(value)}, 1.0)"),
+            replace(file.source, value, f"{torch}.where({test}, {file.code(value)}, 1.0)"),
             *dedent_block(file.source, node),
         ]
     else:
         _check_factor(file, first, node)
-        edits = _with_new_factor(file, node, found, f"{torch}.where({test}, {file.source.code(first)}, 1.0)", unused)
+        edits = _with_new_factor(file, node, found, f"{torch}.where({test}, {file.code(first)}, 1.0)", unused)
     return Rewrite(tuple(edits), "multiplying by one leaves every gradient as it is", imports=imports)
 
 

@@ -53,7 +53,7 @@ def condition(file: FileFacts, test: cst.BaseExpression) -> str:
     Raises:
         CannotSelect: it is not shown to be boolean, or without dimensions, or the host decides a part of it.
     """
-    code, quoted = file.source.code(test), shown(file, test)
+    code, quoted = file.code(test), shown(file, test)
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return "~" + _operand(file, test.expression)
     if isinstance(test, cst.BooleanOperation):
@@ -99,7 +99,7 @@ def is_total(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def shown(file: FileFacts, node: cst.CSTNode) -> str:
     """The code of a node as a reason quotes it: on one line, and not too long for it."""
-    code = " ".join(file.source.code(node).split())
+    code = " ".join(file.code(node).split())
     return f"`{code}`" if len(code) <= _LONGEST_QUOTE else f"`{code[: _LONGEST_QUOTE - 3]}...`"
 
 

@@ -98,7 +98,7 @@ def _runs_above(file: FileFacts, function: cst.FunctionDef, offset: int, seen: s
 
 def hoisted(file: FileFacts, mask: ConstantMask) -> tuple[list[Edit], str]:
     """Edits that make the mask's index once and read it where the mask selected; and the index's name."""
-    code = file.source.code(mask.node)
+    code = file.code(mask.node)
     root = root_of(mask.node)
     assert root is not None
     name = _free_name(file, last_name(mask.node))
@@ -110,7 +110,7 @@ def hoisted(file: FileFacts, mask: ConstantMask) -> tuple[list[Edit], str]:
             continue
         index = subscript.slice[0].slice.value
         is_store = isinstance(file.tree.parent(subscript), (cst.AssignTarget, cst.AugAssign, cst.Del))
-        if file.source.code(index) == code and not is_store and file.steps.reaches(subscript):
+        if file.code(index) == code and not is_store and file.steps.reaches(subscript):
             other = root_of(index)
             if other is not None and file.flow.definitions(other) == file.flow.definitions(root):
                 edits.append(replace(file.source, index, name))

@@ -151,7 +151,7 @@ class Counting:
             self._check_variable(parent, definition)
         for use, count in zip(uses, counts, strict=True):
             if found and count is None:
-                raise NeedsNumber(f"the values themselves are used on line {self._file.source.line(use)}")
+                raise NeedsNumber(f"the values themselves are used on line {self._file.line(use)}")
         return definition, found
 
     def _check_extras(self) -> None:
@@ -169,7 +169,7 @@ class Counting:
         if len(assignment.targets) > 1 or not isinstance(assignment.targets[0].target, cst.Name):
             raise NeedsNumber(f"`{definition.name}` is bound together with another name")
         for use in self._file.flow.uses(definition):
-            line = self._file.source.line(use)
+            line = self._file.line(use)
             if self._file.tree.scope(use) is not definition.scope or definition.binding is not Binding.ASSIGNED:
                 raise NeedsNumber(f"`{definition.name}` is used by another function on line {line}")
             if len(self._file.flow.definitions(use)) > 1:
@@ -243,7 +243,7 @@ class Counting:
 
     def _compare(self, comparison: cst.Comparison, count: cst.BaseExpression) -> str | None:
         """What to ask of neighbours instead of `comparison`; `None` where the count must be compared."""
-        line = self._file.source.line(comparison)
+        line = self._file.line(comparison)
         if len(comparison.comparisons) > 1:
             raise NeedsNumber(f"the chained comparison on line {line} needs Python integers")
         target = comparison.comparisons[0]

@@ -64,7 +64,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
                 inner_gather = gather(file, definition.value)
                 if inner_gather is None:
                     return None
-                used = f"is used again on line {file.source.line(others[0])}" if others else "is reshaped behind it"
+                used = f"is used again on line {file.line(others[0])}" if others else "is reshaped behind it"
                 return Kept(inner_gather.selection, f"`{current.value}`, the selected elements, {used}")
             statements.append(assignment)
             outermost = outermost or definition.value
@@ -165,7 +165,7 @@ def _expanded(mask: cst.BaseExpression) -> cst.BaseExpression | None:
 
 def postfix(file: FileFacts, node: cst.BaseExpression) -> str:
     """The code of an expression, in parentheses where something behind it would bind to its last operand only."""
-    code = file.source.code(node)
+    code = file.code(node)
     return code if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
 
 

@@ -44,7 +44,7 @@ def class_second(file: FileFacts, logits: Gather) -> ClassSecond:
     if moved is not None:
         return ClassSecond(postfix(file, moved))
     if file.value(base).rank == 2 or file.value(logits.mask).rank == 1:
-        return ClassSecond(file.source.code(base))
+        return ClassSecond(file.code(base))
     return ClassSecond(f"{postfix(file, base)}.flatten(0, -2)", flatten_target=True)
 
 

@@ -52,10 +52,10 @@ def changes(file: FileFacts, mask: cst.BaseExpression, around: cst.CSTNode) -> l
     if isinstance(mask, cst.Name):
         writes = [use for definition in file.flow.definitions(mask) for use in file.aliasing.mutations(definition)]
         return [use for use in writes if file.tree.is_within(use, around)]
-    code = file.source.code(mask)
+    code = file.code(mask)
     found: list[cst.CSTNode] = []
     for node in walk(around):
-        if type(node) is type(mask) and file.source.code(node) == code:
+        if type(node) is type(mask) and file.code(node) == code:
             others = [use for alias in file.aliasing.aliases(node) for use in file.aliasing.mutations(alias)]
             found += [node] if file.aliasing.mutates(node) else others
     part = mask
@@ -70,12 +70,12 @@ def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Na
     own = file.classes.self_attribute(_above_root(mask))
     if own is not None and len(own[0].assignments(own[1])) != 1:
         return True
-    name, code, around = last_name(mask), file.source.code(mask), file.tree.function(mask)
+    name, code, around = last_name(mask), file.code(mask), file.tree.function(mask)
     for node in walk(file.source.module):
         if isinstance(node, (cst.Attribute, cst.Subscript)) and last_name(node) == name:
             is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
             written = is_assigned or file.aliasing.mutates(node)
-            is_here = file.source.code(node) == code and file.tree.function(node) is around
+            is_here = file.code(node) == code and file.tree.function(node) is around
             if written and not is_here and _runs_again(file, node):
                 return True
         elif isinstance(node, cst.Call) and not isinstance(mask, cst.Name) and _runs_again(file, node):
@@ -105,8 +105,8 @@ def _changes_its_object(file: FileFacts, call: cst.Call, mask: cst.BaseExpressio
     holders: list[str] = []
     while isinstance(mask, (cst.Attribute, cst.Subscript)):
         mask = mask.value
-        holders.append(file.source.code(mask))
-    is_holder = file.source.code(call.func.value) in holders and file.value(call.func.value).cls is None
+        holders.append(file.code(mask))
+    is_holder = file.code(call.func.value) in holders and file.value(call.func.value).cls is None
     return is_holder and file.values.calls.resolve(call) is None
 
 

@@ -80,7 +80,7 @@ class MaskForIndex:
         target, condition, form = self.file.value(write.target.value), self.index.condition, self.index.form
         on_device = self.file.value(condition).device is Device.ACCELERATOR
         if not target.is_tensor and not (target.kind is Kind.UNKNOWN and on_device):
-            raise CannotWrite(f"`{self.file.source.code(write.target.value)}` is not shown to be a tensor")
+            raise CannotWrite(f"`{self.file.code(write.target.value)}` is not shown to be a tensor")
         objection = shape_objection(self.file, condition, write.target.value)
         if objection is not None:
             raise CannotWrite(objection)
@@ -132,7 +132,7 @@ class MaskForIndex:
         covered = [part for write in found for part in write.target.slice]
         covered += [part for gather in self.gathers for part in gather.slice]
         for use in names.uses:
-            line = self.file.source.line(use)
+            line = self.file.line(use)
             if any(definition not in names.definitions for definition in self.file.flow.definitions(use)):
                 raise CannotWrite(f"the index that is used on line {line} may be another one")
             if isinstance(self.file.tree.parent(use), cst.Del) and not names.is_unpacked:
@@ -174,8 +174,8 @@ class MaskForIndex:
 
 def _reads(file: FileFacts, condition: cst.BaseExpression, target: cst.BaseExpression) -> bool:
     """Whether a condition is computed from the tensor that it indexes."""
-    code = file.source.code(target)
-    found = [node for node in find_all(condition, type(target)) if file.source.code(node) == code]
+    code = file.code(target)
+    found = [node for node in find_all(condition, type(target)) if file.code(node) == code]
     if not isinstance(target, cst.Name):
         return bool(found)
     seen = [file.flow.definitions(node) for node in found if isinstance(node, cst.Name)]
@@ -190,7 +190,7 @@ def mask_of(file: FileFacts, condition: cst.BaseExpression, *, is_named: bool) -
     Raises:
         CannotWrite: the condition is no expression that can be written so.
     """
-    code = file.source.code(condition)
+    code = file.code(condition)
     if not isinstance(condition, _CONDITIONS):
         raise CannotWrite("the condition is no plain expression")
     if not _is_truth(file, condition):

@@ -79,7 +79,7 @@ def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.
         return f"the condition has {ranks[0]} dimensions and what it indexes {ranks[1]}"
     for part in _shaping_parts(file, condition, set()):
         if not file.shapes.same(part, target) and _is_reshaped(file, part, target):
-            code = " ".join(file.source.code(part).split())
+            code = " ".join(file.code(part).split())
             return f"the condition has the shape of `{code}`, which is not shown to be that of what it indexes"
     return None
 

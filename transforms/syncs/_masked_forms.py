@@ -56,11 +56,11 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
     if file.values.uses_bytes() and ".long()" not in target.casts:
         raise NoForm("the targets may be bytes, which cannot hold an ignore_index; `.long()` behind them would show")
     torch, imports = file.names.spelled("torch", call)
-    mask, wide_mask = file.source.code(target.mask), postfix(file, target.mask)
+    mask, wide_mask = file.code(target.mask), postfix(file, target.mask)
     if loss.is_module and not isinstance(call.func, cst.Call):
-        ignored = f"{file.source.code(call.func)}.ignore_index"
+        ignored = f"{file.code(call.func)}.ignore_index"
     else:
-        ignored = file.source.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
+        ignored = file.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
     new_target = f"{torch}.where({mask}, {postfix(file, target.base)}{target.casts}, {ignored})"
     second = class_second(file, logits)
     new_logits = second.code + logits.casts
@@ -72,8 +72,8 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
     if logits.statements or target.statements:
         edits += [*_replaced(file, logits, new_logits), *_replaced(file, target, new_target)]
     else:
-        others = [file.source.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)]
-        text = _laid_out(file, call, file.source.code(call.func), [new_logits, new_target, *others])
+        others = [file.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)]
+        text = _laid_out(file, call, file.code(call.func), [new_logits, new_target, *others])
         edits.append(replace(file.source, call, text))
     reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
     return Form(tuple(edits), imports, reason, _doubt(file, target))
@@ -101,10 +101,10 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target:
         clean = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
         if side.statements:
             edits += _replaced(file, side, clean)
-        arguments.append(file.source.code(read) if side.statements and read is not None else clean)
+        arguments.append(file.code(read) if side.statements and read is not None else clean)
     for name in sorted(set(loss.options) - {"reduction"}):
         is_read = loss.is_module and not isinstance(call.func, cst.Call)
-        value = f"{file.source.code(call.func)}.{name}" if is_read else file.source.code(loss.options[name])
+        value = f"{file.code(call.func)}.{name}" if is_read else file.code(loss.options[name])
         arguments.append(f"{name}={value}")
     if loss.short not in ZERO_AT_ZERO:
         arguments.append(f"weight={mask}")
@@ -133,7 +133,7 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
     mask, count = _covering(file, side)
     clean = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
     edits = list(_replaced(file, side, clean)) if side.statements else []
-    total = f"{file.source.code(subject(call)) if side.statements else clean}.sum()"
+    total = f"{file.code(subject(call)) if side.statements else clean}.sum()"
     text = _divided(file, call, total, count) if reduction == "mean" else total
     reason = "what the mask leaves out is zero in the sum"
     return Form((*edits, replace(file.source, call, text)), imports, reason)
@@ -141,7 +141,7 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
 
 def _check_mask(file: FileFacts, call: cst.Call, sides: tuple[Gather, ...], *, is_read_at_call: bool = True) -> None:
     """Raises `NoForm` unless the mask can be written once more, at `call` too where it is read there."""
-    mask = file.source.code(sides[0].mask)
+    mask = file.code(sides[0].mask)
     if not is_repeatable(file, sides[0].mask):
         raise NoForm(f"`{mask}` may be another mask wherever it is written")
     if is_read_at_call and not all(is_unchanged(file, side.mask, call) for side in sides if side.statements):
@@ -156,7 +156,7 @@ def _covering(file: FileFacts, *sides: Gather) -> tuple[str, str]:
     """
     mask = sides[0].mask
     if any(_fits(file, side) for side in sides):
-        return file.source.code(mask), postfix(file, mask)
+        return file.code(mask), postfix(file, mask)
     rank, ranks = file.value(mask).rank, {file.value(side.base).rank for side in sides}
     base = sides[0].base
     is_named = isinstance(base, (cst.Name, cst.Attribute)) and all(
@@ -164,8 +164,8 @@ def _covering(file: FileFacts, *sides: Gather) -> tuple[str, str]:
     )
     if rank is not None and ranks == {rank + 1} and is_named and _selects_rows(sides):
         rows = f"{postfix(file, mask)}.unsqueeze(-1)"
-        return rows, f"{rows}.expand_as({file.source.code(base)})"
-    raise NoForm(f"could not show that `{file.source.code(mask)}` has as many dimensions as what it selects from")
+        return rows, f"{rows}.expand_as({file.code(base)})"
+    raise NoForm(f"could not show that `{file.code(mask)}` has as many dimensions as what it selects from")
 
 
 def _selects_rows(sides: tuple[Gather, ...]) -> bool:
@@ -189,7 +189,7 @@ def _doubt(file: FileFacts, side: Gather) -> str:
     is_row = rank is not None and file.value(side.base).rank == rank + 1
     if _fits(file, side) or is_row:
         return ""
-    mask, base = file.source.code(side.mask), file.source.code(side.base)
+    mask, base = file.code(side.mask), file.code(side.base)
     return f"could not show that `{mask}` has as many dimensions as `{base}`"
 
 

@@ -99,7 +99,7 @@ def masked_write(
         CannotWrite: it would not be the same, or that could not be shown.
     """
     subject = target.value
-    name = file.source.code(subject)
+    name = file.code(subject)
     if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
         raise CannotWrite("one value is assigned to several targets")
     lifted = _Lifted(file, selection)
@@ -162,7 +162,7 @@ class _Lifted:
             return
         elif value.is_tensor and value.rank == 0:
             if may_carry_gradient(self.file, node):
-                code = self.file.source.code(node)
+                code = self.file.code(node)
                 raise CannotWrite(f"the gradient of `{code}` would be summed up in another order")
         elif isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
             self.visit(node.expression)
@@ -196,13 +196,13 @@ class _Lifted:
         if operator is cst.Divide and divisor:
             return
         if operator not in (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power):
-            raise CannotWrite(f"`{self.file.source.code(node)}` does not work element by element")
+            raise CannotWrite(f"`{self.file.code(node)}` does not work element by element")
         self._need_no_gradient((left, right))
         self.rounded |= operator is cst.Power
 
     def _gather(self, node: cst.Subscript) -> None:
         if not self.selection.fits(node.value):
-            code = self.file.source.code(node.value)
+            code = self.file.code(node.value)
             raise CannotWrite(f"`{code}` is not shown to have the shape of the mask")
         self.gathers.append(node)
 
@@ -233,13 +233,13 @@ class _Lifted:
     def _need_no_gradient(self, operands: tuple[cst.BaseExpression, ...]) -> None:
         for operand in operands:
             if may_carry_gradient(self.file, operand):
-                code = " ".join(self.file.source.code(operand).split())
+                code = " ".join(self.file.code(operand).split())
                 raise CannotWrite(
                     f"`{code}` may need a gradient, and an inf or NaN that is not chosen would make it NaN"
                 )
 
     def _foreign(self, node: cst.BaseExpression) -> CannotWrite:
-        code = " ".join(self.file.source.code(node).split())
+        code = " ".join(self.file.code(node).split())
         if self.file.value(node).is_tensor:
             return CannotWrite(f"`{code}` may hold one element per chosen place, in their order")
         return CannotWrite(f"`{code}` is not shown to be a number or to work element by element")
@@ -260,8 +260,8 @@ def _in_type_of(
     if wanted is not None and wanted is given.dtype:
         return text
     if not _is_repeatable(subject):
-        raise CannotWrite(f"`{file.source.code(subject)}` is not simple enough to be evaluated twice")
-    return f"{atom(value, text)}.to({file.source.code(subject)}.dtype)"
+        raise CannotWrite(f"`{file.code(subject)}` is not simple enough to be evaluated twice")
+    return f"{atom(value, text)}.to({file.code(subject)}.dtype)"
 
 
 def _may_rebind(file: FileFacts, subject: cst.BaseExpression) -> bool:
@@ -291,7 +291,7 @@ def _is_finite(file: FileFacts, node: cst.BaseExpression) -> bool:
     written = [node]
     if isinstance(node, cst.Name):
         written = [d.value for d in file.flow.definitions(node) if d.value is not None]
-    code = " ".join(file.source.code(part) for part in written).lower()
+    code = " ".join(file.code(part) for part in written).lower()
     return "inf" not in code and "nan" not in code
 
 

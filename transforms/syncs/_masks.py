@@ -71,7 +71,7 @@ def selects_all_of(file: FileFacts, mask: cst.BaseExpression, base: cst.BaseExpr
 
 def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
     """Whether two expressions are the same mask: the same code over the same definitions, not written in between."""
-    if file.source.code(left) != file.source.code(right):
+    if file.code(left) != file.code(right):
         return False
     first, last = sorted((left, right), key=lambda mask: file.source.span(mask)[0])
     pairs = zip(names(file, left), names(file, right), strict=True)

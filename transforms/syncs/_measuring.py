@@ -36,8 +36,8 @@ def why_measured(file: FileFacts, node: cst.CSTNode) -> str | None:
         for found in (*_held_open(file, place), *_looked_at(around)):
             kind = measures(file, found)
             if kind is not None:
-                code = file.source.code(found.func) if isinstance(found, cst.Call) else file.source.code(found)
-                return f"`{code}` on line {file.source.line(found)} measures {kind}, and would measure something else"
+                code = file.code(found.func) if isinstance(found, cst.Call) else file.code(found)
+                return f"`{code}` on line {file.line(found)} measures {kind}, and would measure something else"
     return None
 
 

@@ -38,7 +38,7 @@ def why_tight(file: FileFacts) -> str | None:
     for node in walk(file.tree.module):
         text = node.value if isinstance(node, (cst.Name, cst.SimpleString)) else ""
         if text.strip("\"'") in _LIMITS or "out of memory" in text:
-            return f"the file reckons with too little memory on line {file.source.line(node)}"
+            return f"the file reckons with too little memory on line {file.line(node)}"
     library = other_libraries(file)
     return f"{library} may need the memory that PyTorch would keep" if library is not None else None
 
@@ -47,9 +47,9 @@ def why_collected_by_hand(file: FileFacts) -> str | None:
     """Why `gc.collect()` does what nothing else would do; `None`: Python collects by itself as well."""
     for node in walk(file.tree.module):
         if isinstance(node, cst.Attribute) and file.qualified(node) in _PLANS | _FINALIZERS:
-            code = file.source.code(node)
-            return f"`{code}` on line {file.source.line(node)} shows that it matters when garbage is collected"
+            code = file.code(node)
+            return f"`{code}` on line {file.line(node)} shows that it matters when garbage is collected"
     for function in find_all(file.tree.module, cst.FunctionDef):
         if function.name.value == "__del__":
-            return f"`__del__` on line {file.source.line(function)} would run at another time"
+            return f"`__del__` on line {file.line(function)} would run at another time"
     return None

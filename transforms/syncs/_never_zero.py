@@ -44,7 +44,7 @@ def raise_if_zero(file: FileFacts, node: cst.BaseExpression) -> Edit | None:
         or file.names.hides_builtin("ZeroDivisionError", node)
     ):
         return None
-    code = file.source.whole_code(node)
+    code = file.whole_code(node)
     code = code if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
     raised = f'if not {code}:\n{file.source.module.default_indent}raise ZeroDivisionError("division by zero")'
     return insert_before_statement(file.source, line, raised, below_comments=True)

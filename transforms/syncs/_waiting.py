@@ -28,7 +28,7 @@ _HARMLESS_HANDLERS = frozenset({"builtins.KeyboardInterrupt", "builtins.StopIter
 def why_waited_for(file: FileFacts, node: cst.CSTNode) -> str | None:
     """Why the wait of `torch.cuda.synchronize()` may be needed, in one line; `None`: the order of kernels is enough."""
     for found, why in _elsewhere(file):
-        return f"{why} (line {file.source.line(found)})"
+        return f"{why} (line {file.line(found)})"
     return why_caught(file, node)
 
 
@@ -41,7 +41,7 @@ def why_caught(file: FileFacts, node: cst.CSTNode) -> str | None:
                 for handler in ancestor.handlers:
                     names = _caught(handler)
                     if not names or any(file.qualified(name) not in _HARMLESS_HANDLERS for name in names):
-                        line = file.source.line(handler)
+                        line = file.line(handler)
                         return f"errors of the device are caught on line {line}, and would be raised somewhere else"
             child = ancestor
     return None
@@ -110,7 +110,7 @@ def _is_false(node: cst.BaseExpression) -> bool:
 def _starts_with(file: FileFacts, alias: cst.ImportAlias, library: str) -> bool:
     parent = file.tree.parent(alias)
     module = parent.module if isinstance(parent, cst.ImportFrom) else alias.name
-    return module is not None and file.source.code(module).partition(".")[0] == library
+    return module is not None and file.code(module).partition(".")[0] == library
 
 
 def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> list[cst.BaseExpression]:

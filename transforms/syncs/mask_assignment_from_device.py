@@ -72,7 +72,7 @@ class MaskAssignmentFromDevice(Rule):
             return
         if file.value(mask).dtype is not DType.BOOL:
             if _looks_like_mask(file, statement, mask):
-                code = file.source.code(mask)
+                code = file.code(mask)
                 yield self.refused(
                     file,
                     statement,
@@ -110,10 +110,10 @@ class MaskAssignmentFromDevice(Rule):
         if len(target.slice) > 1:
             raise CannotWrite("the mask is one of several indices")
         if not file.value(target.value).is_tensor:
-            raise CannotWrite(f"`{file.source.code(target.value)}` is not shown to be a tensor")
+            raise CannotWrite(f"`{file.code(target.value)}` is not shown to be a tensor")
         rank = file.value(mask).rank
         selection = Selection(
-            file.source.code(mask),
+            file.code(mask),
             lambda node: _indexes_with(file, node, mask),
             lambda node: covers(file, mask, node),
             # What is read under a mask and written to single elements has no more dimensions than the mask.
@@ -151,7 +151,7 @@ def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.B
 
 def _looks_like_mask(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
     """Whether an index of unknown type is called a mask, or reads and writes and is not called an index."""
-    code = file.source.code(mask).lower()
+    code = file.code(mask).lower()
     if file.value(mask).dtype is not None:
         return "mask" in code and _gathers(file, statement, mask)
     is_called_index = "idx" in code or "ind" in code
@@ -168,7 +168,7 @@ def _indexes_with(file: FileFacts, node: cst.Subscript, mask: cst.BaseExpression
 
 
 def _words(file: FileFacts, node: cst.BaseExpression) -> str:
-    return "".join(file.source.code(node).split())
+    return "".join(file.code(node).split())
 
 
 def _is_repeatable(file: FileFacts, call: cst.Call) -> bool:

@@ -66,7 +66,7 @@ class MaskedLoss(Rule):
             if _waits(file, selection, index):
                 reason = "it is used for more than a loss, and what becomes of it depends on which elements it holds"
                 if not is_mask(file, index):
-                    reason = f"could not tell whether `{file.source.code(index)}` is a boolean mask or an index"
+                    reason = f"could not tell whether `{file.code(index)}` is a boolean mask or an index"
                 yield self.refused(file, selection, reason)
 
     def _settled(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> list[Finding]:
@@ -113,13 +113,13 @@ class MaskedLoss(Rule):
         edits, name = hoisted(file, masks[0])
         reason, safety = f"the mask is the same in every step, so its index `{name}` is made once", self.safety
         if not masks[0].is_shown:
-            reason = f"could not show that `{file.source.code(masks[0].node)}` is a boolean mask"
+            reason = f"could not show that `{file.code(masks[0].node)}` is a boolean mask"
             safety = Safety.UNSAFE
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
     def _judged(self, file: FileFacts, call: cst.Call, target: Gather, form: Form) -> Finding:
         """The finding, held back where something could not be shown, or a comment would go."""
-        reason, safety, mask = form.reason, self.safety, file.source.code(target.mask)
+        reason, safety, mask = form.reason, self.safety, file.code(target.mask)
         if not is_mask(file, target.mask):
             if not is_mask_name(target.mask):
                 raise NoForm(f"could not tell whether `{mask}` is a boolean mask or an index")

@@ -62,7 +62,7 @@ class NonzeroIndexAssignment(Rule):
             if not found or any(t.kind is Kind.ARRAY or t.device is Device.CPU for t in targets):
                 continue
             if kept is not None:
-                reason = f"the index is kept in `{file.source.code(kept)}`, where other code may read it"
+                reason = f"the index is kept in `{file.code(kept)}`, where other code may read it"
                 yield self.refused(file, index.node, reason)
                 continue
             try:
@@ -94,7 +94,7 @@ def _kept_index(file: FileFacts, index: NonzeroIndex) -> cst.BaseExpression | No
     assignment = file.tree.parent(index.node)
     if not isinstance(assignment, cst.Assign):
         return None
-    codes = {file.source.code(target.target) for target in assignment.targets}
+    codes = {file.code(target.target) for target in assignment.targets}
     around = file.tree.function(assignment) or file.source.module
-    used = (node.value for node in find_all(around, cst.Index) if file.source.code(node.value) in codes)
+    used = (node.value for node in find_all(around, cst.Index) if file.code(node.value) in codes)
     return next((node for node in used if writes(file, (node,))), None)
