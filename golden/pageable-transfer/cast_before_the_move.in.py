@@ -1,5 +1,5 @@
-# golden: stay refused
-"""The cast makes a new, pageable tensor, and it is that one which is copied."""
+# golden: change
+"""The cast makes a new, pageable tensor: on the device it gives the same floats, and bytes travel."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader
 from data import photos, pad, model, tensors, other_loader
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+Kind = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+weights = torch.ones(3, device=device)
 loader = DataLoader(photos, batch_size=4)
 
 
@@ -58,6 +60,24 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
         ),
         ("loss = model(batch[0].to(device))", "loss = model(batch[0].to(device, non_blocking=True))"),
         ("x = batch[0].view(4, -1).to(device)", "x = batch[0].view(4, -1).to(device, non_blocking=True)"),
+        ("x = batch[0].type(Kind)", "x = batch[0].type(Kind, non_blocking=True)"),
+        ("x = Variable(batch[0].type(Kind))", "x = Variable(batch[0].type(Kind, non_blocking=True))"),
+        (
+            "x = batch[0].type('torch.cuda.FloatTensor')",
+            "x = batch[0].type('torch.cuda.FloatTensor', non_blocking=True)",
+        ),
+        ("x = batch[0].to(weights)", "x = batch[0].to(weights, non_blocking=True)"),
+        (
+            "x, y = Variable(batch[0].cuda()), batch[1].cuda(0)",
+            "x, y = Variable(batch[0].cuda(non_blocking=True)), batch[1].cuda(0, non_blocking=True)",
+        ),
+        ("x = batch[1][0].to(device)", "x = batch[1][0].to(device, non_blocking=True)"),
+        ("batch['x'] = batch['x'].to(device)", "batch['x'] = batch['x'].to(device, non_blocking=True)"),
+        ("x, (y, z) = batch; y = y.cuda()", "x, (y, z) = batch; y = y.cuda(non_blocking=True)"),
+        (
+            "x = batch[0].to(device=device, dtype=torch.half)",
+            "x = batch[0].to(device=device, dtype=torch.half, non_blocking=True)",
+        ),
     ],
 )
 def test_shapes_of_copies(before: str, after: str) -> None:
@@ -83,9 +103,12 @@ def test_a_helper_that_goes_into_containers() -> None:
 
 
 def test_a_helper_that_also_moves_other_things() -> None:
-    result = run(written("batch = helper(batch, device)", "extra = helper(tensors, device)"))
-    assert not result.applied
-    assert all("does not come out of a loader" in finding.reason for finding in result.refused)
+    code = written("batch = helper(batch, device)", "extra = helper(tensors, device)")
+    assert "does not come out of a loader" in run(code).held_back[0].reason
+    assert run(code.replace("helper(tensors", "helper(torch.ones(3)")).applied
+    fetched = run(code.replace("helper(tensors, device)", "helper(model(batch), 'cpu')"), unsafe=True)
+    assert not fetched.applied
+    assert all("to the CPU in some calls" in finding.reason for finding in fetched.refused)
 
 
 def test_a_loop_shared_by_two_loaders() -> None:
@@ -147,7 +170,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (("x = batch[0].float().to(device)",), "float() makes another"),
+        (("x = batch[0].float().long().to(device)",), "long() makes another"),
         (("x = batch[0].to(device)", "batch[0].add_(1)"), "writes into the batch"),
         (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
@@ -247,15 +270,37 @@ def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
     assert [finding.reason for finding in result.refused] == [
-        "only half is possible: the loader other_loader is built elsewhere, and must pin"
+        "no loop over its batches is in sight",
+        "only half is possible: the loader other_loader is built elsewhere, and must pin",
     ]
 
 
 def test_loaders_of_graphs() -> None:
     code = written("batch = batch.to(device)").replace("torch.utils.data", "torch_geometric.loader")
     assert "batch.to(device, non_blocking=True)" in run(code).after.decode()
-    sampled = code.replace("DataLoader", "NeighborLoader")
-    assert "may not be pinned" in run(sampled).refused[0].reason
+    cut = code.replace("DataLoader", "NeighborLoader")
+    assert "is not in sight" in run(cut).held_back[0].reason
+    read = "graph = datasets.Planetoid('cora', 'Cora')[0]\nloader = "
+    cut = "from torch_geometric import datasets\n" + cut.replace("loader = ", read).replace("(photos", "(graph")
+    assert run(cut).applied
+    moved = cut.replace("graph = ", "graph = torch.load('x').to(device)\ngraph = ")
+    assert run(moved).applied
+    assert "may lie on the device" in run(cut.replace("\nloader", ".to(device)\nloader")).refused[0].reason
+    assert "may lie on the device" in run(cut.replace("for batch", "graph.to(device)\nfor batch")).refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("loader", "reason"),
+    [
+        ("GraphDataLoader(photos)", "have no pin_memory()"),
+        ("DataLoader(graph, nodes, sampler, device=device)", "moves its batches itself"),
+        ("DataLoader(graph, nodes, sampler)", "when it is given a device"),
+    ],
+)
+def test_loaders_of_dgl(loader: str, reason: str) -> None:
+    code = written("batch = batch.to(device)", loader=loader).replace("torch.utils.data", "dgl.dataloading")
+    code = code.replace("import DataLoader", "import DataLoader, GraphDataLoader")
+    assert reason in run(code).refused[0].reason
 
 
 @pytest.mark.parametrize(
@@ -268,7 +313,110 @@ def test_graphs_that_a_transform_stores_otherwise(transform: str, reason: str) -
     assert reason in run(code).refused[0].reason
 
 
-def test_evaluation_alone_is_left() -> None:
-    result = run(written("x = batch[0].to(device)").replace("loss.backward()", "pass"))
-    assert not result.applied
-    assert not result.refused
+def test_evaluation_too() -> None:
+    assert run(written("x = batch[0].to(device)").replace("loss.backward()", "pass")).applied
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("batch[0].float().to(device)", "batch[0].to(device, non_blocking=True).float()"),
+        ("batch[0].float().cuda()", "batch[0].cuda(non_blocking=True).float()"),
+        ("batch[0].type(torch.FloatTensor).cuda()", "batch[0].cuda(non_blocking=True).float()"),
+        ("batch[0].to(torch.float32).to(device)", "batch[0].to(device, non_blocking=True).to(torch.float32)"),
+        ("batch[0].bool().to(device)", "batch[0].to(device, non_blocking=True).bool()"),
+        ("batch[0].argmax(1).long().to(device)", "batch[0].argmax(1).long().to(device)"),
+        # What becomes integers stays in its place: NaN and what is out of range would be others on the device.
+        ("batch[0].long().to(device)", "batch[0].long().to(device, non_blocking=True)"),
+        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].type(torch.LongTensor).cuda(non_blocking=True)"),
+        ("batch[0].float().unsqueeze(1).cuda()", "batch[0].float().unsqueeze(1).cuda(non_blocking=True)"),
+        ("batch[0].float().to(device, torch.half)", "batch[0].float().to(device, torch.half, non_blocking=True)"),
+    ],
+)
+def test_casts_before_the_copy(before: str, after: str) -> None:
+    result = run(written(f"x = {before}"))
+    assert f"x = {after}\n" in result.after.decode()
+    again = run(result.after.decode())
+    assert not again.applied
+    assert not again.held_back
+
+
+def test_a_cast_on_a_line_of_its_own() -> None:
+    after = run(written("x = batch[0].float()", "x = x.to(device)")).after.decode()
+    assert "x = batch[0].float()\n    x = x.to(device, non_blocking=True)\n" in after
+
+
+def test_moved_twice() -> None:
+    after = run(written("x = batch[0].to(device)", "y = x.to(device)")).after.decode()
+    assert "x = batch[0].to(device, non_blocking=True)\n    y = x.to(device)\n" in after
+
+
+def test_what_is_sure_does_not_wait_for_the_rest() -> None:
+    code = written(
+        "x = batch[0].to(device)", "x.size(0)", "batch[1].to(device)", loader="DataLoader(photos, collate_fn=pad)"
+    )
+    result = run(code)
+    assert "batch[0].to(device, non_blocking=True)" in result.after.decode()
+    assert "batch[1].to(device)\n" in result.after.decode()
+    assert "may be no tensor" in result.held_back[0].reason
+    assert run(code, unsafe=True).after.decode().count("non_blocking=True") == 2
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("batch = next(iter(loader))", "x = batch[0].to(device)"),
+        ("x = next(batches)[0].to(device)",),
+        ("x = batches.next()[0].to(device)",),
+    ],
+)
+def test_iterators(lines: tuple[str, ...]) -> None:
+    code = written(*lines).replace("for batch in loader", "batches = iter(loader)\nfor step in range(9)")
+    after = run(code).after.decode()
+    assert "to(device, non_blocking=True)" in after
+    assert "pin_memory=True" in after
+
+
+@pytest.mark.parametrize(
+    ("head", "loader", "after"),
+    [
+        ("options = dict(num_workers=2)", "(photos, **options)", "(photos, pin_memory=True, **options)"),
+        ("options = {'pin_memory': True} if cuda else {}", "(photos, **options)", "(photos, **options)"),
+        ("pin = torch.cuda.is_available()", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
+        ("pin = True", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
+    ],
+)
+def test_settings_in_dictionaries_and_variables(head: str, loader: str, after: str) -> None:
+    code = written("x = batch[0].to(device)", loader=f"DataLoader{loader}").replace(
+        "loader = ", f"{head}\nloader = ", 1
+    )
+    result = run(code).after.decode()
+    assert f"loader = DataLoader{after}\n" in result
+    assert "non_blocking=True" in result
+
+
+@pytest.mark.parametrize("head", ["options = dict(pin_memory=False)", "options = {'pin_memory': False}"])
+def test_a_refusal_to_pin_in_a_dictionary(head: str) -> None:
+    code = written("x = batch[0].to(device)", loader="DataLoader(photos, **options)")
+    code = code.replace("loader = ", f"{head}\nloader = ", 1)
+    assert "written out" in run(code).held_back[0].reason
+    assert head.replace("False", "True") in run(code, unsafe=True).after.decode()
+    other = code.replace("for batch", "Writer(**options)\nfor batch")
+    assert "uses for something else" in run(other, unsafe=True).refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("option", "pins"),
+    [
+        ("'--pin', action='store_true'", False),
+        ("'--pin', type=bool, default=True", True),
+        ("'--no-pin', dest='pin', action='store_false'", True),
+    ],
+)
+def test_settings_of_the_command_line(option: str, pins: bool) -> None:
+    code = written("x = batch[0].to(device)", loader="DataLoader(photos, pin_memory=args.pin)")
+    parser = f"parser = argparse.ArgumentParser()\nparser.add_argument({option})\nargs = parser.parse_args()\nloader = "
+    result = run("import argparse\n" + code.replace("loader = ", parser, 1), unsafe=True)
+    assert "pin_memory=args.pin)" in result.after.decode()
+    assert ("non_blocking=True" in result.after.decode()) == pins
+    assert pins or "up to args.pin" in result.refused[0].reason

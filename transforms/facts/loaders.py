@@ -5,13 +5,13 @@ which train.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.classes import ClassFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Flow
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
@@ -26,6 +26,20 @@ PARAMETERS = (
     "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
     "pin_memory", "drop_last", "timeout", "worker_init_fn",
 )  # fmt: skip
+
+_READS_DICTIONARY = frozenset({"get", "keys", "items", "values", "copy"})
+_GRAPH_JOINERS = ("DataLoader", "DenseDataLoader", "DataListLoader")
+
+
+def parameters_of(name: str) -> tuple[str, ...]:
+    """The parameters of a loader's class that can be passed by position, in order."""
+    package, _, short = name.rpartition(".")
+    if package.startswith("torch_geometric."):
+        # The others cut batches out of one graph, and call their further parameters differently.
+        return PARAMETERS[:3] if short in _GRAPH_JOINERS else ("data",)
+    if package.startswith("dgl."):
+        return ("dataset", "collate_fn") if short == "GraphDataLoader" else ("graph", "indices", "sampler", "device")
+    return PARAMETERS
 
 
 @frozen
@@ -108,8 +122,8 @@ class Loaders:
         for call in tree.all(cst.Call):
             value = values.of(call) if self._may_construct(call) else UNKNOWN
             if value.kind is Kind.LOADER and value.call is call:
-                settings, unseen = self._settings(call)
                 name = value.name or TORCH_LOADER
+                settings, unseen = self._settings(call, parameters_of(name))
                 self._by_call[call] = Loader(call, name, value.cls, settings, unseen)
         if self._by_call:
             self._collect_iterations()
@@ -157,10 +171,16 @@ class Loaders:
                 trains = around is not None and self._steps.trains(around)
                 self._iterate(node, node.iter, trains, self._steps.in_sight(node))
             elif isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.next" and node.args:
-                inside = self._steps.in_sight(node)
-                source = node.args[0].value
-                restarts = isinstance(source, cst.Call) and self._names.qualified(source.func) == "builtins.iter"
-                self._iterate(node, source, inside, inside and restarts)
+                self._draw(node, node.args[0].value)
+            elif isinstance(node, cst.Call) and _draws_by_method(node):
+                assert isinstance(node.func, cst.Attribute)
+                self._draw(node, node.func.value)
+
+    def _draw(self, node: cst.Call, iterator: cst.BaseExpression) -> None:
+        """Look at a call that draws one batch from an iterator."""
+        inside = self._steps.in_sight(node)
+        restarts = isinstance(iterator, cst.Call) and self._names.qualified(iterator.func) == "builtins.iter"
+        self._iterate(node, iterator, inside, inside and restarts)
 
     def _iterate(
         self,
@@ -179,7 +199,7 @@ class Loaders:
 
     # Arguments
 
-    def _settings(self, call: cst.Call) -> tuple[dict[str, Setting], str]:
+    def _settings(self, call: cst.Call, positional: Sequence[str]) -> tuple[dict[str, Setting], str]:
         settings: dict[str, Setting] = {}
         unseen = ""
         for position, arg in enumerate(call.args):
@@ -193,8 +213,8 @@ class Loaders:
                     settings.update(entries)
             elif arg.keyword is not None:
                 settings[arg.keyword.value] = Setting((arg.value,), arg, always=True)
-            elif position < len(PARAMETERS):
-                settings[PARAMETERS[position]] = Setting((arg.value,), arg, always=True)
+            elif position < len(positional):
+                settings[positional[position]] = Setting((arg.value,), arg, always=True)
         return settings, unseen
 
     def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
@@ -203,10 +223,10 @@ class Loaders:
         """
         ways: list[dict[str, cst.BaseExpression]] = []
         for end in self._tracing.ends(node):
-            way = self._dictionary(end.node) if not end.path else None
-            if way is None:
+            made = self._made(end)
+            if made is None:
                 return None
-            ways.append(way)
+            ways += made
         added: list[dict[str, cst.BaseExpression]] = []
         if self._flow.is_variable(node):
             for definition in self._flow.definitions(node):
@@ -214,11 +234,50 @@ class Loaders:
                 if more is None:
                     return None
                 added += more
+        elif isinstance(node, cst.Attribute) and self._is_changed(node.attr.value):
+            return None
         entries: dict[str, Setting] = {}
         for name in dict.fromkeys(key for way in (*ways, *added) for key in way):
             values = tuple(way[name] for way in (*ways, *added) if name in way)
             entries[name] = Setting(values, None, always=bool(ways) and all(name in way for way in ways))
         return entries
+
+    def _made(self, end: End) -> list[dict[str, cst.BaseExpression]] | None:
+        """The dictionaries that are made at an end: one, or for `**kwargs` of a function what its callers pass."""
+        if end.path:
+            return None
+        if isinstance(end.node, cst.Param) and end.node.star == "**":
+            return self._passed_on(end.node)
+        way = self._dictionary(end.node)
+        return [way] if way is not None else None
+
+    def _passed_on(self, param: cst.Param) -> list[dict[str, cst.BaseExpression]] | None:
+        """What the callers of a function pass as further keywords; `None` where some are out of sight."""
+        function = self._tree.parent(self._tree.parent(param) or param)
+        if not isinstance(function, cst.FunctionDef) or not self._values.calls.is_only_called(function):
+            return None
+        named = {other.name.value for other in parameters(function)}
+        ways: list[dict[str, cst.BaseExpression]] = []
+        for call in self._values.calls.callers(function):
+            if any(arg.star for arg in call.args):
+                return None
+            given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+            ways.append({name: value for name, value in given.items() if name not in named})
+        return ways or None
+
+    def _is_changed(self, attribute: str) -> bool:
+        """Whether a dictionary that an attribute holds may be changed after it was made."""
+        for node in self._tree.all(cst.Attribute):
+            if node.attr.value != attribute:
+                continue
+            parent = self._tree.parent(node)
+            if isinstance(parent, cst.Subscript) and isinstance(self._tree.parent(parent), (cst.AssignTarget, cst.Del)):
+                return True
+            if isinstance(parent, cst.Attribute) and parent.attr.value not in _READS_DICTIONARY:
+                return True
+            if isinstance(parent, cst.Arg) and not parent.star and not self._only_reads(self._tree.parent(parent)):
+                return True
+        return False
 
     def _dictionary(self, node: cst.CSTNode) -> dict[str, cst.BaseExpression] | None:
         if isinstance(node, cst.Dict):
@@ -236,7 +295,8 @@ class Loaders:
 
     def _filled(self, definition: Definition) -> list[dict[str, cst.BaseExpression]] | None:
         """What is put into a dictionary after it was made; `None` if it is handed on and may be changed."""
-        if definition.binding is not Binding.ASSIGNED:
+        is_rest = isinstance(definition.node, cst.Param) and definition.node.star == "**"
+        if definition.binding is not Binding.ASSIGNED and not is_rest:
             return None
         added: list[dict[str, cst.BaseExpression]] = []
         for use in self._flow.uses(definition):
@@ -283,3 +343,8 @@ class Loaders:
 
     def _code(self, node: cst.CSTNode) -> str:
         return cst.Module([]).code_for_node(node)
+
+
+def _draws_by_method(call: cst.Call) -> bool:
+    """Whether a call is `iterator.next()` of old, or `iterator.__next__()`."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("next", "__next__") and not call.args

@@ -271,9 +271,22 @@ WRAPPERS = frozenset(
 MODEL_FACTORIES = frozenset({"timm.create_model", "torch.hub.load", "timm.models.create_model"})
 
 OTHER_LOADERS = frozenset(
-    {"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader",
-     "torch_geometric.loader.NeighborLoader", "dgl.dataloading.DataLoader",
-     "dgl.dataloading.GraphDataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"}
+    {
+        *(
+            f"torch_geometric.{package}.{name}"
+            for package in ("loader", "data")
+            for name in (
+                "DataLoader", "DenseDataLoader", "DataListLoader", "NeighborLoader", "LinkNeighborLoader",
+                "LinkLoader", "NodeLoader", "HGTLoader", "ClusterLoader", "GraphSAINTSampler",
+                "GraphSAINTNodeSampler", "GraphSAINTEdgeSampler", "GraphSAINTRandomWalkSampler",
+                "ShaDowKHopSampler", "RandomNodeLoader", "TemporalDataLoader", "NeighborSampler",
+            )
+        ),
+        "dgl.dataloading.DataLoader", "dgl.dataloading.NodeDataLoader", "dgl.dataloading.EdgeDataLoader",
+        "dgl.dataloading.GraphDataLoader", "dgl.dataloading.pytorch.NodeDataLoader",
+        "dgl.dataloading.pytorch.EdgeDataLoader", "dgl.dataloading.pytorch.GraphDataLoader",
+        "torchdata.stateful_dataloader.StatefulDataLoader",
+    }
 )  # fmt: skip
 
 PASSES_ITEMS = frozenset(

@@ -295,6 +295,10 @@ class Tracing:
             return [(base, (literal(values[0]), *path))]
         if method == "log_every" and values:
             return [(values[0], path)]
+        if method in ("next", "__next__") and not values:
+            return [(base, (None, *path))]
+        if method == "__iter__" and not values:
+            return [(base, path)]
         if method in ("prepare", "setup_dataloaders") and values:
             # Accelerate and Fabric give back what they were given, in the same order.
             if len(values) == 1:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
@@ -13,10 +14,19 @@ from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.feeding._copies import Copy
+from perfmod.transforms.feeding._graph_loaders import gives_graphs
 
-GRAPH_LOADERS = frozenset({"torch_geometric.loader.DataLoader", "torch_geometric.data.DataLoader"})
-"""Loaders whose batches have a `to` that takes what that of tensors takes, and a `pin_memory`."""
-_DEFAULT_COLLATE = frozenset({"torch.utils.data.default_collate", "torch.utils.data._utils.collate.default_collate"})
+_DEFAULT_COLLATE = frozenset(
+    {
+        "torch.utils.data.default_collate", "torch.utils.data._utils.collate.default_collate",
+        "torch.utils.data.dataloader.default_collate",
+    }
+)  # fmt: skip
+_JOINS_GRAPHS = frozenset({"dgl.batch", "torch_geometric.data.Batch.from_data_list", "torch_geometric.data.Batch"})
+"""What makes one graph of several, whose `to` takes what that of tensors takes."""
+_TENSOR_METHODS = frozenset({"size", "view", "reshape", "squeeze", "dim", "flatten", "transpose", "float", "argmax"})
+_COLLATORS = "transformers."
+"""Data collators of Transformers make dictionaries of tensors."""
 
 
 def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
@@ -50,7 +60,7 @@ def is_tensor(file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
     """Whether a part of a batch is a tensor for sure (or one of PyTorch Geometric's, whose `to` takes
     the same).
     """
-    if loader.name in GRAPH_LOADERS:
+    if gives_graphs(loader):
         return True
     made = [end for value in loader.values("collate_fn") for end in file.tracing.ends(value)]
     sizes = loader.values("batch_size")
@@ -64,11 +74,61 @@ def is_tensor(file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
             continue
         if isinstance(end.node, (cst.Name, cst.Attribute)) and file.qualified(end.node) in _DEFAULT_COLLATE:
             continue
+        made_by = file.qualified(end.node) if isinstance(end.node, cst.BaseExpression) else None
+        if (made_by or "").startswith(_COLLATORS) and len(path) > 1:
+            continue
         if not isinstance(end.node, (cst.FunctionDef, cst.Lambda)):
             return False
         if not all(_gives_tensor(file, value, path[1:]) for value in _returned(end.node)):
             return False
     return True
+
+
+def acts_as_tensor(file: FileFacts, copy: Copy) -> bool:
+    """Whether what a copy gives, or what it is made from, is used as only tensors are: `labels.size(0)`."""
+    assert isinstance(copy.call.func, cst.Attribute)
+    shown = [copy.call, *_names_of(file, copy.call), *_other_reads(file, copy.call.func.value)]
+    return any(_shows_tensor(file, use) for use in shown)
+
+
+def _names_of(file: FileFacts, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """The reads of the variable that a call is assigned to, alone or in `x, y = x.to(d), y.to(d)`."""
+    for assign in (around for around in file.tree.ancestors(call) if isinstance(around, cst.Assign)):
+        for target in assign.targets:
+            pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target.target, assign.value)]
+            if isinstance(target.target, cst.Tuple) and isinstance(assign.value, cst.Tuple):
+                pairs = [
+                    (name.value, given.value)
+                    for name, given in zip(target.target.elements, assign.value.elements, strict=False)
+                ]
+            for name, given in pairs:
+                if isinstance(name, cst.Name) and given is call:
+                    for definition in file.flow.defined(name):
+                        yield from file.flow.uses(definition)
+
+
+def _other_reads(file: FileFacts, base: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Further reads of the variable that is copied."""
+    if isinstance(base, cst.Name):
+        for definition in file.flow.definitions(base):
+            yield from (use for use in file.flow.uses(definition) if use is not base)
+
+
+def _shows_tensor(file: FileFacts, use: cst.CSTNode) -> bool:
+    """Whether the place where a value stands takes only tensors, and no other object that has a `to`."""
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.Attribute) and parent.value is use:
+        call = file.tree.parent(parent)
+        called = isinstance(call, cst.Call) and call.func is parent
+        name = parent.attr.value
+        return name in (torch_api.TENSOR_ONLY_METHODS | _TENSOR_METHODS if called else ("shape", "dtype", "ndim"))
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) and not parent.star else None
+    if not isinstance(call, cst.Call):
+        return False
+    name = file.qualified(call) or ""
+    if file.value(call.func).name in torch_api.LOSS_MODULES:
+        return True
+    return call.args[0] is parent and (name in torch_api.NEEDS_TENSOR or name.startswith("torch.nn.functional."))
 
 
 def _samples_are_tensors(file: FileFacts, loader: Loader) -> bool:
@@ -101,7 +161,7 @@ def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, 
     ends = file.tracing.ends(value, path)
     return bool(ends) and all(
         isinstance(end.node, cst.Call)
-        and (file.value(end.node).is_tensor or file.qualified(end.node) in _DEFAULT_COLLATE)
+        and (file.value(end.node).is_tensor or file.qualified(end.node) in _DEFAULT_COLLATE | _JOINS_GRAPHS)
         for end in ends
     )
 

@@ -1,5 +1,5 @@
-"""Copies of a loader's batches to the accelerator: `x.to(device)`, `y.cuda()`, `batch[k].to(device=d)` and
-the like.
+"""Copies of a loader's batches to the accelerator: `x.to(device)`, `y.cuda()`, `batch[k].to(device=d)`,
+`z.type(torch.cuda.FloatTensor)` and the like.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Device
 
 _DEEPEST = 4
@@ -30,6 +30,7 @@ _SHARING_FUNCTIONS = frozenset(
     {"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"}
 )
 _CASTS = torch_api.CASTS - {"cuda", "cpu"}
+_COPYING_METHODS = ("to", "cuda", "type")
 
 
 @frozen
@@ -37,13 +38,14 @@ class Copy:
     """One call that copies (parts of) batches to the accelerator.
 
     Attributes:
-        call: the call of `to` or `cuda`.
+        call: the call of `to`, `cuda` or `type`.
         origins: for every loader whose batches it may copy, the paths of the parts.
         others: values of other origin that it may copy too.
         non_blocking: the argument; `None` where it is absent.
         cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
         pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
         may_be_mps: whether the destination may be Apple's MPS, according to the code.
+        may_fetch: whether some caller's destination is the CPU, so that others' values may be fetched from the device.
     """
 
     call: cst.Call
@@ -53,6 +55,7 @@ class Copy:
     cast: cst.Call | None
     pinned_here: bool
     may_be_mps: bool
+    may_fetch: bool
 
     @property
     def blocks(self) -> bool:
@@ -69,23 +72,25 @@ class Write:
     path: tuple[Step, ...]
 
 
-def copies(file: FileFacts) -> Iterator[Copy]:
-    """Every copy to the accelerator whose source may come out of a loop over a loader, in order of the
-    file.
-    """
-    for call in find_all(file.source.module, cst.Call):
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
+def copies(file: FileFacts) -> tuple[Copy, ...]:
+    """Every copy to the accelerator in all files, in order."""
+    return tuple(_copies(file))
+
+
+def _copies(file: FileFacts) -> Iterator[Copy]:
+    for call in file.tree.all(cst.Call):
+        if not _calls(call, *_COPYING_METHODS) or not isinstance(call.func, cst.Attribute):
             continue
         if file.qualified(call) is not None or has_star(call) or not _reaches_accelerator(file, call):
             continue
         base, cast = call.func.value, None
-        ends = file.tracing.ends(base)
-        for end in ends:
-            made = end.node
-            if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) and _calls(made, *_CASTS):
-                inner = file.tracing.ends(made.func.value)
-                if any(part.path[:1] == (None,) for part in inner):
-                    cast, ends = made, inner
+        ends: list[End] = []
+        for end in file.tracing.ends(base):
+            inner = _behind_cast(file, end)
+            if inner:
+                assert isinstance(end.node, cst.Call)
+                cast = end.node
+            ends += inner or [end]
         origins: dict[Loader, tuple[tuple[Step, ...], ...]] = {}
         others: list[End] = []
         for end in ends:
@@ -98,30 +103,39 @@ def copies(file: FileFacts) -> Iterator[Copy]:
             call,
             origins,
             tuple(others),
-            _non_blocking(call),
+            _non_blocking(file, call),
             cast,
             _calls(base, "pin_memory"),
             _may_be_mps(file, call),
+            _may_fetch(file, call),
         )
+
+
+def _behind_cast(file: FileFacts, end: End) -> list[End]:
+    """Where a batch was made that is cast at an end, `batch[0].float()`; empty where none is."""
+    made = end.node
+    if end.path or not isinstance(made, cst.Call) or not isinstance(made.func, cst.Attribute):
+        return []
+    if not _calls(made, *_CASTS) or (_calls(made, *_COPYING_METHODS) and _reaches_accelerator(file, made)):
+        return []
+    inner = file.tracing.ends(made.func.value)
+    if any(part.path[:1] == (None,) for part in inner):
+        return list(inner)
+    return _behind_cast(file, inner[0]) if len(inner) == 1 else []
 
 
 def has_accelerator(file: FileFacts) -> bool:
     """Whether the file moves anything to an accelerator at all."""
-    return any(
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value in ("to", "cuda")
-        and _reaches_accelerator(file, call)
-        for call in find_all(file.source.module, cst.Call)
-    )
+    return any(_calls(call, *_COPYING_METHODS) and _reaches_accelerator(file, call) for call in file.tree.all(cst.Call))
 
 
-def writes(file: FileFacts, found: list[Copy]) -> list[Write]:
+def writes(file: FileFacts) -> tuple[Write, ...]:
     """Every place that writes in place into a batch's tensor on the host: `y[y > 9] = 0`, `x.add_(1)`, `x /=
     255`.
     """
-    paths = [(loader, path) for copy in found for loader, paths in copy.origins.items() for path in paths]
+    paths = [(loader, path) for copy in file.once(copies) for loader, paths in copy.origins.items() for path in paths]
     written: list[Write] = []
-    for node in walk(file.source.module):
+    for node in file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
         target: cst.BaseExpression | None = None
         stores = False
         if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
@@ -141,7 +155,7 @@ def writes(file: FileFacts, found: list[Copy]) -> list[Write]:
             is_container = any(of is loader and len(path) > len(end.path) for of, path in paths)
             if not (stores and is_container):
                 written.append(Write(node, loader, end.path))
-    return written
+    return tuple(written)
 
 
 def _written_by(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
@@ -179,7 +193,7 @@ def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> Iter
             yield from _storages(file, shared, depth + 1)
 
 
-def written_after(file: FileFacts, copy: Copy, written: list[Write]) -> Write | None:
+def written_after(file: FileFacts, copy: Copy, written: tuple[Write, ...]) -> Write | None:
     """A write into what `copy` reads, that may run while the copy is under way."""
     for write in written:
         for path in copy.origins.get(write.loader, ()):
@@ -193,11 +207,11 @@ def written_after(file: FileFacts, copy: Copy, written: list[Write]) -> Write | 
 def _may_follow(file: FileFacts, copy: cst.Call, write: cst.CSTNode) -> bool:
     if file.tree.function(copy) is not file.tree.function(write):
         return True
-    if file.source.span(write)[0] > file.source.span(copy)[0]:
+    if file.comes_before(copy, write):
         return True
     # An inner loop comes back to the write with the same batch.
     shared = [loop for loop in file.tree.loops(copy) if file.tree.is_within(write, loop.body)]
-    draws = {i.node for loader in file.loaders for i in loader.iterations}
+    draws = {i.node for loader in file.loaders.everywhere for i in loader.iterations}
     return bool(shared) and not any(loop in draws for loop in shared[:1])
 
 
@@ -214,33 +228,86 @@ def _calls(node: cst.CSTNode, *methods: str) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
 
 
-def _non_blocking(call: cst.Call) -> cst.BaseExpression | None:
-    """`to(device, dtype, non_blocking)`, `to(dtype, non_blocking)`, `cuda(device, non_blocking)`, or by
-    keyword.
+def _non_blocking(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
+    """`to(device, dtype, non_blocking)`, `to(other, non_blocking)`, `cuda(device, non_blocking)`,
+    `type(dtype, non_blocking)`, or by keyword.
     """
     assert isinstance(call.func, cst.Attribute)
-    return argument(call, "non_blocking", 1 if call.func.attr.value == "cuda" else 2)
+    second = call.func.attr.value != "to" or (bool(call.args) and file.value(call.args[0].value).is_tensor)
+    return argument(call, "non_blocking", 1 if second else 2)
+
+
+def destination(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
+    """What says where a call of `to` or `type` copies to: a device, or a tensor that lies there, or a type of tensors;
+    `None` where it only casts.
+    """
+    assert isinstance(call.func, cst.Attribute)
+    if call.func.attr.value == "type":
+        kind = argument(call, "dtype", 0)
+        return kind if kind is not None and _names_cuda_type(file, kind) else None
+    where = file.values.placement.destination(call)
+    if where is None and call.func.attr.value == "to":
+        other = argument(call, "other", 0)
+        if other is not None and file.value(other).is_tensor:
+            return other
+    return where
+
+
+def _names_cuda_type(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a type may be that of tensors on the device: `torch.cuda.FloatTensor if cuda else torch.FloatTensor`."""
+    names = [_type_name(file, end.node) for end in file.tracing.ends(node) if not end.path]
+    return any(name.startswith("torch.cuda.") for name in names) and all(
+        name.startswith("torch.") and name.endswith("Tensor") for name in names
+    )
+
+
+def _type_name(file: FileFacts, node: cst.CSTNode) -> str:
+    if isinstance(node, cst.SimpleString):
+        return str(node.evaluated_value)
+    return file.qualified(node) or "" if isinstance(node, (cst.Name, cst.Attribute)) else ""
 
 
 def _reaches_accelerator(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call of `to` or `cuda` may copy to the accelerator: not a mere cast, and not to the CPU for
+    """Whether a call of `to`, `cuda` or `type` may copy to the accelerator: not a mere cast, and not to the CPU for
     sure.
     """
     assert isinstance(call.func, cst.Attribute)
     if call.func.attr.value == "cuda":
         return True
-    where = file.values.placement.destination(call)
+    where = destination(file, call)
     if where is None:
         return False
+    if call.func.attr.value == "type":
+        return True
+    if file.value(where).is_tensor:
+        return file.value(where).device is not Device.CPU
     ends = file.tracing.ends(where)
     if any(_is_dtype(file, end.node) for end in (*ends, End(where, ()))):
         return False
-    known = [
-        isinstance(end.node, cst.BaseExpression) and file.values.placement.device_of(end.node) is Device.CPU
-        for end in ends
-        if not _is_none(end.node)
-    ]
+    known = [_is_host(file, end.node) for end in ends if not _is_none(end.node)]
     return not (known and all(known))
+
+
+def _is_host(file: FileFacts, device: cst.CSTNode) -> bool:
+    """Whether a device is the CPU for sure."""
+    return isinstance(device, cst.BaseExpression) and file.values.placement.device_of(device) is Device.CPU
+
+
+def _may_fetch(file: FileFacts, call: cst.Call) -> bool:
+    """Whether one of several destinations is the CPU, other than where there is no accelerator."""
+    where = destination(file, call) if not _calls(call, "cuda", "type") else None
+    if where is None or file.value(where).is_tensor:
+        return False
+    return any(
+        _is_host(file, end.node) and not _is_chosen(file, end.node)
+        for end in file.tracing.ends(where)
+        if not _is_none(end.node)
+    )
+
+
+def _is_chosen(file: FileFacts, device: cst.CSTNode) -> bool:
+    """Whether a device stands in a choice, `"cuda" if torch.cuda.is_available() else "cpu"`."""
+    return any(isinstance(around, (cst.IfExp, cst.If)) for around in file.tree.ancestors(device))
 
 
 def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -252,7 +319,7 @@ def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
-    where = file.values.placement.destination(call) if call.args else None
+    where = destination(file, call) if call.args and not _calls(call, "cuda", "type") else None
     return where is not None and any(
         isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps")
         for end in file.tracing.ends(where)

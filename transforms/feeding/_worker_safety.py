@@ -87,7 +87,7 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode) -> Judgement:
     if rounded is not None:
         reason = (
             f"samples are not random and change nothing; a worker computes with one thread, which may round "
-            f"{rounded.text} (line {file.source.line(rounded.node)}) differently"
+            f"{rounded.text} (line {file.line(rounded.node)}) differently"
         )
         return Judgement(numerics=Numerics.ROUNDING, reason=reason)
     return Judgement(
@@ -96,7 +96,7 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode) -> Judgement:
 
 
 def _filled(file: FileFacts, remark: Remark, why: str) -> str:
-    return why.format(text=remark.text, line=file.source.line(remark.node))
+    return why.format(text=remark.text, line=file.line(remark.node))
 
 
 def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
@@ -104,7 +104,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
     if setting is None and loader.unseen:
         return loader.unseen
     if setting is not None and setting.arg is None:
-        return f"num_workers=0 stands in a dictionary of keywords on line {file.source.line(setting.values[0])}"
+        return f"num_workers=0 stands in a dictionary of keywords on line {file.line(setting.values[0])}"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
     if not loader.trains:
@@ -113,7 +113,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
         return "it is made anew in every step, and starting workers costs more than a batch"
     for iteration in loader.iterations:
         if iteration.in_step:
-            line = file.source.line(iteration.iterable)
+            line = file.line(iteration.iterable)
             return f"line {line} begins it anew inside the step, and workers would be started every time"
     for trait, why in _REFUSED.items():
         remark = work.first(trait)
@@ -123,11 +123,11 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
         return "its samples lie ready in memory: copying them between processes would cost more than it gains"
     change = _changed_while_running(file, loader)
     if change is not None:
-        line = file.source.line(change)
+        line = file.line(change)
         return f"line {line} changes what the loader reads while it runs; workers would not see it"
     daemons = _daemons(file, loader)
     if daemons is not None:
-        line = file.source.line(daemons)
+        line = file.line(daemons)
         return f"line {line} starts daemonic processes, which may not start workers of their own"
     return ""
 
@@ -207,7 +207,7 @@ def _order(file: FileFacts, loader: Loader) -> str:
                 if reason:
                     return reason
     for iteration in loader.iterations:
-        line = file.source.line(iteration.iterable)
+        line = file.line(iteration.iterable)
         if _draws_before_next(file, iteration):
             return f"workers draw the order of the samples when they are begun, not at the first batch (line {line})"
         others = _begun_together(file, loader, iteration)
@@ -253,7 +253,7 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
         return f"{cls.name} draws while it runs, and runs ahead of the training with workers" if any(draws) else ""
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
-        return f"the sampler {name or file.source.code(made)} is not in sight"
+        return f"the sampler {name or file.code(made)} is not in sight"
     inner = made.args[0].value if made.args and name == "torch.utils.data.BatchSampler" else None
     return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 

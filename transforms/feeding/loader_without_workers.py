@@ -142,4 +142,4 @@ def _holds_count(file: FileFacts, name: str) -> bool:
     bound = list(file.flow.bound(file.source.module, name))
     for function in find_all(file.source.module, cst.FunctionDef):
         bound += file.flow.bound(function, name)
-    return bool(bound) and all(d.value is not None and file.source.code(d.value) == _EXPRESSION for d in bound)
+    return bool(bound) and all(d.value is not None and file.code(d.value) == _EXPRESSION for d in bound)

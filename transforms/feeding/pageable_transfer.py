@@ -16,9 +16,13 @@ stays as it is: copies to the host, and copies whose source is written in place 
 may still be under way. Where there is no accelerator, `pin_memory=True` does nothing (PyTorch warns), and so
 does `non_blocking=True`.
 
-Only loaders that feed a training step in sight are rewritten; with one of them every copy of its batches is,
-wherever it stands. A helper that also moves batches of another loader changes for both, which is right for
+A loader is rewritten together with every copy of its batches in sight, in training and evaluation alike, in
+helper functions too. A helper that also moves batches of another loader changes for both, which is right for
 both.
+
+A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
+`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
+in their place; most often they change nothing, and then the copy is of the pinned tensor itself.
 """
 
 from __future__ import annotations
@@ -31,12 +35,14 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.values import is_loader_name
+from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
 from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.feeding._pinning import Pinning
+from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.feeding._transfer_safety import (
+    doubt_of_copy,
     doubts,
-    given_pin,
-    is_pinned,
     why_not,
     why_not_copy,
     why_overwritten,
@@ -71,22 +77,25 @@ class PageableTransfer(Rule):
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
-        found = list(copies(file))
-        written = writes(file, found)
+        found = file.once(copies)
+        written = file.once(writes)
         for loader in file.loaders:
-            if loader.trains:
-                yield from self._examine(file, loader, [c for c in found if loader in c.origins], written)
+            yield from self._examine(file, loader, [c for c in found if loader in c.origins], written)
         yield from self._built_elsewhere(file, found)
 
-    def _examine(self, file: FileFacts, loader: Loader, found: list[Copy], written: list[Write]) -> Iterator[Finding]:
-        pinned = is_pinned(loader)
-        if pinned and not any(copy.blocks for copy in found):
+    def _examine(
+        self, file: FileFacts, loader: Loader, found: list[Copy], written: tuple[Write, ...]
+    ) -> Iterator[Finding]:
+        pinning = Pinning.of(file, loader)
+        if pinning.on and not any(copy.blocks for copy in found):
             return
         if not found:
-            if has_accelerator(file):
+            if not loader.iterations:
+                yield self.refused(file, loader.call, "no loop over its batches is in sight")
+            elif has_accelerator(file):
                 yield self.refused(file, loader.call, "no copy of its batches to the device is in sight")
             return
-        refusal = why_not(file, loader, pinned) or why_overwritten(file, found, written)
+        refusal = why_not(file, loader, pinning) or why_overwritten(file, found, written)
         if refusal:
             yield self.refused(file, loader.call, refusal)
             return
@@ -95,45 +104,55 @@ class PageableTransfer(Rule):
             reason = why_not_copy(file, copy)
             if not reason:
                 good.append(copy)
-            elif copy.blocks or not pinned:
-                yield self.refused(file, copy.call, reason)
-        if any(copy.blocks for copy in good) or (good and not pinned):
-            yield self._finding(file, loader, good, pinned)
+            elif copy.blocks or not pinning.on:
+                yield self.refused(file, copy.call if file.is_own(copy.call) else loader.call, reason)
+        sure = [copy for copy in good if not doubt_of_copy(file, copy)]
+        # Copies that are not sure come when the loader pins, so that whoever doubts them has the others.
+        chosen = sure if sure and (not pinning.on or any(copy.blocks for copy in sure)) else good
+        if any(copy.blocks for copy in chosen) or (chosen and not pinning.on):
+            yield self._finding(file, loader, chosen, pinning.on)
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> Finding:
         edits: list[Edit] = []
         if not pinned:
-            edits += self._set_true(file, loader.call, "pin_memory", given_pin(loader))
+            edits += self._pin(file, loader)
         blocking = [copy for copy in good if copy.blocks]
         for copy in blocking:
             edits += self._set_true(file, copy.call, "non_blocking", copy.non_blocking)
-        doubt = doubts(file, loader, good, pinned)
-        lines = ", ".join(str(n) for n in sorted({file.source.line(copy.call) for copy in good}))
-        where = f"line {lines}" if "," not in lines else f"lines {lines}"
+            if copy.cast is not None and order(file, copy) is Order.BEHIND:
+                edits += swap(file, copy)
+        doubt = doubts(file, loader, good, pinned) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
+        where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
+        own = [copy.call for copy in blocking if file.is_own(copy.call)]
         return self.found(
             file,
-            blocking[0].call if pinned else loader.call,
+            own[0] if pinned and own else loader.call,
             doubt or reason,
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
         )
 
+    def _pin(self, file: FileFacts, loader: Loader) -> list[Edit]:
+        written = places(file, loader, "pin_memory")
+        if not written:
+            return list(self._set_true(file, loader.call, "pin_memory", None))
+        return [_true_instead(file, place.value) for place in written]
+
     def _set_true(
         self, file: FileFacts, call: cst.Call, name: str, given: cst.BaseExpression | None
     ) -> tuple[Edit, ...]:
         if given is None:
-            return add_keyword(file.source, call, f"{name}=True", wrap=name == "pin_memory")
-        start, end = file.source.span(given)
-        return (Edit(start, end, "True"),)
+            return add_keyword(file.source_of(call), call, f"{name}=True", wrap=name == "pin_memory")
+        return (_true_instead(file, given),)
 
     # Loaders of other files
 
-    def _built_elsewhere(self, file: FileFacts, found: list[Copy]) -> Iterator[Finding]:
+    def _built_elsewhere(self, file: FileFacts, found: tuple[Copy, ...]) -> Iterator[Finding]:
         """One refusal for each loader that a training step is handed from another file."""
         seen: set[cst.CSTNode] = set()
         for copy in found:
-            if not copy.blocks or not file.steps.in_sight(copy.call):
+            if not copy.blocks or not file.is_own(copy.call) or not file.steps.in_sight(copy.call):
                 continue
             for end in copy.others:
                 name = end.node.name.value if isinstance(end.node, cst.Param) else None
@@ -143,3 +162,9 @@ class PageableTransfer(Rule):
                     seen.add(end.node)
                     reason = f"only half is possible: the loader {name} is built elsewhere, and must pin"
                     yield self.refused(file, copy.call, reason)
+
+
+def _true_instead(file: FileFacts, node: cst.BaseExpression) -> Edit:
+    source = file.source_of(node)
+    start, end = source.span(node)
+    return Edit(start, end, "True", source.path)

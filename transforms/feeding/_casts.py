@@ -1,0 +1,124 @@
+"""Casts between a batch and its copy to the device: `x.float().to(device)`.
+
+A cast that changes the type makes another tensor, in pageable memory: the copy then waits, whatever the loader
+pinned. Behind the copy the same cast runs on the device. That gives the same values where the result is a float
+or a truth value; of floats that become integers, NaN and what is out of range come out differently.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.value import DType
+from perfmod.transforms.feeding._copies import Copy, destination
+from perfmod.transforms.rule import Edit
+
+_TO_FLOATS = frozenset({"float", "double", "half", "bfloat16"})
+_TO_INTEGERS = frozenset({"long", "int", "short", "byte"})
+_BY_TYPE = {
+    "torch.FloatTensor": "float()", "torch.DoubleTensor": "double()", "torch.HalfTensor": "half()",
+    "torch.BFloat16Tensor": "bfloat16()", "torch.BoolTensor": "bool()", "torch.LongTensor": "long()",
+    "torch.IntTensor": "int()", "torch.ShortTensor": "short()", "torch.ByteTensor": "byte()",
+}  # fmt: skip
+"""Types of tensors on the CPU, and the methods that cast to them wherever a tensor lies."""
+_BY_DTYPE = {
+    "torch.float": "float", "torch.float32": "float", "torch.double": "double", "torch.float64": "double",
+    "torch.half": "half", "torch.float16": "half", "torch.bfloat16": "bfloat16", "torch.bool": "bool",
+    "torch.long": "long", "torch.int64": "long", "torch.int": "int", "torch.int32": "int", "torch.short": "short",
+    "torch.int16": "short", "torch.uint8": "byte",
+}  # fmt: skip
+
+
+class Order(enum.Enum):
+    """What becomes of a cast before a copy."""
+
+    AS_IT_IS = enum.auto()
+    """It stays: mostly it changes nothing, because the batch has that type, and gives the pinned tensor itself."""
+    BEHIND = enum.auto()
+    """It moves behind the copy."""
+    NEITHER = enum.auto()
+    """It makes another tensor for sure, and may not be moved."""
+
+
+@frozen
+class _Cast:
+    """A cast: the method that does it on either device, and how it is written there."""
+
+    method: str
+    written: str
+
+
+def order(file: FileFacts, copy: Copy) -> Order:
+    """What becomes of the cast before `copy`, which has one."""
+    assert copy.cast is not None
+    assert isinstance(copy.cast.func, cst.Attribute)
+    cast = _read(file, copy.cast)
+    source = file.value(copy.cast.func.value).dtype
+    if cast is None:
+        return Order.AS_IT_IS
+    is_equal = cast.method not in _TO_INTEGERS or source in (DType.INTEGER, DType.BOOL)
+    if is_equal and _is_swappable(file, copy):
+        return Order.BEHIND
+    return Order.NEITHER if source is DType.FLOATING and not is_equal else Order.AS_IT_IS
+
+
+def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
+    """The edits that put the cast behind the copy; the caller adds `non_blocking` to the copy itself."""
+    assert copy.cast is not None
+    cast = _read(file, copy.cast)
+    assert cast is not None
+    start, end = _written(file, copy.cast)
+    source = file.source_of(copy.call)
+    behind = source.span(copy.call)[1]
+    return Edit(start, end, "", source.path), Edit(behind, behind, f".{cast.written}", source.path)
+
+
+def _is_swappable(file: FileFacts, copy: Copy) -> bool:
+    """Whether copy and cast stand in one expression, `x.float().to(device)`, and the copy casts to nothing else."""
+    cast, call = copy.cast, copy.call
+    assert isinstance(call.func, cst.Attribute)
+    if cast is None or call.func.value is not cast or cast.lpar or copy.may_be_mps:
+        return False
+    start, end = _written(file, cast)
+    text = file.source_of(call).text[start:end]
+    if "\n" in text or "#" in text or call.lpar:
+        return False
+    if call.func.attr.value == "cuda":
+        return True
+    where = destination(file, call) if call.func.attr.value == "to" else None
+    if where is None or file.value(where).is_tensor:
+        return False
+    others = [arg for arg in call.args if arg.value is not where and arg.value is not copy.non_blocking]
+    return all(arg.keyword is not None and arg.keyword.value == "copy" for arg in others)
+
+
+def _written(file: FileFacts, cast: cst.Call) -> tuple[int, int]:
+    """The characters from the dot of a cast to its closing parenthesis."""
+    assert isinstance(cast.func, cst.Attribute)
+    source = file.source_of(cast)
+    return source.text.rindex(".", 0, source.span(cast.func.attr)[0]), source.span(cast)[1]
+
+
+def _read(file: FileFacts, cast: cst.Call) -> _Cast | None:
+    """What a cast does, where it is written in a known way."""
+    assert isinstance(cast.func, cst.Attribute)
+    method = cast.func.attr.value
+    if method in _TO_FLOATS | _TO_INTEGERS | {"bool"}:
+        return _Cast(method, f"{method}()") if not cast.args else None
+    given = argument(cast, "dtype", 0)
+    if given is None or len(cast.args) != 1:
+        return None
+    name = file.qualified(given) or ""
+    if method == "type" and isinstance(given, cst.SimpleString):
+        name = str(given.evaluated_value)
+    if method == "type" and name in _BY_TYPE:
+        return _Cast(_BY_TYPE[name].removesuffix("()"), _BY_TYPE[name])
+    if name in _BY_DTYPE:
+        start, end = _written(file, cast)
+        return _Cast(_BY_DTYPE[name], file.source_of(cast).text[start + 1 : end])
+    return None

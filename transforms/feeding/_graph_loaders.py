@@ -1,0 +1,111 @@
+"""Loaders of PyTorch Geometric and DGL: which of PyTorch's keywords they take, and what their batches are.
+
+Both derive their loaders from PyTorch's and hand keywords on to it, but what is pinned and what a worker does differs:
+some join samples, some cut a sample out of one large graph, and DGL's move their batches themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import find_all
+
+_PYG = ("torch_geometric.loader.", "torch_geometric.data.")
+_JOINING = frozenset({"DataLoader", "DenseDataLoader", "DataListLoader"})
+"""Those of PyTorch Geometric that join samples into a batch, which has a `pin_memory` and whose `to` takes
+`non_blocking`.
+"""
+_SEQUENTIAL = frozenset({"TemporalDataLoader", "ClusterLoader"})
+"""Those that cut batches out of one graph and draw nothing while they do."""
+
+
+def joins_graphs(loader: Loader) -> bool:
+    """Whether a loader of PyTorch Geometric joins samples of a dataset."""
+    return loader.name.startswith(_PYG) and _short(loader) in _JOINING
+
+
+def cuts_graph(loader: Loader) -> bool:
+    """Whether a loader of PyTorch Geometric cuts its batches out of one large graph."""
+    return loader.name.startswith(_PYG) and _short(loader) not in _JOINING
+
+
+def gives_graphs(loader: Loader) -> bool:
+    """Whether batches have a `to` that takes what that of tensors takes, and a `pin_memory`."""
+    return loader.name.startswith(_PYG) and _short(loader) != "NeighborSampler"
+
+
+def why_unpinned(file: FileFacts, loader: Loader) -> str:
+    """Why a loader of graphs cannot pin its batches, in one line; empty where it can, or is none."""
+    if loader.name.startswith("dgl."):
+        if _short(loader) == "GraphDataLoader":
+            return "its batches are graphs of dgl, which a loader cannot pin: they have no pin_memory()"
+        if loader.values("device"):
+            return "dgl's loader moves its batches itself"
+        return "dgl's loader pins and moves its batches itself when it is given a device"
+    if loader.name.startswith(_PYG) and _short(loader) == "NeighborSampler":
+        return "pinning makes lists of the sizes that NeighborSampler gives as tuples"
+    moved = moved_graph(file, loader)
+    if moved is not None:
+        return f"its graph may lie on the device (line {file.line(moved)}), and cannot be pinned then"
+    return ""
+
+
+def why_no_workers(file: FileFacts, loader: Loader) -> str:
+    """Why a loader of graphs gets no workers, in one line; empty where it may, or is none."""
+    if loader.name.startswith("dgl.") and _short(loader) != "GraphDataLoader":
+        if any(isinstance(value, cst.Name) and value.value == "True" for value in loader.values("use_uva")):
+            return "dgl samples with use_uva=True on the device, which allows no workers"
+        return "dgl's workers need a graph that stays on the CPU and whose formats are made before (create_formats_())"
+    moved = moved_graph(file, loader)
+    if moved is not None:
+        return f"its graph may lie on the device (line {file.line(moved)}), which a worker must not use"
+    return ""
+
+
+def draws_neighbours(loader: Loader) -> bool:
+    """Whether a loader of PyTorch Geometric draws the part of the graph that makes a batch."""
+    return cuts_graph(loader) and _short(loader) not in _SEQUENTIAL
+
+
+def moved_graph(file: FileFacts, loader: Loader) -> cst.Call | None:
+    """A call that puts (parts of) the graph that a loader cuts its batches out of on a device; `None` if none does."""
+    if not cuts_graph(loader):
+        return None
+    graphs = [*loader.values("data"), *_attributes(loader)]
+    made = {end.node for graph in graphs for end in file.tracing.ends(graph)}
+    for call in find_all(file.source.module, cst.Call):
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
+            continue
+        if file.qualified(call) is None and (
+            call in made or any(end.node in made and _is_graph(end.path) for end in file.tracing.ends(call.func.value))
+        ):
+            return call
+    return None
+
+
+def unseen_graph(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """What the graph is that a loader cuts its batches out of, where it was made out of sight."""
+    if not cuts_graph(loader):
+        return None
+    ends = [end.node for graph in loader.values("data") for end in file.tracing.ends(graph)]
+    return next((made for made in ends if not isinstance(made, cst.Call)), None if ends else loader.call)
+
+
+def _attributes(loader: Loader) -> Iterator[cst.BaseExpression]:
+    """The graph behind `NeighborSampler(data.edge_index, ...)`."""
+    for value in loader.values("data"):
+        if isinstance(value, cst.Attribute):
+            yield value.value
+
+
+def _is_graph(path: tuple[object, ...]) -> bool:
+    """Whether a path leads to the graph itself or to its tensors, rather than to a batch."""
+    return path[:1] != (None,)
+
+
+def _short(loader: Loader) -> str:
+    return loader.name.rpartition(".")[2]

@@ -1,0 +1,163 @@
+"""Where a loader's setting is written down: in its call, in a dictionary of keywords, in a variable, as a default of
+the command line; and whether changing it there changes nothing but loaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.feeding._command_line import Option, option_of
+
+_READS = frozenset({"get", "keys", "items", "values", "copy", "setdefault", "pop"})
+_DEEPEST = 4
+
+
+@frozen
+class Place:
+    """Where the value of a setting is written.
+
+    Attributes:
+        value: the expression that may be replaced, such as the `0` of `num_workers = 0`.
+        through: what stands between it and the call, for messages; empty where it stands in the call itself.
+        loaders: every loader that gets its setting from there.
+        stray: a use of it that is no loader's setting; `None` where there is none.
+        option: the option of the command line whose default it is, if it is one.
+    """
+
+    value: cst.BaseExpression
+    through: str
+    loaders: tuple[Loader, ...]
+    stray: cst.CSTNode | None
+    option: Option | None = None
+
+
+def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
+    """Every place where the value of a loader's parameter may be written."""
+    setting = loader.settings.get(parameter)
+    if setting is None:
+        return []
+    found: list[Place] = []
+    for given in setting.values:
+        for value in written(file, given):
+            if not isinstance(value, cst.BaseExpression):
+                continue
+            users = [
+                other for other in file.loaders if any(value in written(file, each) for each in other.values(parameter))
+            ]
+            option = option_of(file, given) if value is not given else None
+            stray = _stray(file, given, value, users, parameter, option)
+            through = ""
+            if option is not None:
+                through = f"the command line ({option.name})"
+            elif value is not given:
+                through = "a variable"
+            elif setting.arg is None:
+                through = "a dictionary of keywords"
+            found.append(Place(value, through, tuple(users), stray, option))
+    return found
+
+
+def written(file: FileFacts, given: cst.BaseExpression) -> list[cst.CSTNode]:
+    """Where the value of an argument was written: itself if it is a literal, the value of a variable, the default of an
+    option of the command line; the `Param` whose callers are not (all) in sight.
+    """
+    option = option_of(file, given)
+    if option is not None:
+        return [option.default or given]
+    ends = file.tracing.ends(given)
+    return [end.node for end in ends] if ends and not any(end.path for end in ends) else [given]
+
+
+def _stray(
+    file: FileFacts,
+    given: cst.BaseExpression,
+    value: cst.BaseExpression,
+    users: list[Loader],
+    parameter: str,
+    option: Option | None,
+) -> cst.CSTNode | None:
+    """A use of a written value that is no setting of one of these loaders."""
+    settings = {each for user in users for each in user.values(parameter)}
+    if option is not None:
+        return next((read for read in option.reads if read not in settings), option.escape)
+    if value is not given:
+        for held in file.handing.uses(value):
+            if held.node not in settings:
+                return held.node
+        return None
+    setting = next((user.settings[parameter] for user in users if value in user.values(parameter)), None)
+    if setting is None or setting.arg is not None:
+        return None
+    calls = {user.call for user in users}
+    return next(_other_uses(file, value, calls, 0), None)
+
+
+def _other_uses(
+    file: FileFacts, value: cst.BaseExpression, loaders: set[cst.Call], depth: int
+) -> Iterator[cst.CSTNode]:
+    """Uses of the dictionary that holds a value, other than as keywords of these loaders."""
+    around = file.tree.parent(value)
+    container: cst.CSTNode | None = None
+    if isinstance(around, cst.DictElement):
+        container = file.tree.parent(around)
+    elif isinstance(around, cst.Arg):
+        call = file.tree.parent(around)
+        is_dictionary = isinstance(call, cst.Call) and file.qualified(call) == "builtins.dict"
+        if not is_dictionary:
+            return  # a keyword of a call that hands it on
+        container = call
+    elif isinstance(around, cst.Assign) and isinstance(around.targets[0].target, cst.Subscript):
+        container = around.targets[0].target.value
+    if not isinstance(container, cst.BaseExpression):
+        yield value
+        return
+    yield from _uses_of_dictionary(file, container, loaders, depth)
+
+
+def _uses_of_dictionary(
+    file: FileFacts, container: cst.BaseExpression, loaders: set[cst.Call], depth: int
+) -> Iterator[cst.CSTNode]:
+    if depth > _DEEPEST:
+        yield container
+        return
+    reads: list[cst.CSTNode] = []
+    if isinstance(container, cst.Name):
+        for definition in file.flow.definitions(container):
+            if definition.binding is not Binding.ASSIGNED:
+                yield container
+                return
+            reads += file.flow.uses(definition)
+    else:
+        reads = [held.node for held in file.handing.uses(container)]
+    for read in reads:
+        parent = file.tree.parent(read)
+        around = file.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.Arg) and parent.star == "**" and around in loaders:
+            continue
+        if isinstance(parent, cst.Subscript) and isinstance(around, cst.AssignTarget):
+            continue
+        if isinstance(parent, cst.Attribute) and isinstance(around, cst.Call) and parent.attr.value in _READS:
+            yield read
+            continue
+        if isinstance(parent, cst.Attribute) and parent.attr.value == "update":
+            continue
+        updated = _updated(around) if isinstance(parent, cst.Arg) else None
+        if updated is not None:
+            yield from _uses_of_dictionary(file, updated, loaders, depth + 1)
+            continue
+        if isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and file.qualified(around) == "builtins.print":
+            continue
+        yield read
+
+
+def _updated(call: cst.CSTNode | None) -> cst.Name | None:
+    """The dictionary into which `other.update(...)` puts what it is given."""
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "update":
+        return None
+    return call.func.value if isinstance(call.func.value, cst.Name) else None
