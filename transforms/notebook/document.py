@@ -326,7 +326,7 @@ class _Writer:
         return _Layout(before, between, behind)
 
     def _quoted(self, line: str) -> str:
-        return json.dumps(line, ensure_ascii=self._escapes())
+        return json.dumps(line, ensure_ascii=line.isascii() or self._escapes())
 
     def _escapes(self) -> bool:
         """Whether characters beyond ASCII are written as escapes, here or else in the whole notebook."""
