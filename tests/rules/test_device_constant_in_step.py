@@ -1,0 +1,222 @@
+"""PM108: which tensors are filled, which are made in front of the loop, and which stay."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.rule import Safety
+from perfmod.transforms.syncs.device_constant_in_step import DeviceConstantInStep
+
+HEAD = """\
+import math
+import numpy as np
+import torch
+from torch import nn
+
+MEAN = [0.485, 0.456, 0.406]
+
+
+def train(model, loader, optimizer, device, args, keep):
+    criterion = nn.MSELoss()
+    for i, (x, y) in enumerate(loader):
+        x = x.to(device)
+        model(x).sum().backward()
+"""
+LOOP = "    for i, (x, y) in enumerate(loader):\n"
+
+
+def step(body: str, before: str = "") -> str:
+    head = HEAD.replace(LOOP, textwrap.indent(before, "    ") + LOOP)
+    return head + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n"
+
+
+def result(code: str, *, unsafe: bool = False) -> FileResult:
+    found = rewrite(code.encode(), "train.py", [DeviceConstantInStep()], Choice(unsafe=unsafe))
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+def reasons(body: str) -> list[str]:
+    """Why the rule refuses; the code must stay as it is."""
+    found = result(step(body), unsafe=True)
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    return [finding.reason for finding in found.refused]
+
+
+FILLED = {
+    "torch.tensor(0.0, device=device)": "torch.full((), 0.0, device=device)",
+    "torch.tensor(-1, device='cuda')": "torch.full((), -1, device='cuda')",
+    "torch.tensor(True, device=x.device)": "torch.full((), True, device=x.device)",
+    "torch.tensor(float('-inf'), dtype=x.dtype, device=device)":
+        "torch.full((), float('-inf'), dtype=x.dtype, device=device)",
+    "torch.tensor(1e-8, requires_grad=True, device=device)": "torch.full((), 1e-8, device=device, requires_grad=True)",
+    "torch.as_tensor(2, dtype=torch.float32, device=device)": "torch.full((), 2, dtype=torch.float32, device=device)",
+    "torch.tensor(0.5).to(device)": "torch.full((), 0.5, device=device)",
+    "torch.tensor(0.5).to(device, non_blocking=True)": "torch.full((), 0.5, device=device)",
+    "torch.tensor(1).float().cuda()": 'torch.full((), 1, dtype=torch.float32, device="cuda")',
+    "torch.tensor(1).cuda(0)": 'torch.full((), 1, device="cuda:0")',
+    "torch.tensor(1).to(device, torch.float16)": "torch.full((), 1, dtype=torch.float16, device=device)",
+    "torch.tensor([0.5], device=device)": "torch.full((1,), 0.5, device=device)",
+    "torch.tensor((1, 1, 1), device=device)": "torch.full((3,), 1, device=device)",
+    "torch.tensor([1.0] * x.size(0), device=device)": "torch.full((x.size(0),), 1.0, device=device)",
+    "torch.FloatTensor([2]).to(device)": "torch.full((1,), 2, dtype=torch.float32, device=device)",
+    "torch.LongTensor([0, 0]).cuda()": 'torch.full((2,), 0, dtype=torch.int64, device="cuda")',
+    "torch.cuda.FloatTensor([1.0])": 'torch.full((1,), 1.0, dtype=torch.float32, device="cuda")',
+    "torch.tensor(len(loader), device=device)": "torch.full((), len(loader), device=device)",
+    "torch.tensor(i + 1, dtype=torch.float32, device=device)":
+        "torch.full((), i + 1, dtype=torch.float32, device=device)",
+    "x.new_tensor(0.1)": "x.new_full((), 0.1)",
+    "torch.tensor(math.pi, device=device)": "torch.full((), math.pi, device=device)",
+    "torch.tensor((0.5 + 0.25) * 2, device=device)": "torch.full((), (0.5 + 0.25) * 2, device=device)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), FILLED.items())
+def test_is_filled(before: str, after: str) -> None:
+    found = result(step(f"t = {before}\nkeep(t)"))
+    assert found.after.decode() == step(f"t = {after}\nkeep(t)"), [finding.reason for finding in found.refused]
+    assert {finding.safety for finding in found.applied} == {Safety.SAFE}
+    assert result(step(f"t = {after}\nkeep(t)")).outcome is Outcome.UNCHANGED
+
+
+def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
+    same = (old.dtype, old.shape, old.requires_grad) == (new.dtype, new.shape, new.requires_grad)
+    return same and bool(torch.equal(old.nan_to_num(7.0), new.nan_to_num(7.0)))
+
+
+@pytest.mark.parametrize(("before", "after"), FILLED.items())
+def test_filled_tensors_are_the_same(before: str, after: str) -> None:
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        space = {"torch": torch, "math": __import__("math"), "device": torch.device("cpu"), "i": 3}
+        space |= {"x": torch.zeros(4, 2, dtype=dtype), "loader": [1, 2]}
+        codes = [code.replace("cuda.FloatTensor", "FloatTensor").replace(".cuda(0)", "") for code in (before, after)]
+        codes = [code.replace(".cuda()", "") for code in codes]
+        codes = [
+            code.replace("'cuda'", "'cpu'").replace('"cuda"', '"cpu"').replace('"cuda:0"', '"cpu"') for code in codes
+        ]
+        old, new = (eval(code, space) for code in codes)
+        assert _same(old, new), (old, new)
+
+
+def test_numbers_of_all_types_are_filled_as_they_are_converted() -> None:
+    """What the rule relies on: `tensor` and `full` round alike, in every type, for all numbers that it admits."""
+    numbers = (0, 1, -1, 0.1, 1.5, -1.5, 65519.0, 65520.0, 1e5, -1e9, 3.4e38, 1e-46, 2**24 + 1, 2**63 - 1, True)
+    numbers += (float("inf"), float("-inf"), float("nan"), -0.0)
+    types = (None, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+    for number, dtype in itertools.product(numbers, types):
+        assert _made(torch.tensor, number, dtype) == _made(_full, number, dtype), (number, dtype)
+
+
+def _full(number: float, dtype: torch.dtype | None) -> torch.Tensor:
+    return torch.full((), number, dtype=dtype)
+
+
+def _made(make: Callable[..., torch.Tensor], number: float, dtype: torch.dtype | None) -> tuple[object, str]:
+    try:
+        tensor = make(number, dtype=dtype)
+    except RuntimeError:
+        return RuntimeError, ""
+    return tensor.dtype, str(tensor.item())
+
+
+HOISTED = {
+    "m = torch.tensor([0.485, 0.456, 0.406], device=device)\nx = x - m[None, :, None]":
+        ("m = torch.tensor([0.485, 0.456, 0.406], device=device)\n", "x = x - m[None, :, None]"),
+    "x = x - torch.tensor(MEAN).to(device).view(-1, 1)":
+        ("constant = torch.tensor(MEAN).to(device)\n", "x = x - constant.view(-1, 1)"),
+    "w = nn.functional.cross_entropy(x, y, weight=torch.tensor([1.0, 2.0]).to(device))":
+        ("weight_constant = torch.tensor([1.0, 2.0]).to(device)\n",
+         "w = nn.functional.cross_entropy(x, y, weight=weight_constant)"),
+    "t = torch.tensor([[1, 0], [0, 1]], device=args.device)\nx = x @ t":
+        ("t = torch.tensor([[1, 0], [0, 1]], device=args.device)\n", "x = x @ t"),
+    "criterion(x, torch.tensor([1.0, 2.0], device=device))":
+        ("constant = torch.tensor([1.0, 2.0], device=device)\n", "criterion(x, constant)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "written"), HOISTED.items())
+def test_is_made_in_front_of_the_loop(body: str, written: tuple[str, str]) -> None:
+    found = result(step(body))
+    assert found.after.decode() == step(written[1], written[0]), [finding.reason for finding in found.refused]
+    assert result(found.after.decode()).outcome is Outcome.UNCHANGED
+
+
+REFUSED = {
+    "m = torch.tensor([1.0, 2.0], device=device)\nm += 1": "`m` is bound on line 15 too",
+    "m = torch.tensor([1.0, 2.0], device=device)\nm[0] = 3": "`m` is written to on line 15",
+    "m = torch.tensor([1.0, 2.0], device=device).add_(x)": "",
+    "y = torch.tensor([1.0, 2.0], device=device).add_(x) + 1": "it is written to",
+    "m = torch.tensor([1.0, 2.0], device=device)\nkeep.append(m)": "`keep.append` on line 15 may keep `m`",
+    "m = torch.tensor([1.0, 2.0], device=device)\nmodel(x, m)": "`model` on line 15 may keep `m` or write to it",
+    "m = torch.tensor([1.0, 2.0], device=device)\nreturn m": "may keep `m`",
+    "m = torch.tensor([1.0, 2.0], device=device, requires_grad=True)": "it is trained, and each step needs its own",
+    "m = torch.tensor([1.0, 2.0], device=x.device)": "`x` is made by the loop on line 11",
+    "m = torch.tensor([1.0, 2.0], device=device)\nm = m * 2": "`m` is bound on line 15 too",
+    "if args.a:\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "it is only made sometimes",
+    "with torch.cuda.device(1):\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "the device is chosen on line 14",
+    "args.device = i\ny = x - torch.tensor([1.0, 2.0], device=args.device)": "`args.device` is set in the loop",
+    "y = torch.tensor([x.size(0), 3], device=device)": "the numbers of `[x.size(0), 3]` may change from step to step",
+    "y = torch.tensor(args.weights, device=device)": "`args.weights` could not be shown to be a number or a constant",
+    "y = torch.tensor(0.1).double().to(device)": "it is rounded to the default type before it becomes double",
+    "y = torch.tensor(0.1).to(device, torch.float64)": "its type is changed as it is moved",
+    "y = torch.tensor(0.1).cuda(args.gpu)": "may be None",
+    "y = torch.tensor(0.1, requires_grad=True).to(device)": "it is trained or pinned before it is moved",
+    "y = torch.tensor(0.1).to(args.kind)": "`args.kind` could not be shown to be a device",
+    "y = torch.tensor(\n    0.1,  # a tenth\n    device=device)": "a comment stands inside of it",
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED.items())
+def test_is_refused(body: str, reason: str) -> None:
+    found = reasons(body)
+    assert len(found) == 1
+    assert reason in found[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = torch.tensor(0.1)",
+        "y = torch.tensor(0.1, device='cpu')",
+        "y = torch.tensor([1.0, 2.0]).to('cpu')",
+        "y = torch.as_tensor(np.zeros(3), device=device)",
+        "y = torch.as_tensor(x, device=device)",
+        "y = torch.FloatTensor(3, 4).to(device)",
+        "if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)",
+        "y = torch.zeros(3, device=device)",
+    ],
+)
+def test_is_no_instance(body: str) -> None:
+    assert reasons(body) == []
+
+
+def test_numbers_of_unknown_size_are_held_back() -> None:
+    code = step("t = torch.tensor(math.exp(i), device=device)")
+    (held,) = result(code).held_back
+    assert held.safety is Safety.UNSAFE
+    assert "beyond the range of float32" in held.reason
+    assert "torch.full((), math.exp(i), device=device)" in result(code, unsafe=True).after.decode()
+    (reason,) = reasons("t = torch.tensor(1e40).to(device)\nkeep(t)")
+    assert "may keep `t`" in reason
+
+
+def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
+    code = """\
+    import torch
+
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            low = torch.tensor(0.0, device=x.device)
+            return (x - torch.tensor([1.0, 2.0], device=x.device)).maximum(low)
+    """
+    found = result(textwrap.dedent(code))
+    assert "low = torch.full((), 0.0, device=x.device)" in found.after.decode()
+    (refused,) = found.refused
+    assert "keep it in a buffer of the module" in refused.reason

@@ -1,0 +1,125 @@
+"""Making a tensor once in front of the loop instead of in each of its rounds."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.syncs._unused import UnusedNames
+from perfmod.transforms.syncs._when import step_loop
+from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
+
+
+def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
+    """Edits that make the tensor of `node` in front of the loop of the step.
+
+    Raises:
+        CannotRewrite: there is no such loop, the tensor would be another one there, or somebody could see that all
+            rounds share it.
+    """
+    loop = step_loop(file, node)
+    loops = file.tree.loops(node)
+    if loop is None or loop not in loops:
+        raise CannotRewrite("there is no loop in sight to take it out of: keep it in a buffer of the module")
+    _require_same(file, node, loop)
+    statement = file.tree.statement(node)
+    if isinstance(statement, cst.Assign) and statement.value is node:
+        return _move(file, statement, loop)
+    if file.aliasing.mutates(node):
+        raise CannotRewrite("it is written to")
+    if file.aliasing.hands_on(node) and not _only_computes(file, node):
+        raise CannotRewrite(f"`{_receiver(file, node)}` may keep the tensor or write to it")
+    name = UnusedNames(file).take(_wanted(file, node))
+    code = file.source.code(node)
+    return insert_before_statement(file.source, loop, f"{name} = {code}"), replace(file.source, node, name)
+
+
+def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> tuple[Edit, ...]:
+    target = statement.targets[0].target
+    if len(statement.targets) != 1 or not isinstance(target, cst.Name):
+        raise CannotRewrite("it is kept in something else than a variable")
+    scope = file.tree.scope(target)
+    definitions = file.flow.bound(scope, target.value)
+    if len(definitions) != 1:
+        other = next(d for d in definitions if d.node is not target)
+        raise CannotRewrite(f"`{target.value}` is bound on line {file.source.line(other.node)} too")
+    _require_unseen(file, definitions[0])
+    code = file.source.code(statement)
+    if "#" in code:
+        raise CannotRewrite("a comment stands inside of it")
+    if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
+        raise CannotRewrite("it is not made in every round of the loop")
+    return insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)
+
+
+def _require_unseen(file: FileFacts, definition: Definition) -> None:
+    """Raises `CannotRewrite` where somebody could see that all rounds share one tensor."""
+    name = definition.name
+    written = file.aliasing.mutations(definition)
+    if written:
+        raise CannotRewrite(f"`{name}` is written to on line {file.source.line(written[0])}")
+    for use in file.flow.uses(definition):
+        if file.tree.scope(use) is not definition.scope:
+            raise CannotRewrite(f"`{name}` is read by another function")
+        if file.aliasing.hands_on(use) and not _only_computes(file, use):
+            line = file.source.line(use)
+            raise CannotRewrite(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or write to it")
+
+
+def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) -> None:
+    """Raises `CannotRewrite` where an expression of `node` may be something else in front of the loop."""
+    for name in find_all(node, cst.Name):
+        if not file.flow.is_read(name) or file.qualified(name) is not None:
+            continue
+        for definition in file.flow.definitions(name):
+            if file.tree.is_within(definition.node, loop):
+                raise CannotRewrite(f"`{name.value}` is made by the loop on line {file.source.line(loop)}")
+    for attribute in find_all(node, cst.Attribute):
+        if file.qualified(attribute) is None and next(file.stores.inside(attribute, loop), None) is not None:
+            raise CannotRewrite(f"`{file.source.code(attribute)}` is set in the loop")
+    for call in find_all(node, cst.Call):
+        if call is not node and not (file.qualified(call) or "").startswith(("torch.", "builtins.float")):
+            inner = call.func
+            if not (isinstance(inner, cst.Attribute) and file.tree.is_within(inner.value, node)):
+                raise CannotRewrite(f"`{file.source.code(call.func)}` is called in each round")
+    for ancestor in file.tree.ancestors(node):
+        if ancestor is loop:
+            return
+        if isinstance(ancestor, cst.With) and any("device" in file.source.code(item) for item in ancestor.items):
+            raise CannotRewrite(f"the device is chosen on line {file.source.line(ancestor)}")
+        if isinstance(ancestor, (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)):
+            raise CannotRewrite("it is only made sometimes, and may not be possible always")
+        if isinstance(ancestor, (cst.Lambda, cst.BaseComp, cst.FunctionDef)):
+            raise CannotRewrite("it is made inside another expression or function")
+
+
+def _only_computes(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a tensor only goes into a module of PyTorch, such as a loss, or into a view that is computed with."""
+    parent = file.tree.parent(node)
+    if isinstance(parent, cst.Arg):
+        call = file.tree.parent(parent)
+        if isinstance(call, cst.Call):
+            module = file.value(call.func)
+            return module.kind is Kind.MODULE and (module.name or "").startswith("torch.nn.")
+    return False
+
+
+def _receiver(file: FileFacts, node: cst.CSTNode) -> str:
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.Call):
+            return file.source.code(ancestor.func)
+        if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+            return " ".join(file.source.code(ancestor).split())[:60]
+    return "the code around it"
+
+
+def _wanted(file: FileFacts, node: cst.CSTNode) -> str:
+    parent = file.tree.parent(node)
+    return (
+        f"{parent.keyword.value}_constant" if isinstance(parent, cst.Arg) and parent.keyword is not None else "constant"
+    )
