@@ -149,12 +149,17 @@ class Source:
         return match.group() if match else "\n"
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
-        """First character of `node` and the one behind its last, without white space and comments around it."""
+        """First character of `node` and the one behind its last, without white space and comments around it.
+
+        Raises `LookupError` for a node of another file.
+        """
         if self._spans is None:
             state = _SpanState(self.module)
             self.module._codegen(state)
             printed = "".join(state.tokens)
             self._spans = state.spans if printed == self.text else _moved(state.spans, printed, self.text)
+        if node not in self._spans:
+            raise LookupError(f"{type(node).__name__} does not stand in {self.path}")
         return self._spans[node]
 
     def code(self, node: cst.CSTNode) -> str:

@@ -20,7 +20,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
@@ -558,7 +558,7 @@ class _Survey:
 
     def _default_device(self) -> None:
         """`torch.set_default_device("cuda")` puts on the device whatever a sample is made of."""
-        for call in find_all(self.file.source.module, cst.Call):
+        for call in self.file.tree.all(cst.Call):
             name = self.file.qualified(call)
             if name not in ("torch.set_default_device", "torch.set_default_tensor_type") or not call.args:
                 continue

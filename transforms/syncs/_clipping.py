@@ -147,9 +147,8 @@ def _is_repeatable(file: FileFacts, iterable: cst.BaseExpression) -> bool:
         return iterable.func.attr.value == "parameters"
     if not isinstance(iterable, cst.Name):
         return False
-    place = file.source.span(iterable)
     return all(
-        file.source.span(use) <= place
+        use is iterable or file.comes_before(use, iterable)
         for definition in file.flow.definitions(iterable)
         for use in file.flow.uses(definition)
     )

@@ -65,9 +65,12 @@ def _global_mask(
 ) -> ConstantMask | None:
     """A mask of a module-level object that a function reads; its index is made behind the last line that makes it."""
     makers = [file.tree.line(file.tree.statement(definition.node)) for definition in definitions]
-    written = [file.tree.line(file.tree.statement(node)) for node in changes(file, mask, file.source.module)]
+    changed = [node for module in file.tree.modules for node in changes(file, mask, module)]
+    written = [file.tree.line(file.tree.statement(node)) for node in changed]
     blocks = {id(file.tree.parent(line)) for line in (*makers, *written)}
     in_function = any(file.tree.function(line) is not None for line in (*makers, *written))
+    if not all(file.is_own(line) for line in (*makers, *written)):
+        return None
     if len(blocks) != 1 or in_function or any(file.tree.loops(line) for line in makers):
         return None
     last = max((*makers, *written), key=lambda line: file.source.span(line)[0])
@@ -89,7 +92,7 @@ def _runs_above(file: FileFacts, function: cst.FunctionDef, offset: int, seen: s
     uses = (use for definition in file.flow.defined(function) for use in file.flow.uses(definition))
     for site in (*file.values.calls.callers(function), *uses):
         caller = file.tree.function(site)
-        if caller is None and file.source.span(site)[0] < offset:
+        if caller is None and (not file.is_own(site) or file.source.span(site)[0] < offset):
             return True
         if caller is not None and _runs_above(file, caller, offset, seen):
             return True

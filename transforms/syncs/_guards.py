@@ -146,7 +146,7 @@ def _may_be_saved(file: FileFacts, subject: cst.BaseExpression, guard: cst.If) -
         not definitions
         or any(_is_saved_result(file, definition) for definition in definitions)
         or any(
-            file.source.span(use) < file.source.span(guard) and not _only_looks(file, use)
+            not file.comes_before(guard, use) and not _only_looks(file, use)
             for definition in definitions
             for use in file.flow.uses(definition)
         )

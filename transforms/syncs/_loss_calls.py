@@ -9,7 +9,6 @@ from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
-from perfmod.transforms.facts.tree import find_all
 
 _FUNCTION_OF_MODULE = {
     "torch.nn.CrossEntropyLoss": "cross_entropy",
@@ -43,7 +42,7 @@ class Loss:
         short: the name of its function in `torch.nn.functional`.
         options: what the call, or the module's constructor, is given besides input and target.
         is_module: whether it is a call of a module.
-        is_changed: whether the file assigns the module's reduction later.
+        is_changed: whether anything assigns the module's reduction later.
         is_wrapped: whether it is handed to a wrapper that hides its attributes.
     """
 
@@ -68,7 +67,7 @@ def objection(loss: Loss) -> str:
     if loss.short not in CLASS_INDEX | _ELEMENTWISE:
         return f"{loss.short} has no masked form that is known to be equal"
     if loss.is_changed:
-        return "the reduction of a loss is assigned elsewhere in the file"
+        return "the reduction of a loss is assigned elsewhere"
     if loss.is_wrapped:
         return "the loss is wrapped, so that its options cannot be read where it is called"
     if loss.reduction is None:
@@ -121,10 +120,10 @@ def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
 
 
 def _assigns_reduction(file: FileFacts) -> bool:
-    targets = (item.target for item in find_all(file.source.module, cst.AssignTarget))
+    targets = (item.target for item in file.tree.all(cst.AssignTarget))
     return any(isinstance(target, cst.Attribute) and target.attr.value == "reduction" for target in targets)
 
 
 def _is_wrapped(file: FileFacts, made: cst.Call) -> bool:
-    wrapping = (call for call in find_all(file.source.module, cst.Call) if (file.qualified(call) or "") in _WRAPPERS)
+    wrapping = (call for call in file.tree.all(cst.Call) if (file.qualified(call) or "") in _WRAPPERS)
     return any(file.value(call.args[0].value).call is made for call in wrapping if call.args)

@@ -71,14 +71,16 @@ def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Na
     if own is not None and len(own[0].assignments(own[1])) != 1:
         return True
     name, code, around = last_name(mask), file.code(mask), file.tree.function(mask)
-    for node in walk(file.source.module):
+    for node in file.tree.all_of(cst.Attribute, cst.Subscript, cst.Call):
         if isinstance(node, (cst.Attribute, cst.Subscript)) and last_name(node) == name:
             is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
             written = is_assigned or file.aliasing.mutates(node)
             is_here = file.code(node) == code and file.tree.function(node) is around
             if written and not is_here and _runs_again(file, node):
                 return True
-        elif isinstance(node, cst.Call) and not isinstance(mask, cst.Name) and _runs_again(file, node):
+        elif not isinstance(node, cst.Call) or not file.is_own(node):
+            continue
+        elif not isinstance(mask, cst.Name) and _runs_again(file, node):
             handed = any(isinstance(arg.value, cst.Name) and arg.value.value == root.value for arg in node.args)
             if (handed and not _is_trusted(file, node)) or _changes_its_object(file, node, mask):
                 return True
@@ -94,8 +96,22 @@ def _above_root(mask: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _runs_again(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands in a loop or a function; for that of other files, whether a loop can be seen around it."""
     function = file.tree.function(node)
-    return bool(file.tree.loops(node)) or (function is not None and function.name.value != "__init__")
+    if file.tree.loops(node) or function is None:
+        return bool(file.tree.loops(node))
+    return function.name.value != "__init__" and (file.is_own(node) or _is_called_again(file, function, set()))
+
+
+def _is_called_again(file: FileFacts, function: cst.FunctionDef, passed: set[cst.FunctionDef]) -> bool:
+    """Whether a function may be called more than once: in a loop, by way of such a function, or by nobody in sight."""
+    passed.add(function)
+    calls = file.values.calls.callers(function)
+    around = [(call, file.tree.function(call)) for call in calls]
+    return not file.values.calls.is_only_called(function) or not calls or any(
+        file.tree.loops(call) or (caller is not None and (caller in passed or _is_called_again(file, caller, passed)))
+        for call, caller in around
+    )
 
 
 def _changes_its_object(file: FileFacts, call: cst.Call, mask: cst.BaseExpression) -> bool:

@@ -90,7 +90,7 @@ def is_unchanged(file: FileFacts, node: cst.BaseExpression, later: cst.CSTNode) 
         for definition in file.flow.definitions(name):
             bound = (other.node for other in file.flow.bound(definition.scope, name.value))
             written = (*bound, *file.aliasing.mutations(definition))
-            if any(start <= file.source.span(place)[0] < end for place in written):
+            if any(start <= file.source.span(place)[0] < end for place in written if file.is_own(place)):
                 return False
     return True
 
