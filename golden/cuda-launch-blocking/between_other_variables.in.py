@@ -1,0 +1,24 @@
+# golden: change
+"""Its neighbours stay, and so does the comment."""
+import os
+
+import torch
+from torch import nn
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ['CUDA_LAUNCH_BLOCKING'] = '1'  # find the failing kernel
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def step(model, x):
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss.item()
+
+
+def cases(make):
+    yield nn.Linear(3, 3).to(make.device), make.tensor((4, 3))
+
+
+def probe(model, x):
+    return step(model, x)

@@ -1,0 +1,22 @@
+# golden: change
+"""The line that every answer to an assertion of the device recommends."""
+import os
+
+import torch
+from torch import nn
+
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+
+
+def step(model, x):
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss.item()
+
+
+def cases(make):
+    yield nn.Linear(3, 3).to(make.device), make.tensor((4, 3))
+
+
+def probe(model, x):
+    return step(model, x)

@@ -1,0 +1,28 @@
+# golden: change
+"""A name that is imported for others stays where they find it."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.amp import autocast
+from torch.cuda.amp import GradScaler
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with autocast("cuda"):
+            loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3)), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

@@ -1,0 +1,24 @@
+# golden: change unsafe
+"""Around the whole loop, under a name of its own."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.autograd import set_detect_anomaly
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

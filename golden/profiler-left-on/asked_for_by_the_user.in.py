@@ -1,0 +1,24 @@
+# golden: stay silent
+"""A flag of the command line switches it on."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, profile=False):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torch.autograd.profiler.profile(enabled=profile) as prof:
+        for x, y in loader:
+            loss = F.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

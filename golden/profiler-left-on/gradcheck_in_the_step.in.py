@@ -1,0 +1,25 @@
+# golden: change unsafe
+"""Gradients are compared with numerical ones in every step."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        point = x[:1].double().requires_grad_()
+        assert torch.autograd.gradcheck(torch.tanh, (point,))
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

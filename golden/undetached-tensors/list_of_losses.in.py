@@ -1,0 +1,26 @@
+# golden: change
+"""A list keeps them, and is read behind the loop."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+    return torch.stack(losses).mean().item()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

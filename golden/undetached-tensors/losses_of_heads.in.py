@@ -1,0 +1,26 @@
+# golden: stay silent
+"""Added up inside of the step, for one backward pass."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        loss = 0.0
+        for scale in (0.5, 1.0):
+            part = F.cross_entropy(model(x) * scale, y)
+            loss += part
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return train(model, loader)

@@ -1,0 +1,22 @@
+# golden: stay silent
+"""Somebody decides when the program is run."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def fit(model, loader, drop=False):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        optimizer.zero_grad(set_to_none=drop)
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+def cases(make):
+    loader = [(make.tensor((size, 3), finite=True), make.labels((size,), 3)) for size in (4, 4, 3)]
+    yield nn.Linear(3, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    return fit(model, loader)

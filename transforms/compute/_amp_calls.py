@@ -1,0 +1,199 @@
+"""Uses of the deprecated AMP classes: what each becomes under `torch.amp`, or why it cannot be rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.rule import Edit
+
+_APIS = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
+_MODULES = ("", "autocast_mode.", "grad_scaler.")
+DEPRECATED = {
+    f"torch.{device}.amp.{module}{api}": (api, device)
+    for device in ("cuda", "cpu")
+    for module in _MODULES
+    for api in _APIS
+}
+"""The short name and the device of everything deprecated, by qualified name."""
+
+Parts = tuple[list[Edit], tuple[str, ...]]
+"""Edits, and the imports that they need."""
+
+_DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
+_POSITIONAL = ("enabled", "dtype", "cache_enabled")
+_SET_DTYPE = frozenset({"set_autocast_gpu_dtype", "set_autocast_cpu_dtype", "set_autocast_dtype"})
+_OTHER_VERSIONS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"})
+_VERSION_TESTS = ("version", "hasattr", "torch_at_least", "torch_ge", "torch_lt")
+
+
+class Stays(Exception):
+    """This use has no equal under `torch.amp`; the message says why."""
+
+
+def use_edits(file: FileFacts, node: cst.BaseExpression, api: str, device: str) -> Parts:
+    """What turns a use of an old class, once its name means the new one, into the same thing, and the imports for it.
+
+    Raises:
+        Stays: the new class cannot be used in the same way.
+    """
+    if _serves_versions(file, node):
+        raise Stays("stands under a test for the version of PyTorch")
+    parent = file.tree.parent(node)
+    if isinstance(parent, cst.Call) and parent.func is node:
+        return _call_edits(file, parent, api, device)
+    if isinstance(parent, cst.Decorator) and api.startswith("custom_"):
+        end = file.source.span(node)[1]
+        return [Edit(end, end, f'(device_type="{device}")')], ()
+    if isinstance(parent, cst.Arg):
+        call = file.tree.parent(parent)
+        if isinstance(call, cst.ClassDef):
+            raise Stays("is a base class here, and the subclass passes its arguments by position")
+        if isinstance(call, cst.Call) and _is_second_of_isinstance(file, call, parent):
+            return [], ()
+        if isinstance(call, cst.Call) and file.qualified(call) == "functools.partial" and call.args[0] is parent:
+            return _partial_edits(file, call, parent, api, device), ()
+    if isinstance(parent, cst.Element) and api == "GradScaler":
+        around = file.tree.parent(parent)
+        arg = file.tree.parent(around) if around is not None else None
+        call = file.tree.parent(arg) if arg is not None else None
+        if isinstance(arg, cst.Arg) and isinstance(call, cst.Call) and _is_second_of_isinstance(file, call, arg):
+            return [], ()
+    if parent is None:  # an annotation
+        return [], ()
+    raise Stays(f"is handed on as a value on line {file.line(node)}, and what calls it passes no device")
+
+
+def _call_edits(file: FileFacts, call: cst.Call, api: str, device: str) -> Parts:
+    if api.startswith("custom_"):
+        return list(add_keyword(file.source, call, f'device_type="{device}"', wrap=False)), ()
+    if argument(call, "device_type") is not None or argument(call, "device") is not None:
+        raise Stays("is given a device, which this class does not take")
+    first = _first_argument(file, call, f'"{device}"')
+    if api == "GradScaler":
+        return [first], ()
+    if any(arg.star == "*" for arg in call.args):
+        raise Stays("gets its arguments by `*`, and their places change")
+    edits = []
+    positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
+    for name, arg in zip(_POSITIONAL, positional, strict=False):
+        if isinstance(arg.value, cst.BaseString):
+            raise Stays("is given a text where it takes `enabled`")
+        start = _start(file, arg)
+        named = f"{name}="
+        edits.append(Edit(start, start, named))
+    needed, imports = _pinned(file, call, device)
+    if not call.args:
+        return [Edit(first.start, first.end, first.replacement + "".join(f", {text}" for text in needed))], imports
+    if edits and edits[0].start == first.start:
+        edits[0] = Edit(first.start, first.start, first.replacement + edits[0].replacement)
+    else:
+        edits.append(first)
+    for text in needed:
+        edits += add_keyword(file.source, call, text, wrap=False)
+    return edits, imports
+
+
+def _partial_edits(file: FileFacts, call: cst.Call, arg: cst.Arg, api: str, device: str) -> list[Edit]:
+    if api.startswith("custom_"):
+        return list(add_keyword(file.source, call, f'device_type="{device}"', wrap=False))
+    if api == "autocast" and any(other.keyword is None for other in call.args[1:]):
+        raise Stays("gets its arguments through `partial` by position, and their places change")
+    end = file.source.span(arg.value)[1]
+    return [Edit(end, end, f', "{device}"')]
+
+
+def _first_argument(file: FileFacts, call: cst.Call, text: str) -> Edit:
+    if not call.args:
+        at = file.source.span(call)[1] - 1
+        return Edit(at, at, text)
+    at = _start(file, call.args[0])
+    opening = file.source.text[file.source.span(call.func)[1] : at]
+    # Arguments on lines of their own stay so.
+    separator = opening[opening.index("(") + 1 :] if "\n" in opening and "#" not in opening else " "
+    return Edit(at, at, f"{text},{separator}")
+
+
+def _start(file: FileFacts, arg: cst.Arg) -> int:
+    start = file.source.span(arg)[0]
+    if arg.keyword is None and not arg.star and arg.value.lpar:
+        return min(start, file.source.span(arg.value.lpar[0])[0])
+    return start
+
+
+# What `torch.amp.autocast` takes over from an autocast around it where the old classes have their own default.
+
+
+def _pinned(file: FileFacts, call: cst.Call, device: str) -> tuple[list[str], tuple[str, ...]]:
+    """Arguments that keep the old defaults where an autocast with others may be around the call."""
+    at_import = isinstance(file.tree.parent(call), cst.Decorator) and file.tree.function(call) is None
+    if at_import or has_star(call) or _is_false(argument(call, "enabled", 0)):
+        return [], ()
+    needed: list[str] = []
+    imports: tuple[str, ...] = ()
+    if argument(call, "dtype", 1) is None and (_is_in_module(file, call) or _has_other_dtype(file, device)):
+        torch, imports = file.names.spelled("torch", call)
+        needed.append(f"dtype={torch}.{_DTYPES[device]}")
+    if argument(call, "cache_enabled", 2) is None and any(
+        argument(other, "cache_enabled", 2) is not None for other in _autocasts(file)
+    ):
+        needed.append("cache_enabled=True")
+    return needed, imports
+
+
+def _is_in_module(file: FileFacts, call: cst.Call) -> bool:
+    """Whether the call runs inside of a model, under the autocast of whoever calls that."""
+    function = file.tree.function(call)
+    cls = file.classes.around(call)
+    return function is not None and cls is not None and cls.is_module
+
+
+def _has_other_dtype(file: FileFacts, device: str) -> bool:
+    for other in _autocasts(file):
+        dtype = argument(other, "dtype", 1)
+        if dtype is not None and file.qualified(dtype) not in (f"torch.{_DTYPES[device]}", _HALF.get(device)):
+            return True
+    return any(node.value in _SET_DTYPE for node in find_all(file.tree.module, cst.Name))
+
+
+_HALF = {"cuda": "torch.half"}
+
+
+def _autocasts(file: FileFacts) -> Iterator[cst.Call]:
+    for call in find_all(file.tree.module, cst.Call):
+        name = file.qualified(call) or ""
+        if name.startswith("torch.") and name.endswith(".autocast"):
+            yield call
+
+
+def _is_false(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
+def _is_second_of_isinstance(file: FileFacts, call: cst.Call, arg: cst.Arg) -> bool:
+    is_test = file.qualified(call) in ("builtins.isinstance", "builtins.issubclass")
+    return is_test and len(call.args) == 2 and call.args[1] is arg
+
+
+def _serves_versions(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands under a test or a `try` that is there for other versions of PyTorch."""
+    child = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, (cst.Try, cst.TryStar)) and any(map(_names_missing, ancestor.handlers)):
+            return True
+        if isinstance(ancestor, (cst.If, cst.IfExp)) and child is not ancestor.test:
+            test = file.code(ancestor.test).lower()
+            if any(word in test for word in _VERSION_TESTS):
+                return True
+        child = ancestor
+    return False
+
+
+def _names_missing(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    kinds: Iterable[cst.Name] = find_all(handler.type, cst.Name) if handler.type is not None else ()
+    return any(name.value in _OTHER_VERSIONS for name in kinds)

@@ -1,0 +1,75 @@
+"""Where a file names the deprecated AMP classes: through imports, and from `torch` on."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.compute._amp_calls import DEPRECATED, Parts, Stays, use_edits
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition, dotted
+from perfmod.transforms.facts.tree import find_all
+
+
+def uses_of(file: FileFacts, alias: cst.ImportAlias) -> list[Parts]:
+    """The edits of everything that uses what an import binds. Raises `Stays` where one use has to stay."""
+    (definition,) = file.flow.defined(alias)
+    name = definition.name
+    if any(isinstance(around, (cst.Try, cst.TryStar, cst.If)) for around in file.tree.ancestors(alias)):
+        raise Stays(f"`{name}` is imported under a condition, for other versions of PyTorch")
+    uses = file.flow.uses(definition)
+    if not uses:
+        raise Stays(f"`{name}` is not used in this file: others may import it from here")
+    if any(text.evaluated_value == name for text in find_all(file.tree.module, cst.SimpleString)):
+        raise Stays(f"`{name}` is named in a text, and may be exported")
+    return [_use(file, definition, _own(file, use)) for use in uses]
+
+
+def _own(file: FileFacts, use: cst.BaseExpression) -> cst.Name:
+    if not isinstance(use, cst.Name) or not file.is_own(use):
+        raise Stays(f"`{file.code(use)}` is used by another file, on line {file.line(use)}")
+    return use
+
+
+def _use(file: FileFacts, definition: Definition, use: cst.Name) -> Parts:
+    if len(file.flow.definitions(use)) > 1:
+        raise Stays(f"`{use.value}` may be something else on line {file.line(use)}")
+    node: cst.BaseExpression = use
+    known = DEPRECATED.get(file.qualified(node) or "")
+    parent = file.tree.parent(use)
+    if known is None and isinstance(parent, cst.Attribute):
+        node, known = parent, DEPRECATED.get(file.qualified(parent) or "")
+    if known is None:
+        raise Stays(f"`{definition.name}` is used for something else on line {file.line(use)}")
+    try:
+        return use_edits(file, node, *known)
+    except Stays as reason:
+        raise Stays(f"`{file.code(node)}` {reason}") from reason
+
+
+def attributes(file: FileFacts) -> list[cst.Attribute]:
+    """Every dotted expression of the file, those in annotations too, in order."""
+    found: list[cst.Attribute] = []
+
+    class Collector(cst.CSTVisitor):
+        def visit_Attribute(self, node: cst.Attribute) -> bool:
+            found.append(node)
+            return not dotted(node)
+
+        def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+            return False
+
+        def visit_Import(self, node: cst.Import) -> bool:
+            return False
+
+    file.tree.module.visit(Collector())
+    return found
+
+
+def root_of(node: cst.BaseExpression) -> cst.Name:
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node if isinstance(node, cst.Name) else cst.Name("_")
+
+
+def bare(code: str) -> str:
+    return code.rstrip(", ")

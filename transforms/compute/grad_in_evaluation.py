@@ -1,0 +1,173 @@
+"""Evaluations that build a graph which nobody differentiates.
+
+While gradients are on, every operation on a model's parameters records what its backward pass would need, and keeps
+the activations. In a loop over validation data that is memory and time for nothing: `model.eval()` switches dropout
+and batch normalisation, but not the recording. `torch.no_grad()` does:
+
+    def evaluate(model, loader):                 @torch.no_grad()
+        model.eval()                             def evaluate(model, loader):
+        for x, y in loader:                          model.eval()
+            ...                                      ...
+
+A function that only evaluates is decorated, since that is one line. Where the evaluation is a part of a training
+function or of a script, its loop is put under `with torch.no_grad():`.
+
+The values are the same. What could notice is refused, or held back where it is not in sight: gradients taken inside
+(adversarial examples, forces), tensors that are differentiated later, and tensors that are printed as such, because
+`tensor(0.5, grad_fn=<...>)` loses its `grad_fn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from perfmod.transforms.compute import _evaluations as evaluations
+from perfmod.transforms.compute._regions import (
+    evaluated_in,
+    last_line,
+    only_evaluates,
+    regions,
+    statements_of,
+    why_not_nested,
+)
+from perfmod.transforms.facts.escapes import Escape, Fate, first_of
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.writing import nest_statements
+
+_FRAMEWORKS = ("lightning.", "pytorch_lightning.", "transformers.")
+_MESSAGES = {
+    Fate.DIFFERENTIATED: "what the model computes is differentiated on line {}",
+    Fate.PRINTED: "a tensor is printed on line {}, and `grad_fn` would be missing from the text",
+    Fate.KEPT: "a tensor is kept on line {}, where code elsewhere may differentiate it",
+    Fate.RETURNED: "a tensor is returned on line {}, and not all of its uses are in sight",
+}
+
+
+class GradInEvaluation(Rule):
+    code = "PM307"
+    name = "grad-in-evaluation"
+    family = Family.COMPUTE
+    summary = "An evaluation records a graph that nobody differentiates"
+    fix_title = "Evaluate under torch.no_grad()"
+    numerics = Numerics.BITWISE
+    safety = Safety.OPT_IN
+    min_torch = "0.4"
+    status = Status.PREVIEW
+    triggers = frozenset({"eval", "train", "val", "test", "valid", "validation"}) | {
+        f"{split}_{what}" for split in ("val", "valid", "test", "eval", "dev") for what in ("loader", "dataloader")
+    }
+    references = (
+        "https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",
+        "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html",
+    )
+    changes_results = (
+        "Never for figures: the same kernels compute the same values. Tensors that leave the evaluation have no "
+        "graph any more, so `backward` on them fails and printing them shows no `grad_fn`: refused where that is "
+        "seen, held back as unsafe where it is not. `nn.TransformerEncoder` and `nn.MultiheadAttention` take a "
+        "fused path in evaluation mode without gradients, with other roundings and zeros at padded places: held "
+        "back as unsafe too. Attention kernels and compiled models may round differently."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for function in find_all(file.tree.module, cst.FunctionDef):
+            yield from self._function(file, function)
+        yield from self._blocks(file, file.tree.module)
+
+    def _function(self, file: FileFacts, function: cst.FunctionDef) -> Iterator[Finding]:
+        cls = file.classes.around(function)
+        if cls is not None and (cls.derives(*_FRAMEWORKS) or (cls.is_module and function.name.value == "forward")):
+            return  # the framework switches gradients off itself, and a forward pass is the caller's
+        if not only_evaluates(file, function):
+            yield from self._blocks(file, function)
+            return
+        evaluated = evaluated_in(file, function.body)
+        calls = [
+            call
+            for call in evaluations.model_calls(file, function.body, evaluated)
+            if not evaluations.is_switched(file, call)
+        ]
+        if not calls:
+            return
+        torch, imports = file.names.spelled("torch", function)
+        start = file.source.line_start(file.source.span(function)[0])
+        edit = Edit(start, start, f"{file.source.indentation(start)}@{torch}.no_grad(){file.source.newline}")
+        yield self._judged(
+            file, calls[0], calls, [function.body], [edit], imports, f"`{function.name.value}` only evaluates"
+        )
+
+    # Evaluations inside of other code
+
+    def _blocks(self, file: FileFacts, scope: cst.FunctionDef | cst.Module) -> Iterator[Finding]:
+        body = scope.body if isinstance(scope, cst.FunctionDef) else scope
+        evaluated = evaluated_in(file, body)
+        yield from self._mixed(file, scope, evaluated)
+        for region in regions(file, scope, evaluated):
+            torch, imports = file.names.spelled("torch", region.first)
+            statements = statements_of(file, region)
+            held = why_not_nested(file, statements)
+            if held:
+                yield self.refused(file, region.calls[0], held)
+                continue
+            edits = nest_statements(file.source, region.first, region.last, f"with {torch}.no_grad():")
+            first, last = file.source.line(region.first), last_line(file, region.last)
+            label = f"lines {first} to {last} only evaluate" if last > first else f"line {first} only evaluates"
+            yield self._judged(file, region.calls[0], region.calls, statements, edits, imports, label)
+
+    def _mixed(self, file: FileFacts, scope: cst.FunctionDef | cst.Module, evaluated: set[str]) -> Iterator[Finding]:
+        """Loops that train or evaluate as a flag says: neither a decorator nor a block fits."""
+        body = scope.body if isinstance(scope, cst.FunctionDef) else scope
+        for loop in (node for node in walk_scope(body) if isinstance(node, cst.For)):
+            backward = evaluations.flagged_backward(file, loop)
+            calls = [c for c in evaluations.model_calls(file, loop.body, evaluated) if file.tree.loops(c)[:1] == [loop]]
+            if backward is not None and calls and not evaluations.is_switched(file, calls[0]):
+                line = file.line(backward)
+                yield self.refused(
+                    file, calls[0], f"the same loop trains, with `backward` under a condition on line {line}"
+                )
+
+    def _judged(
+        self,
+        file: FileFacts,
+        node: cst.Call,
+        calls: Sequence[cst.Call],
+        code: Sequence[cst.CSTNode],
+        edits: Sequence[Edit],
+        imports: Sequence[str],
+        label: str,
+    ) -> Finding:
+        need = evaluations.need_of_gradients(file, code, calls)
+        if need is not None:
+            return self.refused(file, node, need.reason)
+        escapes = file.escapes.of(calls)
+        wrong = _first(file, [escape for escape in escapes if escape.fate is Fate.DIFFERENTIATED])
+        if wrong:
+            return self.refused(file, node, wrong)
+        if any(escape.fate is Fate.RETURNED for escape in escapes) and _is_in_module(file, node):
+            return self.refused(file, node, "the module gives what it computes to callers that may differentiate it")
+        doubt = _first(file, escapes)
+        module = evaluations.takes_another_path(file)
+        if not doubt and module:
+            doubt = f"`{module}` takes another path in evaluation mode without gradients, with other figures"
+        return self.found(
+            file,
+            node,
+            doubt or f"{label}, and nothing that it computes is differentiated",
+            edits,
+            safety=Safety.UNSAFE if doubt else None,
+            numerics=Numerics.ROUNDING if module or evaluations.may_round_differently(file) else None,
+            imports=imports,
+        )
+
+
+def _is_in_module(file: FileFacts, node: cst.CSTNode) -> bool:
+    cls = file.classes.around(node)
+    return cls is not None and cls.is_module
+
+
+def _first(file: FileFacts, escapes: Sequence[Escape]) -> str:
+    escape = first_of(file, escapes)
+    return _MESSAGES[escape.fate].format(file.line(escape.node)) if escape is not None else ""

@@ -1,0 +1,136 @@
+"""Gradients that are filled with zeros before every step, only to be added to.
+
+Zeroing writes a zero into every gradient, and the backward pass reads it back to add to it. Without a gradient, which
+is what `zero_grad` has left behind by default since PyTorch 2.0, the backward pass stores its result at once:
+
+    optimizer.zero_grad(set_to_none=False)       optimizer.zero_grad(set_to_none=True)
+
+    for p in model.parameters():                 model.zero_grad(set_to_none=True)
+        if p.grad is not None:
+            p.grad.zero_()
+
+    w.grad.zero_()                               w.grad = None
+
+The two are not always the same. A parameter that gets no gradient in some step (a branch that was not taken, a layer
+that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still moves it; without a gradient it
+leaves the parameter alone. So the rewrite is offered where all steps are seen to be alike, or where the optimizer is
+plain SGD, to which a zero gradient is none; elsewhere it is held back as unsafe. Zeros that are read before the next
+backward pass are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from perfmod.transforms.compute import _zeroing
+from perfmod.transforms.compute._zeroing import Zeroing
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.writing import comments, delete_statements, replace
+
+_DECAYS = "an optimizer with momentum or decay moves a parameter of zero gradient, but not one without"
+
+
+class ZeroedGradients(Rule):
+    code = "PM308"
+    name = "zeroed-gradients"
+    family = Family.COMPUTE
+    summary = "Gradients are filled with zeros that the backward pass has to read and add to"
+    fix_title = "Drop the gradients instead of zeroing them"
+    numerics = Numerics.BITWISE
+    safety = Safety.OPT_IN
+    min_torch = "1.7"
+    status = Status.PREVIEW
+    triggers = frozenset({"zero_grad", "grad"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",
+        "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+    )
+    changes_results = (
+        "Not where every step gives a gradient to the same parameters, up to the sign of a zero. Between two steps "
+        "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer moved "
+        "by momentum, by Adam's moments or by weight decay: held back as unsafe wherever that could not be excluded."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        every = list(_zeroing.zeroings(file))
+        for zeroing in every:
+            yield self._judge(file, zeroing, every)
+
+    def _judge(self, file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing]) -> Finding:
+        node = zeroing.node
+        read = _zeroing.why_read_as_zeros(file, zeroing, every)
+        if read.startswith("the zeros"):
+            return self.refused(file, node, read)
+        kept = _zeroing.kept_gradient(file, every)
+        if kept is not None:
+            return self.refused(file, node, f"a gradient is kept on line {file.line(kept)}, and would not be emptied")
+        if zeroing.owner is not None and _is_conditional(file, zeroing):
+            return self.refused(file, node, "only some gradients are zeroed, under a condition")
+        doubt = read
+        if not doubt and not _moves_nothing(file, zeroing):
+            why = _zeroing.why_some_get_none(file, zeroing)
+            doubt = f"{why}; {_DECAYS}" if why else ""
+        return self.found(
+            file,
+            node,
+            doubt or "the next backward pass gives every gradient anew",
+            self._edits(file, zeroing),
+            safety=Safety.UNSAFE if doubt else None,
+            numerics=Numerics.BEHAVIOURAL if doubt else None,
+        )
+
+    def _edits(self, file: FileFacts, zeroing: Zeroing) -> list[Edit]:
+        source = file.source
+        if zeroing.given is not None:
+            return [replace(source, zeroing.given, "True")]
+        loop = _zeroing.parameter_loop(file, zeroing)
+        model = _model(file, loop) if loop is not None else None
+        if loop is not None and model is not None and not comments(source, loop):
+            return [replace(source, loop, f"{source.code(model)}.zero_grad(set_to_none=True)")]
+        edits = [replace(source, zeroing.statement, f"{source.code(zeroing.node)} = None")]
+        detaching = _zeroing.detaching(file, zeroing)
+        return [*edits, *(delete_statements(source, detaching) if detaching else ())]
+
+
+def _model(file: FileFacts, loop: cst.For) -> cst.BaseExpression | None:
+    """The module over whose parameters a loop runs, where it runs over all of them."""
+    call = loop.iter
+    if not isinstance(call, cst.Call) or call.args or not isinstance(call.func, cst.Attribute):
+        return None
+    if call.func.attr.value != "parameters" or file.value(call.func.value).kind is not Kind.MODULE:
+        return None
+    return call.func.value
+
+
+def _moves_nothing(file: FileFacts, zeroing: Zeroing) -> bool:
+    """Whether the optimizers at work leave a parameter alone whose gradient is zero."""
+    node = zeroing.node
+    if zeroing.given is not None and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        value = file.value(node.func.value)
+        if value.kind is Kind.OPTIMIZER:
+            return _zeroing.is_plain_sgd(file, value)
+    made = [file.value(call) for call in find_all(file.tree.module, cst.Call) if _makes_optimizer(file, call)]
+    return bool(made) and all(_zeroing.is_plain_sgd(file, value) for value in made)
+
+
+def _makes_optimizer(file: FileFacts, call: cst.Call) -> bool:
+    return (file.qualified(call) or "").startswith("torch.optim.") and file.value(call).kind is Kind.OPTIMIZER
+
+
+def _is_conditional(file: FileFacts, zeroing: Zeroing) -> bool:
+    """Whether a zeroing by hand stands under a condition other than that there is a gradient."""
+    assert zeroing.owner is not None
+    code = f"{file.code(zeroing.owner)}.grad"
+    for ancestor in file.tree.ancestors(zeroing.node):
+        if isinstance(ancestor, cst.If):
+            test = file.code(ancestor.test)
+            if test not in (f"{code} is not None", f"{code} != None", code):
+                return not file.steps.is_gated(zeroing.node)
+        if isinstance(ancestor, (cst.FunctionDef, cst.While)):
+            break
+    return False

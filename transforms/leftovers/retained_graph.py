@@ -1,0 +1,139 @@
+"""Graphs that are kept after the last backward pass through them.
+
+`loss.backward(retain_graph=True)` keeps all activations of the graph until the next step has replaced them, so that
+two steps' worth of them are in memory. That is needed where a second backward pass goes through the same graph, and
+is often a leftover of an error message that named it as the remedy:
+
+    loss.backward(retain_graph=True)             loss.backward()
+
+It is advice and no rewrite: whether the graph of an earlier step is still a part of this one is a property of the
+values (a hidden state that was not detached), and where it is, the second backward pass fails without the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.leftovers._switches import boolean
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._gradients import may_carry_gradient
+
+_DIFFERENTIATES = ("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.")
+_PASSES = frozenset({"backward", "manual_backward"})
+
+
+class RetainedGraph(Rule):
+    code = "PM404"
+    name = "retained-graph"
+    family = Family.LEFTOVERS
+    summary = "retain_graph=True keeps a graph through which no further backward pass goes"
+    fix_title = "Free the graph with the backward pass"
+    numerics = Numerics.BITWISE
+    safety = Safety.ADVICE
+    min_torch = "1.0"
+    status = Status.PREVIEW
+    triggers = frozenset({"backward", "manual_backward"})
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html",)
+    changes_results = (
+        "Nothing is rewritten. Without the argument the values are the same and memory is freed earlier; a second "
+        "backward pass through the same graph raises an error."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for call in find_all(file.tree.module, cst.Call):
+            kept = argument(call, "retain_graph", 1 if _is_pass(call) else None)
+            if kept is None or not _is_pass(call) or not boolean(kept, False) or not file.steps.in_sight(call):
+                continue
+            if boolean(argument(call, "create_graph", 2), False) is not False:
+                continue  # a gradient of the gradient follows
+            if _later_pass(file, call) is None and not _shares_rounds(file, call):
+                yield self.found(file, call, _advice(file, call), ())
+
+
+def _is_pass(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _PASSES
+
+
+def _later_pass(file: FileFacts, call: cst.Call) -> cst.CSTNode | None:
+    """Another backward pass that may go through the same graph: behind this one in the step, or in a loop around it."""
+    region = file.steps.region(call)
+    function = file.tree.function(call)
+    around: cst.CSTNode = function.body if function is not None else file.tree.module
+    if region is not None:
+        around = region.body
+    loops = [loop for loop in file.tree.loops(call) if loop is not region and file.tree.is_within(loop, around)]
+    start = file.source.span(call)[0]
+    for node in walk_scope(around):
+        if not isinstance(node, cst.Call) or node is call:
+            continue
+        behind = file.source.span(node)[0] > start or any(file.tree.is_within(node, loop) for loop in loops)
+        if behind and (_is_pass(node) or (file.qualified(node) or "").startswith(_DIFFERENTIATES)):
+            return node
+        target = file.values.calls.resolve(node)
+        if behind and target is not None and file.steps.trains(target.body):
+            return node
+    # The same call once more, in a loop inside of the step.
+    return loops[0] if loops else None
+
+
+def _shares_rounds(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a loop's rounds differentiate something that was computed before the loop."""
+    region = file.steps.region(call)
+    if not isinstance(region, (cst.For, cst.While)) or not isinstance(call.func, cst.Attribute):
+        return False
+    seen: set[cst.CSTNode] = set()
+    stack: list[cst.CSTNode] = [call.func.value, *(arg.value for arg in call.args)]
+    while stack:
+        for name in find_all(stack.pop(), cst.Name):
+            for definition in file.flow.definitions(name) if file.flow.is_read(name) else ():
+                if definition.node in seen or definition.binding is not Binding.ASSIGNED or definition.value is None:
+                    continue
+                seen.add(definition.node)
+                if file.tree.is_within(definition.node, region):
+                    stack.append(definition.value)
+                elif definition.scope is file.tree.scope(call) and _is_recorded(file, definition.value):
+                    return True
+    return False
+
+
+def _is_recorded(file: FileFacts, value: cst.BaseExpression) -> bool:
+    known = file.value(value)
+    is_output = isinstance(value, cst.Call) and file.value(value.func).kind is Kind.MODULE
+    computed = known.is_tensor or known.kind is Kind.UNKNOWN
+    return is_output or (
+        computed and isinstance(value, (cst.Call, cst.BinaryOperation)) and may_carry_gradient(file, value)
+    )
+
+
+def _advice(file: FileFacts, call: cst.Call) -> str:
+    """What to look at before the argument goes."""
+    region = file.steps.region(call)
+    if region is not None and not isinstance(region, cst.FunctionDef):
+        for name in find_all(region.body, cst.Name):
+            if file.flow.is_read(name) and any(_carries(file, d.value) for d in file.flow.from_earlier_rounds(name)):
+                line = file.line(name)
+                return (
+                    f"no backward pass follows in the step; `{name.value}` on line {line} may need to be detached first"
+                )
+    return "no backward pass follows in the step, so that nothing needs the graph"
+
+
+def _carries(file: FileFacts, value: cst.BaseExpression | None) -> bool:
+    """Whether a value of the step before may hold its graph."""
+    if value is None:
+        return False
+    known = file.value(value)
+    is_result = isinstance(value, cst.Call) and file.qualified(value) is None
+    cut = (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Attribute)
+        and value.func.attr.value in ("detach", "item")
+    )
+    return (known.is_tensor or is_result) and not cut and known.origin is None

@@ -1,0 +1,89 @@
+"""Losses that are added up or collected with the graphs behind them.
+
+A loss holds on to the graph that computed it. Summed up over an epoch, or kept in a list, it keeps the graphs of all
+steps: host memory grows with every step, every addition is recorded as well, and in an evaluation without `no_grad`
+the activations of all batches stay on the device.
+
+    total += loss                                total += loss.detach()
+    losses.append(loss)                          losses.append(loss.detach())
+
+`detach()` shares the value and leaves the graph behind. What is differentiated later needs it: a sum on which
+`backward` is called is no leftover and stays. A tensor that is printed as such loses the `grad_fn` in its text, so
+that the rewrite is held back where that is seen, or where not all readers of the sum are in sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.escapes import Fate, first_of
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+
+_DOUBTS = {
+    Fate.PRINTED: "a tensor is printed on line {}, and `grad_fn` would be missing from the text",
+    Fate.KEPT: "it is kept on line {}, where code elsewhere may differentiate or print it",
+    Fate.RETURNED: "it is returned on line {}, and not all of its uses are in sight",
+}
+
+
+class UndetachedTensors(Rule):
+    code = "PM405"
+    name = "undetached-tensors"
+    family = Family.LEFTOVERS
+    summary = "A tensor is kept over steps together with the graph that computed it"
+    fix_title = "Keep the value without its graph"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "1.0"
+    status = Status.PREVIEW
+    triggers = frozenset({"for", "while"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
+    )
+    changes_results = (
+        "Never for values. The sum has no graph any more: `backward` on it fails (where that is seen the sum stays), "
+        "and printing the tensor itself shows no `grad_fn` (held back as unsafe)."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for found in kept(file):
+            escapes = file.escapes.of([found.tensor])
+            if any(escape.fate is Fate.DIFFERENTIATED for escape in escapes):
+                continue  # the sum is itself a loss
+            first = first_of(file, escapes)
+            doubt = _DOUBTS[first.fate].format(file.line(first.node)) if first is not None else ""
+            yield self.found(
+                file,
+                found.statement,
+                doubt or "only its value is read, and nothing differentiates it",
+                _detached(file, found),
+                safety=Safety.UNSAFE if doubt else None,
+            )
+
+
+def _detached(file: FileFacts, found: Kept) -> list[Edit]:
+    """Cuts the graph at the variable that carries it, or at the whole expression."""
+    tensor = found.tensor
+    named = list(carriers(file, tensor))
+    if isinstance(tensor, cst.BinaryOperation) and len(named) == 1 and _others_are_numbers(file, tensor, named[0]):
+        tensor = named[0]
+    start, end = file.source.span(tensor)
+    is_atom = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or tensor.lpar
+    if is_atom:
+        end = file.source.span(tensor.rpar[-1])[1] if tensor.rpar else end
+        return [Edit(end, end, ".detach()")]
+    return [Edit(start, start, "("), Edit(end, end, ").detach()")]
+
+
+def _others_are_numbers(file: FileFacts, node: cst.BaseExpression, carrier: cst.Name) -> bool:
+    if node is carrier:
+        return True
+    if isinstance(node, cst.BinaryOperation):
+        return _others_are_numbers(file, node.left, carrier) and _others_are_numbers(file, node.right, carrier)
+    return not file.value(node).is_tensor and isinstance(
+        node, (cst.Call, cst.Integer, cst.Float, cst.Attribute, cst.Name)
+    )

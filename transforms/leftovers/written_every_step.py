@@ -1,0 +1,103 @@
+"""Checkpoints and pictures that are written in every step.
+
+`torch.save` copies the whole model to the host, waits for that, and writes it to a disk; a picture is drawn and encoded
+on the host. In every step of an epoch that takes longer than the step:
+
+    for step, batch in enumerate(loader):        for step, batch in enumerate(loader):
+        ...                                          ...
+        torch.save(model.state_dict(), path)         if step % 1000 == 0:
+                                                         torch.save(model.state_dict(), path)
+
+How often a checkpoint is wanted only its author knows, so this is advice and no rewrite. What stands behind a test
+(every thousandth step, the best score so far) or in the loop over epochs is not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+
+_FUNCTIONS = {
+    "torch.save": "a checkpoint",
+    "torch.distributed.checkpoint.save": "a checkpoint",
+    "torchvision.utils.save_image": "a picture",
+    "torchvision.io.write_png": "a picture",
+    "torchvision.io.write_jpeg": "a picture",
+    "matplotlib.pyplot.savefig": "a picture",
+    "imageio.imwrite": "a picture",
+    "cv2.imwrite": "a picture",
+    "numpy.save": "an array",
+    "numpy.savez": "an array",
+}
+_METHODS = {
+    "save_pretrained": "a checkpoint",
+    "save_checkpoint": "a checkpoint",
+    "save_state": "a checkpoint",
+    "savefig": "a picture",
+    "add_image": "a picture",
+    "add_images": "a picture",
+    "add_figure": "a picture",
+    "add_histogram": "a histogram",
+    "add_embedding": "an embedding",
+    "add_graph": "a graph",
+}
+
+
+class WrittenEveryStep(Rule):
+    code = "PM406"
+    name = "written-every-step"
+    family = Family.LEFTOVERS
+    summary = "A checkpoint or picture is written in every training step"
+    fix_title = "Write it every so many steps"
+    numerics = Numerics.BITWISE
+    safety = Safety.ADVICE
+    min_torch = "1.0"
+    status = Status.PREVIEW
+    triggers = frozenset(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_METHODS))
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
+    changes_results = (
+        "Nothing is rewritten, because it is part of what a program does. Written less often, the training stays the "
+        "same to the bit."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for call in find_all(file.tree.module, cst.Call):
+            what = _written(file, call)
+            if not what or not file.steps.in_sight(call) or not file.steps.runs_every_step(call):
+                continue
+            if not _is_conditional(file, call):
+                yield self.found(
+                    file, call, f"{what} is written in every step: gate it, as by `if step % 1000 == 0:`", ()
+                )
+
+
+def _written(file: FileFacts, call: cst.Call) -> str:
+    name = file.qualified(call)
+    if name is not None:
+        return _FUNCTIONS.get(name, "")
+    return _METHODS.get(call.func.attr.value, "") if isinstance(call.func, cst.Attribute) else ""
+
+
+def _is_conditional(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a test inside of the step decides about a call: of a count, a best score, a rank."""
+    child: cst.CSTNode = call
+    for ancestor in file.tree.ancestors(call):
+        if isinstance(ancestor, (cst.If, cst.IfExp)) and child is not ancestor.test:
+            return True
+        if ancestor in file.steps.regions or isinstance(ancestor, cst.FunctionDef):
+            return _callers_are_conditional(file, ancestor)
+        child = ancestor
+    return False
+
+
+def _callers_are_conditional(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether every call in a step of the function that writes stands behind a test."""
+    if not isinstance(node, cst.FunctionDef) or node in file.steps.regions:
+        return False
+    callers = [call for call in file.values.calls.callers(node) if file.steps.in_sight(call)]
+    return bool(callers) and all(_is_conditional(file, call) or file.steps.is_gated(call) for call in callers)
