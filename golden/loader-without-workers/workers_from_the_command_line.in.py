@@ -1,5 +1,5 @@
-# golden: stay silent
-"""How many workers there are is the user's to say."""
+# golden: change
+"""How many workers there are is the user's to say; what they get without saying is raised in the parser."""
 import argparse
 
 import torch

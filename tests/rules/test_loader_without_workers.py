@@ -12,7 +12,7 @@ import pytest
 
 from perfmod.codemods.engine import Choice, FileResult, rewrite
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.rule import Numerics, Safety
 
 COUNT = (
     'NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
@@ -471,3 +471,121 @@ def test_daemonic_processes_may_have_no_workers(start: str) -> None:
     code = "import multiprocessing as mp\n" + HEAD + MAIN.replace("    main()\n", f"    {start}\n")
     assert "daemonic" in refusal(code)
     assert run(code.replace("target=main", "target=print").replace("map(main", "map(print") + "    main()\n").applied
+
+
+PARSER = """\
+    import argparse
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-j", "--workers", type=int, default=0, help="number of workers (default: 0)")
+    args = parser.parse_args([])
+    loader = DataLoader(Squares(), batch_size=2, num_workers=args.workers)
+"""
+LOADER = "    loader = DataLoader(Squares(), batch_size=2)\n"
+
+
+def test_the_default_of_the_command_line() -> None:
+    result = run(HEAD + MAIN.replace(LOADER, PARSER))
+    after = result.after.decode()
+    assert 'default=NUM_WORKERS, help="number of workers (default: %(default)s)")' in after
+    assert "num_workers=args.workers)" in after
+    assert result.applied[0].safety is Safety.SAFE
+    assert not run(after).applied
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("default=0", "default=4"), ""),
+        (("default=0", "required=True"), ""),
+        (("    args = ", "    args = parser.parse_args([])\n    args.workers = 3\n    other = "), ""),
+        (("    loader = ", "    torch.set_num_threads(args.workers)\n    loader = "), "uses for something else"),
+    ],
+)
+def test_what_the_user_chooses_stays(change: tuple[str, str], reason: str) -> None:
+    result = run(HEAD + MAIN.replace(LOADER, PARSER.replace(*change)), unsafe=True)
+    assert not result.applied
+    assert [reason in finding.reason for finding in result.refused] == ([True] if reason else [])
+
+
+def test_options_that_are_printed() -> None:
+    result = run(HEAD + MAIN.replace(LOADER, PARSER.replace("    loader = ", "    print(args)\n    loader = ")))
+    assert "prints all options" in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments", "after"),
+    [
+        ("workers = 0", "num_workers=workers", "workers = NUM_WORKERS"),
+        ("options = {'num_workers': 0}", "**options", "options = {'num_workers': NUM_WORKERS}"),
+        ("options = dict(num_workers=0)", "**options", "options = dict(num_workers=NUM_WORKERS)"),
+        ("options = dict(drop_last=True)", "**options", "num_workers=NUM_WORKERS, **options)"),
+        ("options = {}; options['num_workers'] = 0", "**options", "options['num_workers'] = NUM_WORKERS"),
+    ],
+)
+def test_settings_in_variables_and_dictionaries(head: str, arguments: str, after: str) -> None:
+    loader = f"    {head}\n{LOADER}".replace("batch_size=2", f"batch_size=2, {arguments}")
+    result = run(HEAD + MAIN.replace(LOADER, loader))
+    assert after in result.after.decode()
+    assert not run(result.after.decode()).applied
+    other = loader.replace("    loader", f"    print({arguments.replace('num_workers=', '')})\n    loader")
+    if "drop_last" not in head:
+        assert "uses for something else" in refusal(HEAD + MAIN.replace(LOADER, other))
+
+
+def test_loaders_that_share_a_setting() -> None:
+    loader = LOADER.replace("batch_size=2", "batch_size=2, **options")
+    both = "    options = {'num_workers': 0}\n" + loader + loader.replace("loader =", "others =")
+    code = HEAD + MAIN.replace(LOADER, both)
+    result = run(code)
+    assert "options = {'num_workers': NUM_WORKERS}" in result.after.decode()
+    assert len(result.applied) == 1
+    unfit = code.replace("others = DataLoader(Squares()", "others = DataLoader(Squares(), collate_fn=lambda x: x")
+    assert "gets the same setting, and a lambda" in run(unfit).refused[0].reason
+
+
+def test_keywords_of_a_function() -> None:
+    made = "def make(data, **options):\n    return DataLoader(data, batch_size=2, **options)\n\n\n"
+    code = HEAD + made + MAIN.replace(LOADER, "    loader = make(Squares(), num_workers=0)\n")
+    assert "make(Squares(), num_workers=NUM_WORKERS)" in run(code).after.decode()
+    assert (
+        "batch_size=2, num_workers=NUM_WORKERS, **options)" in run(code.replace(", num_workers=0", "")).after.decode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "made", "reason"),
+    [
+        ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours of a node"),
+        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "is not in sight"),
+        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "is not in sight"),
+    ],
+)
+def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) -> None:
+    code = f"from {module} import DataLoader, NeighborLoader\nfrom data import graph\n" + HEAD.replace(
+        "DataLoader, ", ""
+    )
+    result = run(code + MAIN.replace(LOADER, f"    loader = {made}\n"))
+    if "Squares" in made:
+        assert result.applied
+    else:
+        assert reason in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        ("DataLoader(graph, nodes, sampler, device='cuda')", "formats are made before"),
+        ("DataLoader(graph, nodes, sampler, use_uva=True)", "use_uva"),
+    ],
+)
+def test_loaders_of_dgl(made: str, reason: str) -> None:
+    code = "from dgl.dataloading import DataLoader\nfrom data import graph, nodes, sampler\n" + HEAD.replace(
+        "DataLoader, ", ""
+    )
+    assert reason in refusal(code + MAIN.replace(LOADER, f"    loader = {made}\n"))
+
+
+def test_a_graph_on_the_device() -> None:
+    code = "from torch_geometric.loader import NeighborLoader\n" + HEAD
+    loader = "    graph = torch.load('x').cuda()\n    loader = NeighborLoader(graph, [2])\n"
+    assert "which a worker must not use" in refusal(code + MAIN.replace(LOADER, loader))

@@ -20,6 +20,8 @@ from perfmod.transforms.facts.value import UNKNOWN, Kind
 from perfmod.transforms.facts.values import Values
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
+TORCH_LOADERS = frozenset({TORCH_LOADER, "torchdata.stateful_dataloader.StatefulDataLoader"})
+"""PyTorch's own loaders, which take the same arguments."""
 
 # Parameters of `torch.utils.data.DataLoader` in order; those behind `worker_init_fn` are keyword-only.
 PARAMETERS = (

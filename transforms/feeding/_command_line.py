@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.rule import Edit
 
+_TOLD = re.compile(r"default(?: is|s to)?[:= ]*(?P<number>0)(?![\d.])")
 _PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 
 
@@ -20,7 +24,7 @@ class Option:
         declared: the call of `add_argument`.
         default: its default, if it has one.
         reads: every place in sight that reads it, `args.workers`.
-        escape: a place that hands all options to code out of sight; `None` where none does.
+        escape: a place that prints all options, or hands them to code out of sight; `None` where none does.
     """
 
     name: str
@@ -64,10 +68,21 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
     for call in parsed:
         for held in file.handing.uses(call):
             parent = file.tree.parent(held.node)
-            if held.path or not (isinstance(parent, cst.Attribute) or _only_shows(file, parent)):
+            if held.path or not isinstance(parent, cst.Attribute):
                 escape = escape or held.node
     long = [text for text in texts if text.startswith("--")] or texts
     return Option(long[0], declared[0], defaults[0] if len(defaults) == 1 else None, tuple(reads), escape)
+
+
+def told_default(file: FileFacts, option: Option) -> tuple[Edit, ...]:
+    """The edits by which an option's help says its default itself, where it says 0: `(default: %(default)s)`."""
+    told = argument(option.declared, "help")
+    if not isinstance(told, cst.SimpleString):
+        return ()
+    source = file.source_of(told)
+    start, _ = source.span(told)
+    match = _TOLD.search(told.value)
+    return (Edit(start + match.start("number"), start + match.end("number"), "%(default)s"),) if match else ()
 
 
 def _parsed(file: FileFacts, node: cst.BaseExpression) -> list[cst.Call]:
@@ -100,11 +115,3 @@ def _declares(call: cst.Call, name: str) -> bool:
 
 def _sets_defaults(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "set_defaults"
-
-
-def _only_shows(file: FileFacts, parent: cst.CSTNode | None) -> bool:
-    """Whether options are only printed: `print(args)`, `f"{args}"`."""
-    if isinstance(parent, cst.FormattedStringExpression):
-        return True
-    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-    return isinstance(call, cst.Call) and file.qualified(call) in ("builtins.print", "builtins.str")

@@ -23,6 +23,11 @@ _SEQUENTIAL = frozenset({"TemporalDataLoader", "ClusterLoader"})
 """Those that cut batches out of one graph and draw nothing while they do."""
 
 
+def is_graph_loader(loader: Loader) -> bool:
+    """Whether a loader is one of PyTorch Geometric or DGL."""
+    return loader.name.startswith((*_PYG, "dgl."))
+
+
 def joins_graphs(loader: Loader) -> bool:
     """Whether a loader of PyTorch Geometric joins samples of a dataset."""
     return loader.name.startswith(_PYG) and _short(loader) in _JOINING
@@ -56,6 +61,8 @@ def why_unpinned(file: FileFacts, loader: Loader) -> str:
 
 def why_no_workers(file: FileFacts, loader: Loader) -> str:
     """Why a loader of graphs gets no workers, in one line; empty where it may, or is none."""
+    if cuts_graph(loader) and _short(loader) == "TemporalDataLoader":
+        return "its samples lie ready in memory: copying them between processes would cost more than it gains"
     if loader.name.startswith("dgl.") and _short(loader) != "GraphDataLoader":
         if any(isinstance(value, cst.Name) and value.value == "True" for value in loader.values("use_uva")):
             return "dgl samples with use_uva=True on the device, which allows no workers"

@@ -151,8 +151,6 @@ def _uses_of_dictionary(
         if updated is not None:
             yield from _uses_of_dictionary(file, updated, loaders, depth + 1)
             continue
-        if isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and file.qualified(around) == "builtins.print":
-            continue
         yield read
 
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
+from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
@@ -17,15 +17,13 @@ from perfmod.transforms.feeding._graph_loaders import gives_graphs, unseen_graph
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
 
-_TORCH_LOADERS = frozenset({TORCH_LOADER, "torchdata.stateful_dataloader.StatefulDataLoader"})
-
 
 def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     """Why the batches of a loader stay as they are, in one line; empty where they need not."""
     unpinned = why_unpinned(file, loader)
     if unpinned:
         return unpinned
-    if loader.name not in _TORCH_LOADERS and not gives_graphs(loader):
+    if loader.name not in TORCH_LOADERS and not gives_graphs(loader):
         return f"what {loader.name.rpartition('.')[2]} gives is not known"
     if pinning.depends is not None:
         return f"whether the loader pins is up to {file.code(pinning.depends)}: without, this is only half"

@@ -16,6 +16,8 @@ from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
+from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
+from perfmod.transforms.feeding._settings import Place
 from perfmod.transforms.rule import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
@@ -71,11 +73,22 @@ class Judgement:
     refusal: str = ""
 
 
-def judge(file: FileFacts, loader: Loader, work: WorkerCode) -> Judgement:
-    """Whether `loader` may get workers, and how sure that is."""
-    refusal = _refusal(file, loader, work)
+def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = True) -> Judgement:
+    """Whether `loader` may get workers, and how sure that is; not `alone` if it shares the setting of another that
+    trains.
+    """
+    refusal = _refusal(file, loader, work, alone=alone)
     if refusal:
         return Judgement(refusal=refusal)
+    graph = unseen_graph(file, loader)
+    if graph is not None:
+        reason = f"its graph (line {file.line(graph)}) is not in sight: workers could not use it on the device"
+        return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
+    if draws_neighbours(loader):
+        reason = "other random draws: the neighbours of a node come from the workers' streams"
+        return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
+    if cuts_graph(loader):
+        return Judgement(reason="nothing is drawn while batches are cut out of the graph, so each stays the same")
     for trait, (numerics, why) in _UNSAFE.items():
         remark = work.first(trait)
         if remark is not None:
@@ -99,15 +112,25 @@ def _filled(file: FileFacts, remark: Remark, why: str) -> str:
     return why.format(text=remark.text, line=file.line(remark.node))
 
 
-def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
-    setting = loader.settings.get("num_workers")
-    if setting is None and loader.unseen:
+def why_shared(file: FileFacts, given: list[Place]) -> str:
+    """Why a number of workers that is written elsewhere stays as it is, in one line; empty where it need not."""
+    for place in given:
+        if place.stray is not None and (place.option is None or place.stray is not place.option.escape):
+            return f"num_workers is 0 by {place.through}, which line {file.line(place.stray)} uses for something else"
+        if place.option is not None and place.option.default is not place.value:
+            return f"num_workers is up to {place.through}"
+    return ""
+
+
+def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) -> str:
+    if loader.settings.get("num_workers") is None and loader.unseen:
         return loader.unseen
-    if setting is not None and setting.arg is None:
-        return f"num_workers=0 stands in a dictionary of keywords on line {file.line(setting.values[0])}"
+    graph = why_no_workers(file, loader)
+    if graph:
+        return graph
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
-    if not loader.trains:
+    if alone and not loader.trains:
         return "it feeds no training step in sight"
     if file.steps.in_sight(loader.call):
         return "it is made anew in every step, and starting workers costs more than a batch"
@@ -115,7 +138,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
         if iteration.in_step:
             line = file.line(iteration.iterable)
             return f"line {line} begins it anew inside the step, and workers would be started every time"
-    for trait, why in _REFUSED.items():
+    for trait, why in () if cuts_graph(loader) else _REFUSED.items():
         remark = work.first(trait)
         if remark is not None:
             return _filled(file, remark, why)

@@ -18,6 +18,10 @@ at module level gets an `if __name__ == "__main__":` around its work, with defin
 left outside. A notebook gets none: what is defined in its cells reaches workers by fork alone (Linux, before
 Python 3.14), so a loader that needs it is held back there.
 
+A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a variable or a
+dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them may have
+workers.
+
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
 """
@@ -28,15 +32,19 @@ import itertools
 from collections.abc import Iterator
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
+from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._command_line import told_default
+from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._main_guard import Guard, guard
-from perfmod.transforms.feeding._worker_safety import Judgement, judge
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.feeding._settings import Place, places
+from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
+from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 _EXPRESSION = 'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
 
@@ -47,7 +55,7 @@ class LoaderWithoutWorkers(Rule):
     code = "PM201"
     name = "loader-without-workers"
     family = Family.FEEDING
-    summary = "DataLoader makes its batches in the training process"
+    summary = "the loader makes its batches in the training process"
     fix_title = "Make batches in worker processes"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
@@ -69,36 +77,60 @@ class LoaderWithoutWorkers(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """One finding for every loader of PyTorch that has no workers."""
-        for loader in file.loaders:
-            if loader.name == TORCH_LOADER and self._is_without(loader):
-                yield self._examine(file, loader)
+        """One finding for every loader that has no workers; loaders that share a setting get one together."""
+        settled: set[cst.CSTNode] = set()
+        # A setting that several loaders share is raised for the sake of one that trains.
+        for loader in sorted(file.loaders, key=lambda loader: not loader.trains):
+            if loader.name not in TORCH_LOADERS and not is_graph_loader(loader):
+                continue
+            given = places(file, loader, "num_workers")
+            if loader.values("num_workers") and not (given and all(_is_zero(place.value) for place in given)):
+                continue  # somebody decided
+            if settled.issuperset(place.value for place in given) and given:
+                continue
+            finding = self._examine(file, loader, given)
+            if not finding.refused:
+                settled.update(place.value for place in given)
+            yield finding
 
-    def _is_without(self, loader: Loader) -> bool:
-        """Whether no worker is asked for on any way: absent or a literal 0. A name or an argument is a
-        decision.
-        """
-        values = loader.values("num_workers")
-        return all(isinstance(value, cst.Integer) and value.evaluated_value == 0 for value in values)
-
-    def _examine(self, file: FileFacts, loader: Loader) -> Finding:
-        work = WorkerCode.of(file, loader)
-        judgement = judge(file, loader, work)
-        if judgement.refusal:
-            return self.refused(file, loader.call, judgement.refusal)
-        shelter = guard(file, loader, work)
-        if shelter.refusal:
-            return self.refused(file, loader.call, shelter.refusal)
-        name, definition = _count(file)
+    def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
+        refusal = why_shared(file, given)
+        if refusal:
+            return self.refused(file, loader.call, refusal)
+        together = dict.fromkeys((loader, *(other for place in given for other in place.loaders)))
+        judgements: list[Judgement] = []
+        shelters: list[Guard] = []
+        for other in together:
+            work = WorkerCode.of(file, other)
+            judgement = judge(file, other, work, alone=other is loader)
+            shelter = guard(file, other, work)
+            if judgement.refusal or shelter.refusal:
+                reason = judgement.refusal or shelter.refusal
+                if other is not loader:
+                    reason = f"the loader on line {file.line(other.call)} gets the same setting, and {reason}"
+                return self.refused(file, loader.call, reason)
+            judgements.append(judgement)
+            shelters.append(shelter)
+        judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
+        escape = next((place.option.escape for place in given if place.option and place.option.escape), None)
+        if escape is not None and judgement.safety is Safety.SAFE:
+            reason = f"line {file.line(escape)} prints all options or hands them on, with another number of workers"
+            judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
+        # What any of them needs outside of the guard stays outside.
+        shelter = max(shelters, key=lambda each: each.start if each.edits else -1)
+        shelter = next((each for each in shelters if each.doubt), shelter)
+        changes = list(self._changes(file, loader, given, shelter))
+        own = next((change for change in changes if change.path == file.source.path), Change())
         return self.found(
             file,
             loader.call,
             self._reason(file, judgement, shelter),
-            (*shelter.edits, *self._edits(file, loader, name, shelter)),
+            (*shelter.edits, *own.edits),
             safety=Safety.UNSAFE if shelter.doubt else judgement.safety,
             numerics=judgement.numerics,
-            imports=("os",),
-            definitions=(definition,),
+            imports=own.imports,
+            definitions=own.definitions,
+            elsewhere=[change for change in changes if change is not own],
         )
 
     def _reason(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> str:
@@ -113,11 +145,23 @@ class LoaderWithoutWorkers(Rule):
             "workers started by spawn or forkserver import it again"
         )
 
-    def _edits(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:
-        setting = loader.settings.get("num_workers")
-        if setting is not None and setting.arg is not None:
-            start, end = file.source.span(setting.arg.value)
-            return (Edit(start, end, name),)
+    def _changes(self, file: FileFacts, loader: Loader, given: list[Place], shelter: Guard) -> Iterator[Change]:
+        """The number of workers, in every file in which it is written, with what it needs there."""
+        sources = list(dict.fromkeys(file.source_of(place.value) for place in given)) or [file.source]
+        for source in sources:
+            name, definition = _count(file.world.files[source])
+            if given:
+                edits = self._raised(file, [place for place in given if file.source_of(place.value) is source], name)
+            else:
+                edits = self._added(file, loader, name, shelter)
+            yield Change(source.path, edits, ("os",), (definition,))
+
+    def _raised(self, file: FileFacts, given: list[Place], name: str) -> tuple[Edit, ...]:
+        values = dict.fromkeys(place.value for place in given)
+        texts = [text for place in given if place.option for text in told_default(file, place.option)]
+        return (*(Edit(*file.source_of(value).span(value), name) for value in values), *dict.fromkeys(texts))
+
+    def _added(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:
         edits = add_keyword(file.source, loader.call, f"num_workers={name}")
         if file.source.span(loader.call)[0] < shelter.start:
             return edits
@@ -125,6 +169,11 @@ class LoaderWithoutWorkers(Rule):
         level = file.source.module.default_indent
         newline = file.source.newline
         return tuple(Edit(e.start, e.end, e.replacement.replace(newline, newline + level)) for e in edits)
+
+
+def _is_zero(value: cst.CSTNode) -> bool:
+    """Whether a written number of workers is none. Any other number, and what is not written, is a decision."""
+    return isinstance(value, cst.Integer) and value.evaluated_value == 0
 
 
 def _count(file: FileFacts) -> tuple[str, str]:

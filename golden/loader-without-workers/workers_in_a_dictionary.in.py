@@ -1,0 +1,31 @@
+# golden: change
+"""Both loaders get their keywords from one dictionary, which says that there are no workers."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index))
+
+
+def main():
+    loader_args = dict(batch_size=3, num_workers=0)
+    train_loader = DataLoader(Numbers(), shuffle=True, **loader_args)
+    val_loader = DataLoader(Numbers(), **loader_args)
+    model = nn.Linear(3, 1)
+    for x in train_loader:
+        model(x).sum().backward()
+    return model, [model(x).detach().sum() for x in val_loader]
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()

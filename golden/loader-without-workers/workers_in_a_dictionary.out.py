@@ -1,0 +1,35 @@
+# golden: change
+"""Both loaders get their keywords from one dictionary, which says that there are no workers."""
+import os
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index))
+
+
+def main():
+    loader_args = dict(batch_size=3, num_workers=NUM_WORKERS)
+    train_loader = DataLoader(Numbers(), shuffle=True, **loader_args)
+    val_loader = DataLoader(Numbers(), **loader_args)
+    model = nn.Linear(3, 1)
+    for x in train_loader:
+        model(x).sum().backward()
+    return model, [model(x).detach().sum() for x in val_loader]
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()

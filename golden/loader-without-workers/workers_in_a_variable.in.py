@@ -1,0 +1,30 @@
+# golden: change
+"""A variable says it, for this loader and nobody else."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index))
+
+
+def main():
+    batch_size, num_workers = 3, 0
+    loader = DataLoader(Numbers(), batch_size=batch_size, num_workers=num_workers)
+    model = nn.Linear(3, 1)
+    for x in loader:
+        model(x).sum().backward()
+    return model
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()
