@@ -33,6 +33,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import frozen
 from corpus_checks import CHECKS, check, row
 from corpus_reach import Reach
 from corpus_sources import Package, Repository, Unavailable, packages, repositories
@@ -43,36 +44,89 @@ from rich.console import Console
 from perfmod import __version__
 
 
-def examine(
-    entries: Iterable[Repository | Package], sources: Path, jobs: int, misses: Path | None, talk: Console
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of all entries, and the reach over them."""
+@frozen
+class Output:
+    """Where the results go, as far as they are asked for; written anew after every entry."""
+
+    json: Path | None
+    markdown: Path | None
+    misses: Path | None
+
+    def write(self, rows: Sequence[Mapping[str, Any]], reach: Reach | None, jobs: int) -> None:
+        """Write the rows, and the reach of the repositories."""
+        result = {
+            "schema": 1,
+            "perfmod": __version__,
+            "commit": revision(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "jobs": jobs,
+            **({} if reach is None else {"reach": reach.figures()}),
+            "rows": rows,
+        }
+        if self.json is not None:
+            self.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if self.markdown is not None:
+            self.markdown.write_text(markdown(result), encoding="utf-8")
+        if self.misses is not None and reach is not None:
+            self.misses.write_text(json.dumps(reach.misses(), indent=1) + "\n", encoding="utf-8")
+
+
+def examine_repositories(
+    chosen: Iterable[Repository], sources: Path, jobs: int, output: Output, talk: Console
+) -> list[dict[str, Any]]:
+    """The rows of repositories."""
     rows: list[dict[str, Any]] = []
     reach = Reach()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
-        for entry in entries:
+        for repository in chosen:
+            pinned = {"commit": repository.commit, "kind": repository.kind}
             try:
-                tree = entry.tree(sources, scratch)
+                tree = repository.tree(sources, scratch)
             except Unavailable as error:
-                rows.append({"name": entry.name, "problems": {"missing": [str(error)]}})
-                talk.print(f"{entry.name}: {error}", style="red", highlight=False)
+                rows.append(_missing(repository.name, error, talk) | pinned)
                 continue
-            is_repository = isinstance(entry, Repository)
-            checked = check(tree, entry.paths, scratch, jobs=jobs, whole_second_run=is_repository)
-            pinned = {"commit": entry.commit, "kind": entry.kind} if is_repository else {"version": entry.version}
-            new = row(entry.name, checked) | pinned
-            if is_repository:
-                new["reach"] = reach.add(entry.name, checked, entry.paths)
-            rows.append(new)
-            talk.print(_line(new), highlight=False, markup=False)
-            for name, found in checked.problems.items():
-                for problem in found[:5]:
-                    talk.print(f"    {name}: {problem}", style="red", highlight=False, markup=False)
+            checked = check(tree, repository.paths, scratch, jobs=jobs, whole_second_run=True)
+            counts = reach.add(repository.name, checked, repository.paths)
+            rows.append(row(repository.name, checked) | pinned | {"reach": counts})
+            _tell(rows[-1], talk)
+            output.write(rows, reach, jobs)
             shutil.rmtree(tree)
-    if misses is not None:
-        misses.write_text(json.dumps(reach.misses(), indent=1) + "\n", encoding="utf-8")
-    return rows, reach.figures()
+    return rows
+
+
+def examine_packages(
+    chosen: Iterable[Package], wheels: Path, jobs: int, output: Output, talk: Console
+) -> list[dict[str, Any]]:
+    """The rows of packages."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder).resolve()
+        for package in chosen:
+            pinned = {"version": package.version}
+            try:
+                tree = package.tree(wheels, scratch)
+            except Unavailable as error:
+                rows.append(_missing(package.name, error, talk) | pinned)
+                continue
+            checked = check(tree, package.paths, scratch, jobs=jobs, whole_second_run=False)
+            rows.append(row(package.name, checked) | pinned)
+            _tell(rows[-1], talk)
+            output.write(rows, None, jobs)
+            shutil.rmtree(tree)
+    return rows
+
+
+def _missing(name: str, error: Unavailable, talk: Console) -> dict[str, Any]:
+    talk.print(f"{name}: {error}", style="red", highlight=False, markup=False)
+    return {"name": name, "problems": {"missing": [str(error)]}}
+
+
+def _tell(row: Mapping[str, Any], talk: Console) -> None:
+    talk.print(_line(row), highlight=False, markup=False)
+    for name, found in row["problems"].items():
+        for problem in found[:5]:
+            talk.print(f"    {name}: {problem}", style="red", highlight=False, markup=False)
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -100,34 +154,22 @@ def main() -> int:
     )
     args = parser.parse_args()
 
-    entries: Sequence[Repository | Package] = packages() if args.pypi else repositories()
-    if args.only:
-        unknown = set(args.only) - {entry.name for entry in entries}
-        if unknown:
-            parser.error(f"not in the manifest: {', '.join(sorted(unknown))}")
-        entries = [entry for entry in entries if entry.name in args.only]
+    known = [entry.name for entry in (packages() if args.pypi else repositories())]
+    if unknown := set(args.only or ()) - set(known):
+        parser.error(f"not in the manifest: {', '.join(sorted(unknown))}")
+    chosen = set(args.only or known)
     talk = Console(stderr=True, soft_wrap=True)
-    if args.fetch and args.sources:
-        for entry in entries:
-            if isinstance(entry, Repository):
-                talk.print(f"fetching {entry.name}")
-                entry.fetch(args.sources)
-    with tempfile.TemporaryDirectory() as downloads:
-        sources = (args.wheels or Path(downloads)) if args.pypi else args.sources
-        rows, reach = examine(entries, sources.resolve(), args.jobs, args.misses, talk)
-    result = {
-        "schema": 1,
-        "perfmod": __version__,
-        "commit": revision(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "jobs": args.jobs,
-        **({} if args.pypi else {"reach": reach}),
-        "rows": rows,
-    }
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if args.markdown:
-        args.markdown.write_text(markdown(result), encoding="utf-8")
+    output = Output(args.json, args.markdown, args.misses)
+    if args.pypi:
+        with tempfile.TemporaryDirectory() as downloads:
+            wheels = (args.wheels or Path(downloads)).resolve()
+            rows = examine_packages([p for p in packages() if p.name in chosen], wheels, args.jobs, output, talk)
+    else:
+        listed = [repository for repository in repositories() if repository.name in chosen]
+        for repository in listed if args.fetch else ():
+            talk.print(f"fetching {repository.name}")
+            repository.fetch(args.sources)
+        rows = examine_repositories(listed, args.sources.resolve(), args.jobs, output, talk)
     failing = [row["name"] for row in rows if row["problems"]]
     held = ", ".join(CHECKS)
     talk.print(

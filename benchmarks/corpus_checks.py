@@ -150,6 +150,10 @@ def row(name: str, checked: Checked) -> dict[str, Any]:
         rules.setdefault(each["code"], Counter())[each["state"]] += 1
         if each["state"] in ("refused", "advice", "held-back"):
             reasons.setdefault(each["state"], Counter())[f"{each['code']}: {reason_class(each['reason'])}"] += 1
+    changed: dict[str, list[str]] = {}
+    for each in findings:
+        if each["state"] == "rewritten":
+            changed.setdefault(each["path"], []).append(each["code"])
     outcomes = Counter(each["outcome"] for each in checked.run.files)
     return {
         "name": name,
@@ -157,6 +161,7 @@ def row(name: str, checked: Checked) -> dict[str, Any]:
         "findings": dict(sorted(Counter(each["state"] for each in findings).items())),
         "rules": {code: dict(sorted(states.items())) for code, states in sorted(rules.items())},
         "reasons": {state: dict(counts.most_common()) for state, counts in sorted(reasons.items())},
+        "changed": changed,
         "seconds": round(checked.run.seconds, 2),
         "peak_mib": round(checked.run.peak_mib),
         "problems": checked.problems,

@@ -23,10 +23,26 @@ Selector = int | str | None
 """Which item of a value is meant: of a tuple or dictionary, or, with None, any."""
 
 WRAPPERS = frozenset(
-    (
-        "ProgressBar Progbar cycle enumerate islice iter list log_every next prepare prepare_data_loader reversed "
-        "setup_dataloaders skip_first_batches tqdm track trange _setup_dataloaders"
-    ).split()
+    {
+        "ProgressBar",
+        "Progbar",
+        "cycle",
+        "enumerate",
+        "islice",
+        "iter",
+        "list",
+        "log_every",
+        "next",
+        "prepare",
+        "prepare_data_loader",
+        "reversed",
+        "setup_dataloaders",
+        "skip_first_batches",
+        "tqdm",
+        "track",
+        "trange",
+        "_setup_dataloaders",
+    }
 )
 """Callables that hand on the batches of the loader that they are given."""
 
