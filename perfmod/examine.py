@@ -28,7 +28,7 @@ class Examined:
 
     Attributes:
         result: holds the bytes of the file only where it is changed.
-        task: what the engine was asked, for a file that is changed; else None.
+        task: what the engine was asked, for a file that is changed or whose findings change others; else None.
     """
 
     file: FoundFile
@@ -37,7 +37,7 @@ class Examined:
 
     def left_alone(self) -> Examined:
         """The same without its rewrites."""
-        if self.result.outcome is not Outcome.CHANGED:
+        if self.task is None:
             return self
         result = evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=(), together=())
         return evolve(self, result=result, task=None)
@@ -165,7 +165,7 @@ class _Opened:
             if result.outcome is Outcome.CHANGED:
                 yield Examined(file, result, self.task)
             elif given.part is Part.ASKED:
-                yield Examined(file, evolve(result, before=b"", after=b""))
+                yield Examined(file, evolve(result, before=b"", after=b""), self.task if result.applied else None)
 
 
 def _content(file: FoundFile) -> bytes | FileResult:
@@ -182,7 +182,8 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str]) -> Given:
     imports = None
     if member.imports is not None:
         imports = {name: paths[real] for name, real in member.imports.items() if real in paths}
-    return Given(member.file.shown, data, member.modules, imports, member.part, member.imported_elsewhere)
+    shown_as, elsewhere = member.file.shown, member.imported_elsewhere
+    return Given(shown_as, data, imports=imports, part=member.part, imported_elsewhere=elsewhere)
 
 
 def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progress: Progress) -> list[Examined]:
@@ -220,7 +221,7 @@ def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:
 
 
 def _is_clean(result: FileResult) -> bool:
-    found = result.held_back or result.refused or result.suppressed or result.warnings
+    found = result.applied or result.held_back or result.refused or result.suppressed or result.warnings
     return result.outcome is Outcome.UNCHANGED and not found
 
 

@@ -23,7 +23,6 @@ class Member:
 
     file: FoundFile
     part: Part = Part.ASKED
-    modules: tuple[str, ...] = ()
     imports: Mapping[str, Path] | None = field(default=None, eq=False)
     imported_elsewhere: bool = False
 
@@ -113,21 +112,9 @@ class _Planning:
         return Member(
             file,
             part,
-            self._modules(name, importers & unit),
             {written: self.project.root / target for written, target in imports.items()},
             not importers <= unit,
         )
-
-    def _modules(self, name: str, importers: Iterable[str]) -> tuple[str, ...]:
-        """The name of a file from the project's root, and those by which others of its unit import it."""
-        written = {
-            written
-            for importer in importers
-            for written, target in self.project.links.imports[importer].items()
-            if target == name and not written.startswith(".")
-        }
-        own = self.project.modules.dotted(name)
-        return (own, *sorted(written - {own})) if own else tuple(sorted(written))
 
     def _found(self, name: str, settings: Settings) -> FoundFile:
         path = self.project.root / name

@@ -7,6 +7,7 @@ import hashlib
 import warnings
 from collections.abc import Collection
 from functools import cache
+from pathlib import PurePath
 
 from attrs import evolve, frozen
 
@@ -46,14 +47,14 @@ class Task:
 
     @property
     def digest(self) -> bytes:
-        """Equal for tasks whose files hold the same and import each other in the same way, wherever they lie."""
+        """Equal for tasks whose files have the same names, hold the same and import each other in the same way."""
         number = {file.path: number for number, file in enumerate(self.files)}
         parts: list[object] = []
         for file in self.files:
             links = sorted((name, number[path]) for name, path in (file.imports or {}).items())
             content = hashlib.sha256(file.data).hexdigest()
-            kind = is_notebook(file.path), file.path in self.named, file.part, file.imported_elsewhere
-            parts.append((*kind, file.modules, links, content))
+            kind = PurePath(file.path).name, file.path in self.named, file.part, file.imported_elsewhere
+            parts.append((*kind, links, content))
         return hashlib.sha256(repr(parts).encode()).digest()
 
     def run(self) -> tuple[FileResult, ...]:

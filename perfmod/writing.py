@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -28,22 +29,47 @@ def replace(path: Path, data: bytes, expected: bytes, mode: int | None = None) -
     Raises:
         NotWritten: it is read-only, was edited or removed since it was read, or the disk does not take it.
     """
-    try:
-        state = path.stat()
-        if not state.st_mode & 0o222 or not os.access(path, os.W_OK):
-            raise NotWritten("is read-only; make it writable first")
+    with _reasons():
+        state = _writable(path)
         with _temporary(path.parent, data) as temporary:
             _take_over(temporary, state, mode)
-            if path.read_bytes() != expected:
-                raise NotWritten("was edited while perfmod ran, so it was left alone; run perfmod again")
+            _require(path, expected)
             temporary.replace(path)
         _sync_folder(path.parent)
+
+
+def check(path: Path, expected: bytes) -> None:
+    """Raise `NotWritten` where `replace` would, as far as that can be told before it is tried."""
+    with _reasons():
+        _writable(path)
+        _require(path, expected)
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextlib.contextmanager
+def _reasons() -> Iterator[None]:
+    """Turns errors of the system into reasons."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise NotWritten("is gone: it was removed while perfmod ran") from error
     except PermissionError as error:
         raise NotWritten(f"its folder cannot be written: {explain(error)}") from error
     except OSError as error:
         raise NotWritten(f"cannot be written: {explain(error)}") from error
+
+
+def _writable(path: Path) -> os.stat_result:
+    state = path.stat()
+    if not state.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise NotWritten("is read-only; make it writable first")
+    return state
+
+
+def _require(path: Path, expected: bytes) -> None:
+    if path.read_bytes() != expected:
+        raise NotWritten("was edited while perfmod ran, so it was left alone; run perfmod again")
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -68,12 +68,6 @@ class Modules:
         """Whether a folder has an `__init__.py`."""
         return _join(folder, "__init__.py") in self.files
 
-    def dotted(self, file: str) -> str:
-        """The name of a file from the root of the project; empty for a package that is the root itself."""
-        folder, name = posixpath.split(file)
-        path = folder if name == "__init__.py" else file.removesuffix(".py")
-        return path.replace("/", ".")
-
     def _at(self, base: str, name: str) -> str | None:
         """The file of a module in a folder of Python's path; `name` is empty for the package that `base` is."""
         path = _join(base, name.replace(".", "/")) if name else base

@@ -47,10 +47,7 @@ def imports(data: bytes) -> tuple[Imported, ...]:
 def _statements(data: bytes) -> Iterator[bytes]:
     """The text of everything that looks like an import statement."""
     for word in _WORD.finditer(data):
-        start = _line_start(data, word.start())
-        if word.start() - start > _LONGEST_HEAD:
-            continue
-        head = _HEAD.match(data, start, word.start())
+        head = _HEAD.match(data, _line_start(data, word.start()), word.start())
         tail = _TAIL.match(data, word.start())
         if head is not None and tail is not None:
             yield head[1] + tail[0]
@@ -58,11 +55,12 @@ def _statements(data: bytes) -> Iterator[bytes]:
 
 def _line_start(data: bytes, offset: int) -> int:
     """Where the line with `offset` starts, and with it those that a backslash continues to it."""
+    start = offset
     while True:
-        start = data.rfind(b"\n", 0, offset) + 1
-        if not data[max(0, start - 3) : start].endswith((b"\\\n", b"\\\r\n")):
-            return start
-        offset = start - 1
+        start = data.rfind(b"\n", max(0, offset - _LONGEST_HEAD), start) + 1
+        if not start or not data[max(0, start - 3) : start].endswith((b"\\\n", b"\\\r\n")):
+            return max(start, offset - _LONGEST_HEAD)
+        start -= 1
 
 
 @lru_cache(maxsize=50_000)

@@ -57,7 +57,7 @@ class Territory:
     markers: frozenset[str]
     installable: set[Path] = field(factory=set, init=False)
     _seen: set[Path] = field(factory=set, init=False)
-    _left: int = field(default=MOST_ENTRIES, init=False)
+    _left: int = field(factory=lambda: MOST_ENTRIES, init=False)
 
     def files(self, places: Iterable[Path]) -> Iterator[Path]:
         """The Python files and notebooks, each once: those in `places` first, then those around them."""

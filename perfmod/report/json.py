@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import attrs
 
 from perfmod import __version__
+from perfmod.report.reasons import ReasonRow
 from perfmod.report.rows import SCHEMA_VERSION, Report
 
 
-def render(report: Report) -> str:
-    """The document, ending in a newline; its fields are those of the rows."""
-    document = {
+def render(report: Report, reasons: Sequence[ReasonRow] | None = None) -> str:
+    """The document, ending in a newline; its fields are those of the rows. `reasons` are in it where they are given."""
+    document: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "perfmod": __version__,
         "command": report.command,
@@ -21,4 +23,6 @@ def render(report: Report) -> str:
         "findings": [attrs.asdict(row) for row in report.findings],
         "summary": {"files": report.count_files(), "findings": report.count_findings()},
     }
+    if reasons is not None:
+        document["reasons"] = [attrs.asdict(row) for row in reasons]
     return json.dumps(document, indent=2) + "\n"

@@ -38,7 +38,8 @@ class State(str, enum.Enum):
 class FindingRow:
     """One finding; line and column count from 1 in the file as it was, `flag` admits what is held back.
 
-    In a notebook they count in the code cell that is number `cell` of all its cells, from 1.
+    In a notebook they count in the code cell that is number `cell` of all its cells, from 1. `elsewhere` are the paths
+    of the other files that its rewrite changes along with this one.
     """
 
     path: str
@@ -57,6 +58,7 @@ class FindingRow:
     step_in_sight: bool
     fingerprint: str
     cell: int | None = None
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -178,6 +180,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             step_in_sight=finding.step_in_sight,
             fingerprint=finding.fingerprint,
             cell=finding.cell,
+            elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
         )
 
 

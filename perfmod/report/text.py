@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from rich.text import Text
 
 from perfmod.codemods.engine import Outcome
 from perfmod.journal import Reverted
+from perfmod.report.reasons import ReasonRow
 from perfmod.report.rows import FindingRow, Report, State
 from perfmod.roots import shown
 from perfmod.transforms.rule import Family
@@ -21,13 +23,17 @@ _STYLES = {
     State.HELD_BACK: "yellow",
     State.REFUSED: "magenta",
     State.ADVICE: "blue",
+    State.SUPPRESSED: "dim",
 }
 
 
-def render_findings(report: Report, console: Console) -> None:
-    """Two lines per finding: where, rule, what; what became of it, why. Suppressed ones are only counted."""
+def render_findings(report: Report, console: Console, *, everything: bool = False) -> None:
+    """Two lines per finding: where, rule, what; what became of it, why.
+
+    Suppressed ones are only counted, unless `everything` is wanted.
+    """
     for row in report.findings:
-        if row.state is not State.SUPPRESSED:
+        if everything or row.state is not State.SUPPRESSED:
             _print(
                 console,
                 (row.place, "bold"),
@@ -35,7 +41,27 @@ def render_findings(report: Report, console: Console) -> None:
                 (row.code, "bold cyan"),
                 f" {row.name} [{row.numerics}] {row.message}",
             )
-            _print(console, "    ", (_became(row, report), _STYLES[row.state]), f": {row.reason}{_caveat(row)}")
+            _print(
+                console,
+                "    ",
+                (_became(row, report), _STYLES[row.state]),
+                f": {row.reason}{_along(row)}{_caveat(row)}",
+            )
+
+
+def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
+    """One line for each kind of reason: how many, what became of them, rule, reason."""
+    width = len(str(max((row.count for row in reasons), default=0)))
+    for row in reasons:
+        became = row.state.value.replace("-", " ")
+        _print(
+            console,
+            (f"{row.count:>{width}} ", "bold"),
+            (became, _STYLES[row.state]),
+            " ",
+            (row.code, "bold cyan"),
+            f" {row.name}: {row.reason}",
+        )
 
 
 def render_summary(report: Report, console: Console) -> None:
@@ -86,6 +112,11 @@ def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight
     return " (no training step in sight)" if unseen else ""
+
+
+def _along(row: FindingRow) -> str:
+    """The other files that are rewritten, or would be."""
+    return f" (with {' and '.join(row.elsewhere)})" if row.elsewhere else ""
 
 
 def _counted(number: int, noun: str) -> str:

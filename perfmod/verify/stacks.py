@@ -48,7 +48,7 @@ class Rewriting:
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:
         """Path as shown and finding, for all that was applied."""
-        return tuple((each.result.path, finding) for each in self.files for finding in each.result.applied)
+        return tuple((each.result.path, finding) for each in self.examined for finding in each.result.applied)
 
     @property
     def stack(self) -> Stack:
@@ -68,7 +68,7 @@ class Rewriting:
         """Where findings of a rule were applied, as `train.py:12`, from the root of the tree."""
         places = (
             f"{_inside(each.file.real, root)}:{finding.line}"
-            for each in self.files
+            for each in self.examined
             for finding in each.result.applied
             if finding.code == code
         )
@@ -88,7 +88,7 @@ class Rewriting:
 
     def under(self, stack: Collection[str]) -> list[Examined]:
         """The files with the rules of `stack` alone; files that these leave as they are come back unchanged."""
-        return [Examined(each.file, self._result(each, stack)) for each in self.files]
+        return [evolve(each, result=self._result(each, stack)) for each in self.examined if each.task is not None]
 
     def replacements(self, stack: Collection[str]) -> dict[Path, bytes]:
         """New bytes by real path, for the files that the rules of `stack` change."""
@@ -103,7 +103,7 @@ class Rewriting:
             if each.task is None:
                 return each
             if id(each.task) not in made:
-                paths = {file.result.path for file in self.files if file.task is each.task and file.file.real in files}
+                paths = {file.result.path for file in self.examined if file.task is each.task and file.file.real in files}
                 task = each.task.sparing(paths)
                 made[id(each.task)] = task, {result.path: result for result in task.run()}
             task, results = made[id(each.task)]

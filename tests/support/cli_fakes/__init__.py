@@ -104,7 +104,33 @@ class EndlessCall(_CallRule):
             yield finding
 
 
-RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall())
+class FarCall(_CallRule):
+    """Safe, and renames the function in the file that defines it, along with its calls elsewhere."""
+
+    code = "PM906"
+    name = "far-call"
+    slow = "torch_far"
+    fast = "torch_near"
+    triggers = frozenset({slow})
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        places = {source.path: source for source in file.world.files}
+        for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
+            named = m.Name(self.slow)
+            function = m.FunctionDef(name=named)
+            edits = [
+                Edit(*source.span(node), self.fast, path)
+                for path, source in places.items()
+                for definition in m.findall(source.module, function | m.Call(func=named) | m.ImportAlias(name=named))
+                for node in m.findall(definition, named)
+            ]
+            if any(m.findall(source.module, function) for source in places.values()):
+                yield self.found(file, call, "the fast one does the same", edits)
+            else:
+                yield self.refused(file, call, f"`{self.slow}` is not in sight")
+
+
+RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall(), FarCall())
 
 
 def install() -> None:

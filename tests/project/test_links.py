@@ -1,0 +1,117 @@
+"""What imports mean on the disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmod.project.links import Links
+from perfmod.project.modules import Modules
+from perfmod.project.statements import imports
+
+
+def linked(files: dict[str, str], installable: tuple[str, ...] = ()) -> Links:
+    statements = {file: imports(code.encode()) for file, code in files.items()}
+    blank = {file for file, code in files.items() if not code.strip()}
+    return Links.of(statements, Modules(frozenset(files), installable), blank)
+
+
+def meant(files: dict[str, str], importer: str, installable: tuple[str, ...] = ()) -> dict[str, str]:
+    return dict(linked(files, installable).imports[importer])
+
+
+def test_a_neighbour() -> None:
+    files = {"exp/train.py": "import engine\nimport torch", "exp/engine.py": "x = 1"}
+    assert meant(files, "exp/train.py") == {"engine": "exp/engine.py"}
+
+
+def test_neighbours_of_the_same_name_in_two_folders() -> None:
+    files = {f"{folder}/{name}.py": "import model" for folder in "ab" for name in ("train", "model")}
+    assert meant(files, "a/train.py") == {"model": "a/model.py"}
+    assert meant(files, "b/train.py") == {"model": "b/model.py"}
+    assert list(linked(files).components()) == [["a/model.py", "a/train.py"], ["b/model.py", "b/train.py"]]
+
+
+def test_a_script_takes_its_neighbour_before_what_lies_above() -> None:
+    files = {"exp/train.py": "import utils", "exp/utils.py": "x = 1", "utils.py": "x = 2"}
+    assert meant(files, "exp/train.py") == {"utils": "exp/utils.py"}
+
+
+def test_a_module_may_mean_either() -> None:
+    """`exp/net.py` is imported from above, where Python's path begins with another folder."""
+    files = {
+        "exp/net.py": "import utils",
+        "exp/utils.py": "x = 1",
+        "utils.py": "x = 2",
+        "train.py": "from exp.net import Net",
+    }
+    assert meant(files, "exp/net.py") == {}
+    assert meant(files, "train.py") == {"exp.net": "exp/net.py"}
+
+
+def test_in_a_package_a_bare_name_may_mean_either() -> None:
+    files = {"pkg/__init__.py": "x = 1", "pkg/train.py": "import utils", "pkg/utils.py": "x = 1", "utils.py": "x = 2"}
+    assert meant(files, "pkg/train.py") == {}
+
+
+def test_from_the_root_and_from_src() -> None:
+    files = {
+        "tools/train.py": "from lib.engine import run\nfrom pkg import model",
+        "lib/engine.py": "x = 1",
+        "src/pkg/__init__.py": "from .model import Net",
+        "src/pkg/model.py": "x = 1",
+    }
+    assert meant(files, "tools/train.py") == {
+        "lib.engine": "lib/engine.py",
+        "pkg": "src/pkg/__init__.py",
+        "pkg.model": "src/pkg/model.py",
+    }
+    assert meant(files, "src/pkg/__init__.py") == {".model": "src/pkg/model.py"}
+
+
+def test_an_installable_project_is_found_from_everywhere() -> None:
+    files = {"examples/train.py": "import kit.data", "libs/kit/src/kit/data.py": "x = 1"}
+    assert meant(files, "examples/train.py") == {}
+    assert meant(files, "examples/train.py", ("libs/kit",)) == {"kit.data": "libs/kit/src/kit/data.py"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("from . import loop", {".": "pkg/sub/__init__.py", ".loop": "pkg/sub/loop.py"}),
+        ("from .loop import run", {".loop": "pkg/sub/loop.py"}),
+        ("from .. import data", {"..data": "pkg/data.py"}),
+        ("from ..data import load", {"..data": "pkg/data.py"}),
+        ("from ...top import x", {"...top": "top.py"}),
+        ("from ....beyond import x", {}),
+        ("from pkg.data import load", {"pkg.data": "pkg/data.py"}),
+        ("import pkg.sub.loop", {"pkg.sub.loop": "pkg/sub/loop.py", "pkg.sub": "pkg/sub/__init__.py"}),
+        ("import pkg.sub.loop as l", {"pkg.sub.loop": "pkg/sub/loop.py"}),
+        ("from pkg import data, sub, other", {"pkg.data": "pkg/data.py", "pkg.sub": "pkg/sub/__init__.py"}),
+        ("from .loop import *", {".loop": "pkg/sub/loop.py"}),
+        ("from . import train", {".": "pkg/sub/__init__.py"}),
+    ],
+)
+def test_packages(statement: str, found: dict[str, str]) -> None:
+    """An empty `__init__.py` says nothing, and a file is not linked with itself."""
+    files = {
+        "top.py": "x = 1",
+        "pkg/__init__.py": "\n",
+        "pkg/data.py": "x = 1",
+        "pkg/sub/__init__.py": "x = 1",
+        "pkg/sub/loop.py": "x = 1",
+        "pkg/sub/train.py": statement,
+    }
+    assert meant(files, "pkg/sub/train.py") == found
+
+
+def test_a_package_comes_before_a_module_and_needs_no_init() -> None:
+    files = {"train.py": "import a, b.c", "a.py": "x = 1", "a/__init__.py": "x = 1", "b/c.py": "x = 1"}
+    assert meant(files, "train.py") == {"a": "a/__init__.py", "b.c": "b/c.py"}
+
+
+def test_circles_end() -> None:
+    links = linked({"a.py": "import b", "b.py": "import c", "c.py": "import a", "d.py": "import a", "e.py": ""})
+    assert links.reached("a.py") == {"a.py", "b.py", "c.py"}
+    assert links.reached("d.py") == {"a.py", "b.py", "c.py", "d.py"}
+    assert list(links.components()) == [["a.py", "b.py", "c.py", "d.py"], ["e.py"]]
+    assert links.importers["a.py"] == {"c.py", "d.py"}
