@@ -14,6 +14,7 @@ from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.constants import Constants
 from perfmod.transforms.facts.entry import Entry
+from perfmod.transforms.facts.escapes import Escapes
 from perfmod.transforms.facts.flow import Flow
 from perfmod.transforms.facts.handing import Handing
 from perfmod.transforms.facts.links import Links
@@ -121,6 +122,10 @@ class World:
     @cached_property
     def handing(self) -> Handing:
         return Handing(self.tree, self.flow, self.names, self.classes, self.values.calls)
+
+    @cached_property
+    def escapes(self) -> Escapes:
+        return Escapes(self.tree, self.flow, self.names, self.classes, self.values, self.values.calls, self.handing)
 
     @cached_property
     def loaders(self) -> Loaders:
@@ -233,6 +238,11 @@ class FileFacts:
     def handing(self) -> Handing:
         """Where values go."""
         return self.world.handing
+
+    @property
+    def escapes(self) -> Escapes:
+        """Where tensors with a graph are noticed."""
+        return self.world.escapes
 
     @cached_property
     def loaders(self) -> Loaders:
