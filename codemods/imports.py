@@ -135,7 +135,7 @@ class Preamble:
 
 def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:
     """The edits that add `needs` to a file, above the statement that holds the character `before`."""
-    top = [line for line in _top(source, before) if not source.obstacle([insert_after_statement(source, line, "pass")])]
+    top = _of_one_part(source, _top(source, before))
     first = _first(source, before)
     edits: list[Edit] = []
     for standard in (True, False):
@@ -143,7 +143,7 @@ def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:
         if wanted:
             edits += _import_edits(source, top, first, wanted)
     if needs.definitions:
-        edits += _definition_edits(source, top, first, needs)
+        edits += _definition_edits(source, [*top[-1:], *_read_by(source, needs, before)], first, needs)
     return Splice.of(edits)
 
 
@@ -158,6 +158,33 @@ def _top(source: Source, before: int) -> Iterator[cst.BaseStatement]:
         if (index == 0 and _is_docstring(line)) or any(isinstance(node, _IMPORT) for node in walk(line)):
             yield from passed
             passed.clear()
+
+
+def _of_one_part(source: Source, top: Iterable[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """Of a notebook's first lines those to the end of the first cell with imports that may be edited; else all."""
+    found: list[cst.BaseStatement] = []
+    end: int | None = None
+    for line in top:
+        start = source.span(line)[0]
+        if (end is not None and start >= end) or source.obstacle([insert_after_statement(source, line, "pass")]):
+            continue
+        found.append(line)
+        if end is None and any(isinstance(node, _IMPORT) for node in walk(line)):
+            end = source.part_end(start)
+    return found
+
+
+def _read_by(source: Source, needs: Needs, before: int) -> Iterator[cst.BaseStatement]:
+    """The imports that definitions need to stand behind."""
+    read = {node.value for text in needs.definitions for node in walk(parse_module(text)) if isinstance(node, cst.Name)}
+    for line in source.module.body:
+        names = {name for statement in _imports(line) for alias in _aliases(statement) if (name := _bound_by(alias))}
+        if source.span(line)[1] <= before and not names.isdisjoint(read):
+            yield line
+
+
+def _bound_by(alias: cst.ImportAlias) -> str:
+    return alias.evaluated_alias or dotted(alias.name).partition(".")[0]
 
 
 def _first(source: Source, before: int) -> cst.BaseStatement:
@@ -269,7 +296,7 @@ def _import_edits(
     if groups and not standard:
         return [insert_after_statement(source, groups[-1].lines[-1], f"\n{block}")]
     if groups:
-        return [_above(source, groups[0].lines[0], f"{block}\n\n")]
+        return [_opening(source, groups[0].lines[0], f"{block}\n\n")]
     openers = [line for line in top if _is_docstring(line) or _is_future(line)]
     if openers:
         text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
@@ -299,16 +326,17 @@ def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:
 
 
 def _definition_edits(
-    source: Source, top: Sequence[cst.BaseStatement], first: cst.BaseStatement, needs: Needs
+    source: Source, above: Sequence[cst.BaseStatement], first: cst.BaseStatement, needs: Needs
 ) -> list[Edit]:
-    """Places definitions behind the last import, with blank lines around."""
+    """Places definitions behind the last of the statements `above`, with blank lines around."""
     text = "\n".join(text.strip("\r\n") for text in needs.definitions)
     compound = any(isinstance(line, cst.BaseCompoundStatement) for line in parse_module(text).body)
     blank = 2 if compound else 1
-    if not top:
+    if not above:
         return [_opening(source, first, text + "\n" * (blank + 1))]
     before = "\n" * blank
-    return [insert_after_statement(source, top[-1], before + text + _blank_behind(source, top[-1], blank))]
+    last = max(above, key=lambda line: source.span(line)[1])
+    return [insert_after_statement(source, last, before + text + _blank_behind(source, last, blank))]
 
 
 def _blank_behind(source: Source, line: cst.BaseStatement, wanted: int) -> str:

@@ -168,6 +168,12 @@ def test_a_definition_stays_above_its_first_use() -> None:
     assert run(code, definitions=(COUNT,)) == f"import torch\n\n{COUNT}\n\nfast\nimport late\n"
 
 
+def test_a_definition_stays_below_the_imports_that_it_reads() -> None:
+    code = "import torch\n\n\ndef f(): ...\n\n\nimport os\nslow\n"
+    below = "import torch\n\n\ndef f(): ...\n\n\nimport os\n\nN = os.n\n\nfast\n"
+    assert run(code, "os", definitions=("N = os.n",)) == below
+
+
 def test_a_function_is_set_off_by_two_lines() -> None:
     helper = "def helper():\n    return 1"
     code = "import torch\n\nslow\n"

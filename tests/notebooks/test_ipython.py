@@ -121,6 +121,24 @@ def test_cell_magics(cell: str, python: str) -> None:
     ast.parse(python)
 
 
+@pytest.mark.parametrize(
+    ("cell", "python"),
+    [
+        ("pip install torch", "pass"),
+        ("\n  cd ../data \n", "\n  pass \n"),
+        ("time f(x)", "print(f(x))"),
+        ("run train.py", "from train import *"),
+        ("pip install torch\nx = 1", "pip install torch\nx = 1"),
+        ("ls = 1", "ls = 1"),
+        ("time - 3", "time - 3"),
+        ("ls", "ls"),
+        ("echo x", "echo x"),
+    ],
+)
+def test_a_magic_may_lack_its_percent_sign(cell: str, python: str) -> None:
+    assert read(cell) == python
+
+
 def test_which_cells_belong_to_a_magic() -> None:
     assert [ipython.is_foreign(cell) for cell in ("%%time\nx", "x\n%%bash", "%%bash", "%%capture\n%%sql\nx", "")] == [
         False,
@@ -133,6 +151,10 @@ def test_which_cells_belong_to_a_magic() -> None:
 
 def test_indented_cells() -> None:
     assert read("    x = 1\n    y = 2\n") == "if True:\n    x = 1\n    y = 2\n"
+    assert read(" # why\n x = 1\n # end") == "if True:\n # why\n x = 1\n # end"
+    assert read(" # why\n\n# and\n x = 1") == "if True:\n # why\n\n# and\n x = 1"
+    assert read(" # why\nx = 1") == " # why\nx = 1"
+    assert read(" !ls\n x = 1") == "if True:\n pass\n x = 1"
     assert read("\n  \n    x = 1\ny = 2\n") == "\n  \nif True:\n    x = 1\ny = 2\n"
     assert read("%%time\n\tx = 1\n") == "pass\nif True:\n\tx = 1\n"
 

@@ -132,6 +132,14 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
             ["y = torch.x", "%%time\n# why\nx = slow\n"],
             ["y = torch.x", "%%time\nimport os\n\nN = os.n\n\n# why\nx = fast\n"],
         ),
+        (
+            ["# Imports\nimport torch", "x = 1\nimport numpy\nx", "y = slow"],
+            ["import os\n\n# Imports\nimport torch\n\nN = os.n", "x = 1\nimport numpy\nx", "y = fast"],
+        ),
+        (
+            ["import torch", "def f(): ...", "import os\nx = 1", "y = slow"],
+            ["import torch", "def f(): ...", "import os\n\nN = os.n\n\nx = 1", "y = fast"],
+        ),
         (["%%bash\nls", "x = slow  # torch"], ["%%bash\nls", "import os\n\nN = os.n\n\nx = fast  # torch"]),
         (["'''torch'''", "if slow:\n    pass"], ["'''torch'''\n\nimport os\n\nN = os.n", "if fast:\n    pass"]),
     ],

@@ -36,6 +36,17 @@ _ASSIGNED = re.compile(r"[ \t]*(?P<targets>(?:[^\W\d][^=<>!#\r\n]*=[ \t]*)+)(?P<
 _HELP = re.compile(r"[ \t]*[^#'\"\r\n]*\?[ \t]*$")
 _SHELL_CALL = re.compile(r"[ \t]*(?:[\w, \t]+=[ \t]*)?get_ipython\(\)\.\w+\(")
 _IN_SHELL = re.compile(r"\$(\w+)|\{([^{}]*)\}")
+_INDENTED = re.compile(
+    r"""
+    (?:[ \t]*(?:\r\n|\r|\n))*             # blank lines
+    (?P<line>[ \t]+)(?=
+        (?:\#[^\r\n]*(?:\r\n|\r|\n)(?:[ \t]*(?:\#[^\r\n]*)?(?:\r\n|\r|\n))*[ \t]+)?  # comments
+        [^\s\#]
+    )
+    """,
+    re.VERBOSE,
+)
+"""The indentation of the first line, where that of the first code is indented, too."""
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _STORED = re.compile(r"^[ \t]*([^\W\d]\w*)[ \t]*=(?!=)", re.MULTILINE)
 
@@ -49,6 +60,8 @@ _NO_CODE = frozenset({
     "unload_ext", "uv", "watermark", "who", "whos", "writefile",
 })  # fmt: skip
 """Magics that read no variable, and set none."""
+_AUTOMAGIC = _NO_CODE | {"prun", "run", "store", "time", "timeit"}
+"""Magics that are recognised without their `%`."""
 _SILENT = frozenset({
     "add_scalar", "append", "backward", "clear", "close", "display", "eval", "extend", "fit", "insert", "makedirs",
     "manual_seed", "print", "savefig", "seed", "show", "sort", "step", "synchronize", "train", "update", "zero_grad",
@@ -82,6 +95,8 @@ class Shown:
 
 def stand_ins(cell: str) -> list[StandIn]:
     """What to read instead of that in a cell which is no Python, in its order."""
+    if (command := _automagic(cell)) is not None:
+        return [command]
     found: list[StandIn] = []
     at = 0
     while (head := _cell_magic(cell, at)) is not None:
@@ -94,6 +109,16 @@ def stand_ins(cell: str) -> list[StandIn]:
         found.append(StandIn(start, end, _opaque([] if name == "capture" else _used(rest), stored)))
         at = end
     return [*found, *_indented(cell, at), *_lines(cell, at)]
+
+
+def _automagic(cell: str) -> StandIn | None:
+    """A cell of one line that begins with the name of a magic without its `%`, such as `pip install torch`."""
+    line = cell.strip()
+    name, _, rest = line.partition(" ")
+    if name not in _AUTOMAGIC or not rest or len(line.splitlines()) > 1 or _one_statement(line) is not None:
+        return None
+    start = cell.index(line)
+    return StandIn(start, start + len(line), _magic(name, rest.strip()))
 
 
 def is_foreign(cell: str) -> bool:
@@ -151,7 +176,7 @@ def _cell_magic(cell: str, at: int) -> tuple[int, int, str, str] | None:
 
 def _indented(cell: str, at: int) -> Iterator[StandIn]:
     """IPython takes the indentation of the first line off the others; here it becomes that of a block."""
-    match = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))*(?P<line>[ \t]+(?=[^\s#%!?]))").match(cell, at)
+    match = _INDENTED.match(cell, at)
     if match is not None:
         yield StandIn(match.start("line"), match.start("line"), "if True:")
 
