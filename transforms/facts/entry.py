@@ -84,9 +84,11 @@ class Entry:
         )
 
     def runs_on_import(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The unguarded code of the top level that leads to `node`: itself, or a use of the function around
-        it.
-        """
+        """Unguarded code of a top level that leads to `node`: itself, or a use of the function around it."""
+        return next(self.runs_unguarded(node), None)
+
+    def runs_unguarded(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """All unguarded code of the top levels of files that leads to `node`."""
         seen: set[cst.CSTNode] = set()
         stack = [node]
         while stack:
@@ -94,11 +96,10 @@ class Entry:
             function = self._tree.function(current)
             if function is None:
                 if not self.is_guarded(current):
-                    return current
+                    yield current
             elif function not in seen:
                 seen.add(function)
                 stack.extend(self._sites(function))
-        return None
 
     def _sites(self, function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
         """Where a function may be run from: calls of it, and places that hand it on."""

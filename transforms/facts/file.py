@@ -288,8 +288,11 @@ class FileFacts:
     def line(self, node: cst.CSTNode) -> str:
         """Where a node starts, for messages: `41`, or `41 of engine.py` for a line of another file."""
         source = self.source_of(node)
-        where = "" if source is self.source else f" of {self.world.labels[source]}"
-        return f"{source.line(node)}{where}"
+        return self.line_at(source, source.line(node))
+
+    def line_at(self, source: Source, line: int) -> str:
+        """A line of any file, for messages."""
+        return f"{line}" if source is self.source else f"{line} of {self.world.labels[source]}"
 
     def lines(self, nodes: Collection[cst.CSTNode]) -> str:
         """Where several nodes start, each line once: `line 3`, `lines 3, 7`, `lines 3, 7 and line 41 of engine.py`."""

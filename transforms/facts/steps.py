@@ -49,6 +49,13 @@ class Steps:
         """Whether any file has a training step."""
         return bool(self.regions)
 
+    def decide(self, node: cst.CSTNode) -> bool:
+        """Whether steps in sight tell when the code at `node` runs: one of them reaches it, or its file has some."""
+        if not self.found:
+            return False
+        is_near = self._tree.module_of(node) in self._in_modules
+        return is_near or self.in_sight(node) or self._function_reached(node, self._library)
+
     def in_sight(self, node: cst.CSTNode) -> bool:
         """Whether a training step in sight runs the code at `node`."""
         return self.region(node) is not None or self._function_reached(node, self._reached)

@@ -9,62 +9,123 @@ reach workers by fork only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import libcst as cst
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.source import Source
 from perfmod.transforms.writing import indent_range, insert_before_statement, statement_start
 
 _HEADER = 'if __name__ == "__main__":'
 
 
 @frozen
+class Indented:
+    """A script whose work gets the guard: the offset from which everything is indented, and the edits that do so."""
+
+    start: int
+    edits: tuple[Edit, ...]
+
+
+@frozen
 class Guard:
-    """How a script becomes importable.
+    """How scripts become importable.
 
     Attributes:
-        edits: the header and one insertion per indented line; empty where nothing is to be done.
-        start: offset from which everything is indented; the end of the file where nothing is.
+        scripts: those that have to be changed; mostly none, or the loader's own file.
         refusal: why it cannot be done, in one line; else empty.
         doubt: why workers may still not be started, in one line; else empty.
     """
 
-    edits: tuple[Edit, ...]
-    start: int
+    scripts: Mapping[Source, Indented] = {}
     refusal: str = ""
     doubt: str = ""
 
+    @property
+    def edits(self) -> list[Edit]:
+        """All edits."""
+        return [edit for script in self.scripts.values() for edit in script.edits]
+
+    def indents(self, source: Source, offset: int) -> bool:
+        """Whether a place in a file goes under the guard."""
+        return source in self.scripts and offset >= self.scripts[source].start
+
+    def where(self, file: FileFacts) -> str:
+        """The lines from which on scripts are indented, for messages: `12 of main.py`."""
+        starts = ((source, source.position(script.start)[0]) for source, script in self.scripts.items())
+        return " and ".join(file.line_at(source, line) for source, line in starts)
+
+
+def joined(guards: Sequence[Guard]) -> Guard:
+    """The guard for several loaders: what any of them needs outside of it stays outside."""
+    scripts: dict[Source, Indented] = {}
+    for each in guards:
+        for source, script in each.scripts.items():
+            scripts[source] = max(scripts.get(source, script), script, key=lambda one: one.start)
+    doubt = next((each.doubt for each in guards if each.doubt), "")
+    return Guard({} if doubt else scripts, doubt=doubt)
+
 
 def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
-    """The guard that the file needs before the workers of `loader` can be started by spawn."""
-    nothing = len(file.source.text)
-    if file.source.has_cells:
-        return Guard((), nothing, doubt=_doubt_in_notebook(file, work))
+    """The guard that scripts need before the workers of `loader` can be started by spawn."""
+    doubt = _doubt_in_notebook(file, work)
+    if file.source.has_cells or doubt:
+        return Guard(doubt=doubt)
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
+    refusal = _missed(file, needed)
+    if refusal:
+        return Guard(refusal=refusal)
+    scripts: dict[Source, Indented] = {}
+    for module, runs in _scripts(file, loader).items():
+        source = file.source_of(module)
+        if source.has_cells:
+            continue  # nobody imports it
+        importers = file.entry.importers(module)
+        if importers:
+            reason = f"line {file.line(runs)} trains as soon as line {file.line(importers[0])} imports it"
+            return Guard(refusal=reason)
+        script = _indent(file, module, work, needed)
+        if isinstance(script, str):
+            return Guard(refusal=script)
+        scripts[source] = script
+    return Guard(scripts)
+
+
+def _scripts(file: FileFacts, loader: Loader) -> dict[cst.Module, cst.CSTNode]:
+    """The files that run a loop over the loader when they are imported, and the code at their top level that does."""
+    found: dict[cst.Module, cst.CSTNode] = {}
+    for iteration in loader.iterations:
+        for runs in file.entry.runs_unguarded(iteration.node):
+            found.setdefault(file.tree.module_of(runs), runs)
+    return found
+
+
+def _missed(file: FileFacts, needed: Mapping[Definition, Read]) -> str:
+    """Why workers would not find what they read as it is; empty where they would."""
     for definition, use in needed.items():
         what = f"{definition.name}, which the workers read on line {file.line(use)},"
         if file.tree.function(definition.node) is not None:
-            return Guard((), nothing, f"{what} is set by a function, so workers would not see it")
+            return f"{what} is set by a function, so workers would not see it"
+        if file.tree.module_of(definition.node) is not definition.scope:
+            return f"{what} is set by another file on line {file.line(definition.node)}"
         if file.entry.is_guarded(definition.node):
-            return Guard((), nothing, f"{what} is only set under the __main__ guard, which spawned workers do not run")
+            return f"{what} is only set under the __main__ guard, which spawned workers do not run"
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
         if change is not None:
-            return Guard((), nothing, f"{what} is changed on line {file.line(change)}")
-    if all(file.entry.runs_on_import(iteration.node) is None for iteration in loader.iterations):
-        return Guard((), nothing)
-    return _indent(file, work, needed)
+            return f"{what} is changed on line {file.line(change)}"
+    return ""
 
 
 def _doubt_in_notebook(file: FileFacts, work: WorkerCode) -> str:
-    """What of the notebook's own the workers would have to import."""
-    sent = {*work.functions, *(cls.node for cls in work.classes)}
-    for node in walk(file.source.module):
-        if node in sent:
+    """What of a notebook's own the workers would have to import."""
+    for node in (*work.functions, *(cls.node for cls in work.classes)):
+        if file.source_of(node).has_cells:
             name = node.name.value if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else "a lambda"
             return (
                 f"{name} is defined in a cell (line {file.line(node)}), where workers started by spawn or "
@@ -83,36 +144,38 @@ def _change(file: FileFacts, definition: Definition) -> Read | None:
     return None
 
 
-def _indent(file: FileFacts, work: WorkerCode, needed: dict[Definition, Read]) -> Guard:
-    entry = file.entry
-    own = [node for node in (*work.functions, *(cls.node for cls in work.classes)) if file.tree.parent(node)]
-    last = max([entry.place(node) for node in own] + [entry.place(d.node) for d in needed], default=-1)
-    active = [place for place, statement in enumerate(entry.statements) if not entry.is_plain(statement)]
-    heavy = next((place for place in active if not entry.is_repeatable(entry.statements[place])), None)
+def _indent(
+    file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[Definition]
+) -> Indented | str:
+    """How a script gets the guard, or why it cannot."""
+    entry, source = file.entry, file.source_of(module)
+    statements = entry.statements_of(module)
+    sent = [*work.functions, *(cls.node for cls in work.classes), *(definition.node for definition in needed)]
+    own = [node for node in sent if file.tree.parent(node) is not None and file.tree.module_of(node) is module]
+    last = max((entry.place(node) for node in own), default=-1)
+    active = [place for place, statement in enumerate(statements) if not entry.is_plain(statement)]
+    heavy = next((place for place in active if not entry.is_repeatable(statements[place])), None)
     if heavy is None:
-        return Guard((), len(file.source.text), "a definition at its top level runs the loop")
+        return "a definition at its top level runs the loop"
     if last > heavy:
-        below = file.line(entry.statements[last])
-        again = file.line(entry.statements[heavy])
-        reason = (
+        below = file.line(statements[last])
+        again = file.line(statements[heavy])
+        return (
             f"spawned workers need what line {below} defines, and would all run line {again} again: "
             "move the definitions up"
         )
-        return Guard((), len(file.source.text), reason)
     definitions = [
-        place
-        for place in range(active[0], heavy)
-        if entry.is_plain(entry.statements[place]) and _defines(entry.statements[place])
+        place for place in range(active[0], heavy) if entry.is_plain(statements[place]) and _defines(statements[place])
     ]
     earliest = max([last, *definitions], default=-1) + 1
     start = next(place for place in active if place >= earliest)
-    statement = entry.statements[start]
-    header = insert_before_statement(file.source, statement, _HEADER + "\n")
-    opening, *others = indent_range(file.source, header.start, len(file.source.text))
+    statement = statements[start]
+    header = insert_before_statement(source, statement, _HEADER + "\n")
+    opening, *others = indent_range(source, header.start, len(source.text))
     if opening.start > header.start:
-        return Guard((header, opening, *others), header.start)
-    merged = Edit(header.start, header.start, header.replacement + opening.replacement)
-    return Guard((merged, *others), min(header.start, statement_start(file.source, statement)))
+        return Indented(header.start, (header, opening, *others))
+    merged = evolve(header, replacement=header.replacement + opening.replacement)
+    return Indented(min(header.start, statement_start(source, statement)), (merged, *others))
 
 
 def _defines(statement: cst.CSTNode) -> bool:

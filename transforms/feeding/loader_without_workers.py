@@ -41,7 +41,7 @@ from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._keywords import add_keyword
-from perfmod.transforms.feeding._main_guard import Guard, guard
+from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, places
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -116,9 +116,7 @@ class LoaderWithoutWorkers(Rule):
         if escape is not None and judgement.safety is Safety.SAFE:
             reason = f"line {file.line(escape)} prints all options or hands them on, with another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
-        # What any of them needs outside of the guard stays outside.
-        shelter = max(shelters, key=lambda each: each.start if each.edits else -1)
-        shelter = next((each for each in shelters if each.doubt), shelter)
+        shelter = joined(shelters)
         changes = list(self._changes(file, loader, given, shelter))
         own = next((change for change in changes if change.path == file.source.path), Change())
         return self.found(
@@ -137,12 +135,11 @@ class LoaderWithoutWorkers(Rule):
         if shelter.doubt:
             unsure = judgement.safety is Safety.UNSAFE
             return f"{judgement.reason}; {shelter.doubt}" if unsure else shelter.doubt
-        if not shelter.edits:
+        if not shelter.scripts:
             return judgement.reason
-        line = file.source.position(shelter.start)[0]
         return (
-            f"{judgement.reason}; the file from line {line} on is indented under a __main__ guard, because "
-            "workers started by spawn or forkserver import it again"
+            f"{judgement.reason}; the file from line {shelter.where(file)} on is indented under a __main__ guard, "
+            "because workers started by spawn or forkserver import it again"
         )
 
     def _changes(self, file: FileFacts, loader: Loader, given: list[Place], shelter: Guard) -> Iterator[Change]:
@@ -163,12 +160,12 @@ class LoaderWithoutWorkers(Rule):
 
     def _added(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:
         edits = add_keyword(file.source, loader.call, f"num_workers={name}")
-        if file.source.span(loader.call)[0] < shelter.start:
+        if not shelter.indents(file.source, file.source.span(loader.call)[0]):
             return edits
         # Lines that are added inside the guard move with the others.
         level = file.source.module.default_indent
         newline = file.source.newline
-        return tuple(Edit(e.start, e.end, e.replacement.replace(newline, newline + level)) for e in edits)
+        return tuple(evolve(edit, replacement=edit.replacement.replace(newline, newline + level)) for edit in edits)
 
 
 def _is_zero(value: cst.CSTNode) -> bool:

@@ -183,7 +183,7 @@ class MeterUses:
         file = self._file
         if file.steps.is_gated(node):
             return False
-        if not file.steps.found:
+        if not file.steps.decide(node):
             return bool(file.tree.loops(node))
         if file.steps.region(node) is not None:
             return True

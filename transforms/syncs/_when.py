@@ -9,7 +9,7 @@ from perfmod.transforms.facts.file import FileFacts
 
 def runs_every_step(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether steps come by; in files without any, whether a loop does."""
-    return file.steps.runs_every_step(node) and (file.steps.found or bool(file.tree.loops(node)))
+    return file.steps.runs_every_step(node) and (file.steps.decide(node) or bool(file.tree.loops(node)))
 
 
 def step_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
@@ -18,7 +18,7 @@ def step_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
     if isinstance(region, (cst.For, cst.While)):
         return region
     loops = file.tree.loops(node)
-    return loops[0] if loops and not file.steps.found else None
+    return loops[0] if loops and not file.steps.decide(node) else None
 
 
 def is_repeated(file: FileFacts, node: cst.CSTNode, loop: cst.For | cst.While) -> bool:
@@ -33,4 +33,4 @@ def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
         return True
     loop = step_loop(file, fed)
     inside = loop is not None and is_repeated(file, node, loop)
-    return not (inside or (file.steps.found and file.steps.in_sight(node)))
+    return not (inside or file.steps.in_sight(node))

@@ -120,7 +120,7 @@ def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     """Whether every step comes by; of files without steps, only forward passes are known to be parts of one."""
     function = file.tree.function(call)
     is_forward = function is not None and function.name.value == "forward"
-    return (file.steps.found or is_forward) and in_every_step(file, call)
+    return (file.steps.decide(call) or is_forward) and in_every_step(file, call)
 
 
 def _is_wait_for_queue(file: FileFacts, call: cst.Call) -> bool:
