@@ -35,7 +35,7 @@ def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
     if file.aliasing.hands_on(node) and not _only_computes(file, node):
         raise CannotRewrite(f"`{_receiver(file, node)}` may keep the tensor or write to it")
     name = UnusedNames(file).take(_wanted(file, node))
-    code = file.source.code(node)
+    code = file.code(node)
     return insert_before_statement(file.source, loop, f"{name} = {code}"), replace(file.source, node, name)
 
 
@@ -47,9 +47,9 @@ def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> 
     definitions = file.flow.bound(scope, target.value)
     if len(definitions) != 1:
         other = next(d for d in definitions if d.node is not target)
-        raise CannotRewrite(f"`{target.value}` is bound on line {file.source.line(other.node)} too")
+        raise CannotRewrite(f"`{target.value}` is bound on line {file.line(other.node)} too")
     _require_unseen(file, definitions[0])
-    code = file.source.code(statement)
+    code = file.code(statement)
     if "#" in code:
         raise CannotRewrite("a comment stands inside of it")
     if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
@@ -62,12 +62,12 @@ def _require_unseen(file: FileFacts, definition: Definition) -> None:
     name = definition.name
     written = file.aliasing.mutations(definition)
     if written:
-        raise CannotRewrite(f"`{name}` is written to on line {file.source.line(written[0])}")
+        raise CannotRewrite(f"`{name}` is written to on line {file.line(written[0])}")
     for use in file.flow.uses(definition):
         if file.tree.scope(use) is not definition.scope:
             raise CannotRewrite(f"`{name}` is read by another function")
         if file.aliasing.hands_on(use) and not _only_computes(file, use):
-            line = file.source.line(use)
+            line = file.line(use)
             raise CannotRewrite(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or write to it")
 
 
@@ -78,20 +78,20 @@ def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) ->
             continue
         for definition in file.flow.definitions(name):
             if file.tree.is_within(definition.node, loop):
-                raise CannotRewrite(f"`{name.value}` is made by the loop on line {file.source.line(loop)}")
+                raise CannotRewrite(f"`{name.value}` is made by the loop on line {file.line(loop)}")
     for attribute in find_all(node, cst.Attribute):
         if file.qualified(attribute) is None and next(file.stores.inside(attribute, loop), None) is not None:
-            raise CannotRewrite(f"`{file.source.code(attribute)}` is set in the loop")
+            raise CannotRewrite(f"`{file.code(attribute)}` is set in the loop")
     for call in find_all(node, cst.Call):
         if call is not node and not (file.qualified(call) or "").startswith(("torch.", "builtins.float")):
             inner = call.func
             if not (isinstance(inner, cst.Attribute) and file.tree.is_within(inner.value, node)):
-                raise CannotRewrite(f"`{file.source.code(call.func)}` is called in each round")
+                raise CannotRewrite(f"`{file.code(call.func)}` is called in each round")
     for ancestor in file.tree.ancestors(node):
         if ancestor is loop:
             return
-        if isinstance(ancestor, cst.With) and any("device" in file.source.code(item) for item in ancestor.items):
-            raise CannotRewrite(f"the device is chosen on line {file.source.line(ancestor)}")
+        if isinstance(ancestor, cst.With) and any("device" in file.code(item) for item in ancestor.items):
+            raise CannotRewrite(f"the device is chosen on line {file.line(ancestor)}")
         if isinstance(ancestor, (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)):
             raise CannotRewrite("it is only made sometimes, and may not be possible always")
         if isinstance(ancestor, (cst.Lambda, cst.BaseComp, cst.FunctionDef)):
@@ -112,9 +112,9 @@ def _only_computes(file: FileFacts, node: cst.CSTNode) -> bool:
 def _receiver(file: FileFacts, node: cst.CSTNode) -> str:
     for ancestor in file.tree.ancestors(node):
         if isinstance(ancestor, cst.Call):
-            return file.source.code(ancestor.func)
+            return file.code(ancestor.func)
         if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            return " ".join(file.source.code(ancestor).split())[:60]
+            return " ".join(file.code(ancestor).split())[:60]
     return "the code around it"
 
 

@@ -82,7 +82,7 @@ def _made(file: FileFacts, call: cst.Call) -> Made | None:
             return None
         if argument(call, "device") is not None or argument(call, "dtype") is not None:
             raise NotFollowed("`new_tensor` is told another device or type")
-        options = tuple(file.source.code(arg) for arg in call.args[1:])
+        options = tuple(file.code(arg) for arg in call.args[1:])
         return Made(call, call.args[0].value, None, None, call.func.value, options)
     return None
 
@@ -93,9 +93,7 @@ def _from_function(file: FileFacts, call: cst.Call) -> Made | None:
     dtype = argument(call, "dtype")
     if data is None:
         return None
-    options = [
-        file.source.code(arg) for arg in call.args if arg.keyword is not None and arg.keyword.value == "requires_grad"
-    ]
+    options = [file.code(arg) for arg in call.args if arg.keyword is not None and arg.keyword.value == "requires_grad"]
     known = {"data", "device", "dtype", "requires_grad"}
     unknown = [arg.keyword.value for arg in call.args if arg.keyword is not None and arg.keyword.value not in known]
     if device is not None:
@@ -103,9 +101,9 @@ def _from_function(file: FileFacts, call: cst.Call) -> Made | None:
             return None
         if unknown:
             raise NotFollowed(f"it is told `{unknown[0]}` too")
-        written = file.source.code(dtype) if dtype is not None else None
-        return Made(call, data, file.source.code(device), written, None, tuple(options), device)
-    moved = _moved(file, call, file.source.code(dtype) if dtype is not None else None)
+        written = file.code(dtype) if dtype is not None else None
+        return Made(call, data, file.code(device), written, None, tuple(options), device)
+    moved = _moved(file, call, file.code(dtype) if dtype is not None else None)
     if moved is None:
         return None
     node, where, written, place = moved
@@ -173,7 +171,7 @@ def _cuda(
         return call, '"cuda"', dtype, None
     if isinstance(places[0], cst.Integer):
         return call, f'"cuda:{places[0].value}"', dtype, None
-    raise NotFollowed(f"`{file.source.code(places[0])}` may be None, which is the current device for `cuda()` only")
+    raise NotFollowed(f"`{file.code(places[0])}` may be None, which is the current device for `cuda()` only")
 
 
 def _to(
@@ -183,7 +181,7 @@ def _to(
     where = placement.destination(call)
     if where is None or placement.device_of(where) is Device.CPU:
         return None
-    code = file.source.code(where)
+    code = file.code(where)
     if not _is_device(file, where):
         raise NotFollowed(f"`{code}` could not be shown to be a device")
     for arg in call.args:
@@ -193,7 +191,7 @@ def _to(
         name = file.qualified(arg.value) or ""
         if dtype is not None or not name.startswith("torch.") or name in ("torch.float64", "torch.double"):
             raise NotFollowed("its type is changed as it is moved")
-        dtype = file.source.code(arg.value)
+        dtype = file.code(arg.value)
     return call, code, dtype, where
 
 

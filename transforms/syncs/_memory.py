@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.syncs._waiting import other_libraries
 from perfmod.transforms.writing import Statement, comments
 
@@ -35,7 +36,7 @@ def why_noted(file: FileFacts, statement: Statement) -> str | None:
 
 def why_tight(file: FileFacts) -> str | None:
     """Why it is not shown that the memory suffices when less is given back; `None` where nothing says so."""
-    for node in walk(file.tree.module):
+    for node in _everything(file):
         text = node.value if isinstance(node, (cst.Name, cst.SimpleString)) else ""
         if text.strip("\"'") in _LIMITS or "out of memory" in text:
             return f"the file reckons with too little memory on line {file.line(node)}"
@@ -45,11 +46,18 @@ def why_tight(file: FileFacts) -> str | None:
 
 def why_collected_by_hand(file: FileFacts) -> str | None:
     """Why `gc.collect()` does what nothing else would do; `None`: Python collects by itself as well."""
-    for node in walk(file.tree.module):
+    for node in _everything(file):
         if isinstance(node, cst.Attribute) and file.qualified(node) in _PLANS | _FINALIZERS:
             code = file.code(node)
             return f"`{code}` on line {file.line(node)} shows that it matters when garbage is collected"
-    for function in find_all(file.tree.module, cst.FunctionDef):
-        if function.name.value == "__del__":
-            return f"`__del__` on line {file.line(function)} would run at another time"
+        if isinstance(node, cst.FunctionDef) and node.name.value == "__del__":
+            return f"`__del__` on line {file.line(node)} would run at another time"
     return None
+
+
+def _everything(file: FileFacts) -> Iterator[cst.CSTNode]:
+    """The nodes of all files in sight, this one's first."""
+    yield from walk(file.source.module)
+    for source in file.world.files:
+        if source is not file.source:
+            yield from walk(source.module)

@@ -38,7 +38,7 @@ def joined(
         if why is not None:
             reasons.append(why)
         else:
-            key = file.source.code(figure.node if figure.definition is not None else figure.tensor)
+            key = file.code(figure.node if figure.definition is not None else figure.tensor)
             tensors.setdefault(key, []).append(figure)
     _require_one_device(file, tensors, reasons)
     by_type: dict[DType | None, list[str]] = {}
@@ -76,7 +76,7 @@ def _require_one_device(file: FileFacts, tensors: dict[str, list[Figure]], reaso
     if len(tensors) > 1:
         second = several_devices(file)
         if second is not None:
-            raise CannotRewrite(f"the file uses several devices (line {file.source.line(second)})")
+            raise CannotRewrite(f"the file uses several devices (line {file.line(second)})")
 
 
 def _name(file: FileFacts, figure: Figure, unused: UnusedNames) -> str:
@@ -112,8 +112,8 @@ def _label(file: FileFacts, node: cst.CSTNode) -> str:
 
 def _read(file: FileFacts, figure: Figure) -> str:
     if figure.read is not None:
-        return file.source.code(figure.read.call)
-    return f"{file.source.code(figure.tensor)}.item()"
+        return file.code(figure.read.call)
+    return f"{file.code(figure.tensor)}.item()"
 
 
 def _scalar(file: FileFacts, figure: Figure, key: str) -> str:
@@ -123,7 +123,7 @@ def _scalar(file: FileFacts, figure: Figure, key: str) -> str:
     if figure.definition is not None:
         return key + shape
     read = figure.read or HostRead(cst.Call(cst.Name("item")), tensor, None, None)
-    code = file.source.code(tensor)
+    code = file.code(tensor)
     is_primary = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     # A copy is not needed: the numbers are taken at once.
     suffix = own_copy(file, read).removesuffix(".clone()")

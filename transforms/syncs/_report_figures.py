@@ -79,8 +79,8 @@ def is_formatted(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def why_not_joined(file: FileFacts, figure: Figure) -> str | None:
     """Why a scalar cannot be read with others in front of its statement; `None` where it can."""
-    code = file.source.code(figure.tensor)
-    if "#" in file.source.code(figure.node):
+    code = file.code(figure.tensor)
+    if "#" in file.code(figure.node):
         return "a comment stands inside the read"
     parent = file.tree.parent(figure.node)
     if isinstance(parent, cst.FormattedStringExpression) and parent.equal is not None:

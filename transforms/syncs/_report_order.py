@@ -25,7 +25,7 @@ def why_out_of_order(file: FileFacts, group: Sequence[cst.BaseSmallStatement], f
     for statement in group:
         moving = (node for kind in (cst.NamedExpr, cst.Yield, cst.Await) for node in find_all(statement, kind))
         for node in moving:
-            return f"the line {file.source.line(node)} assigns or waits while it reports"
+            return f"the line {file.line(node)} assigns or waits while it reports"
     for index, statement in enumerate(group):
         later = [figure for figure in found if any(file.tree.is_within(figure.node, s) for s in group[index + 1 :])]
         why = _why_stored(file, statement, later)
@@ -45,8 +45,8 @@ def why_out_of_order(file: FileFacts, group: Sequence[cst.BaseSmallStatement], f
             if figure.definition is not None or not _runs_before(file, call, figure):
                 continue
             if not _is_out_of_reach(file, figure, given):
-                code, tensor = file.source.code(call.func), file.source.code(figure.tensor)
-                return f"`{code}` on line {file.source.line(call)} may change `{tensor}` while the report is made"
+                code, tensor = file.code(call.func), file.code(figure.tensor)
+                return f"`{code}` on line {file.line(call)} may change `{tensor}` while the report is made"
     return None
 
 
@@ -60,8 +60,8 @@ def _why_stored(file: FileFacts, statement: cst.BaseSmallStatement, later: Seque
     for figure in later:
         read = {name.value for name in find_all(figure.tensor, cst.Name) if file.qualified(name) is None}
         if figure.definition is None and stored & read:
-            line = file.source.line(statement)
-            return f"line {line} may change `{file.source.code(figure.tensor)}` while the report is made"
+            line = file.line(statement)
+            return f"line {line} may change `{file.code(figure.tensor)}` while the report is made"
     return None
 
 
@@ -127,7 +127,7 @@ def why_not_kept(file: FileFacts, figure: Figure, group: Sequence[cst.BaseSmallS
     if definition is None:
         return None
     use, name = figure.node, definition.name
-    line = file.source.line(definition.node)
+    line = file.line(definition.node)
     if not isinstance(use, cst.Name) or file.flow.definitions(use) != (definition,):
         return f"`{name}` may come from somewhere else than line {line}"
     if any(file.tree.scope(other) is not definition.scope for other in file.flow.uses(definition)):
@@ -136,18 +136,18 @@ def why_not_kept(file: FileFacts, figure: Figure, group: Sequence[cst.BaseSmallS
         return f"`{name}` of line {line} belongs to another loop than the report"
     outside = [o for o in file.flow.uses(definition) if not any(file.tree.is_within(o, s) for s in group)]
     if outside:
-        return f"`{name}` is used on line {file.source.line(outside[0])} too"
+        return f"`{name}` is used on line {file.line(outside[0])} too"
     if len(file.flow.bound(definition.scope, name)) > 1:
         # What is bound in front of the report would be another definition for later rounds.
         others = [d for d in file.flow.bound(definition.scope, name) if d is not definition]
         if any(file.tree.loops(d.node)[:1] == file.tree.loops(definition.node)[:1] for d in others):
-            return f"`{name}` is bound on line {file.source.line(others[0].node)} too"
+            return f"`{name}` is bound on line {file.line(others[0].node)} too"
     first = file.tree.line(group[0])
     made = file.tree.line(file.tree.statement(definition.node))
     if not _comes_before(file, made, first):
         return f"`{name}` is not always read on line {line} before the report"
     if file.value(figure.tensor).kind is Kind.UNKNOWN:
-        return f"`{file.source.code(figure.tensor)}` could not be shown to be a tensor"
+        return f"`{file.code(figure.tensor)}` could not be shown to be a tensor"
     return None
 
 

@@ -68,6 +68,6 @@ def _is_summed(file: FileFacts, place: cst.CSTNode) -> bool:
         return True
     if not isinstance(statement, cst.Assign):
         return False
-    targets = {file.source.code(target.target) for target in statement.targets}
+    targets = {file.code(target.target) for target in statement.targets}
     parts = (cst.Name, cst.Attribute, cst.Subscript)
-    return any(isinstance(n, parts) and file.source.code(n) in targets for n in walk(statement.value))
+    return any(isinstance(n, parts) and file.code(n) in targets for n in walk(statement.value))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
@@ -27,9 +25,8 @@ _HARMLESS_HANDLERS = frozenset({"builtins.KeyboardInterrupt", "builtins.StopIter
 
 def why_waited_for(file: FileFacts, node: cst.CSTNode) -> str | None:
     """Why the wait of `torch.cuda.synchronize()` may be needed, in one line; `None`: the order of kernels is enough."""
-    for found, why in _elsewhere(file):
-        return f"{why} (line {file.line(found)})"
-    return why_caught(file, node)
+    found = next(iter(file.once(_elsewhere)), None)
+    return f"{found[1]} (line {file.line(found[0])})" if found is not None else why_caught(file, node)
 
 
 def why_caught(file: FileFacts, node: cst.CSTNode) -> str | None:
@@ -52,38 +49,39 @@ def other_libraries(file: FileFacts) -> str | None:
     return next((name for name in sorted(_OTHERS) if file.names.imports(name)), None)
 
 
-def _elsewhere(file: FileFacts) -> Iterator[tuple[cst.CSTNode, str]]:
-    """Code of the file that lets work run beside the host, and that the host has to wait for."""
-    for name in find_all(file.tree.module, cst.Name):
-        word = name.value
-        parent = file.tree.parent(name)
-        is_part = isinstance(parent, cst.Attribute) and parent.attr is name
-        if word in _STREAMS and (is_part or (file.names.qualified(name) or "").startswith("torch.")):
-            owner = file.names.qualified(parent) if is_part and parent is not None else file.names.qualified(name)
-            if (owner or "").startswith("torch.") or word not in ("stream", "Stream"):
-                yield name, "the step uses streams of its own"
-        elif word in _GRAPHS:
-            yield name, "the device replays a captured graph"
-        elif word in _SHARED and is_part:
-            owner = file.names.qualified(parent) if parent is not None else None
-            is_process = owner is None or "multiprocessing" in owner
-            if is_process and (word not in ("Queue", "Pipe", "SimpleQueue", "JoinableQueue") or owner is not None):
-                yield name, "other processes are given tensors"
-        elif word == "data_ptr":
-            yield name, "code outside of PyTorch is given addresses of tensors"
-        elif word in _STARTS:
-            yield name, "messages are under way"
-    library = other_libraries(file)
-    if library is not None:
-        importing = next(
-            (node for node in find_all(file.tree.module, cst.ImportAlias) if _starts_with(file, node, library)),
-            file.tree.module,
-        )
-        yield importing, f"{library} may use the device's memory without PyTorch's order"
-    for call in find_all(file.tree.module, cst.Call):
-        why = _unfinished(file, call)
-        if why is not None:
-            yield call, why
+def _elsewhere(file: FileFacts) -> list[tuple[cst.CSTNode, str]]:
+    """Code of all files in sight that lets work run beside the host, and that the host has to wait for."""
+    found: list[tuple[cst.CSTNode, str]] = []
+    for source in file.world.files:
+        for name in find_all(source.module, cst.Name):
+            why = _beside(file, name)
+            found += [(name, why)] if why is not None else []
+        for alias in find_all(source.module, cst.ImportAlias):
+            library = _package(file, alias)
+            if library in _OTHERS:
+                found.append((alias, f"{library} may use the device's memory without PyTorch's order"))
+        for call in find_all(source.module, cst.Call):
+            why = _unfinished(file, call)
+            found += [(call, why)] if why is not None else []
+    return found
+
+
+def _beside(file: FileFacts, name: cst.Name) -> str | None:
+    word = name.value
+    parent = file.tree.parent(name)
+    is_part = isinstance(parent, cst.Attribute) and parent.attr is name
+    owner = file.names.qualified(parent if is_part and parent is not None else name)
+    is_torch = (owner or "").startswith("torch.")
+    if word in _STREAMS and (is_torch or (is_part and word not in ("stream", "Stream"))):
+        return "the step uses streams of its own"
+    if word in _GRAPHS:
+        return "the device replays a captured graph"
+    if word in _SHARED and is_part and (owner is None or "multiprocessing" in owner):
+        is_queue = word in ("Queue", "Pipe", "SimpleQueue", "JoinableQueue")
+        return "other processes are given tensors" if owner is not None or not is_queue else None
+    if word == "data_ptr":
+        return "code outside of PyTorch is given addresses of tensors"
+    return "messages are under way" if word in _STARTS else None
 
 
 def _unfinished(file: FileFacts, call: cst.Call) -> str | None:
@@ -107,10 +105,13 @@ def _is_false(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "False"
 
 
-def _starts_with(file: FileFacts, alias: cst.ImportAlias, library: str) -> bool:
+def _package(file: FileFacts, alias: cst.ImportAlias) -> str:
+    """The package that an import begins with."""
     parent = file.tree.parent(alias)
-    module = parent.module if isinstance(parent, cst.ImportFrom) else alias.name
-    return module is not None and file.code(module).partition(".")[0] == library
+    if isinstance(parent, cst.ImportFrom):
+        is_own = bool(parent.relative) or parent.module is None
+        return "" if is_own or parent.module is None else file.code(parent.module).partition(".")[0]
+    return file.code(alias.name).partition(".")[0]
 
 
 def _caught(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> list[cst.BaseExpression]:

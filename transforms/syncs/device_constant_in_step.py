@@ -84,20 +84,20 @@ class DeviceConstantInStep(Rule):
         return self.found(file, made.node, "the numbers are the same in every round, and nobody writes to them", edits)
 
     def _filled(self, file: FileFacts, made: Made, shape: str, number: cst.BaseExpression) -> Finding:
-        if "#" in file.source.code(made.node):
+        if "#" in file.code(made.node):
             raise CannotRewrite("a comment stands inside of it")
         constant = _number(file, number)
         doubt = None
         if constant is None and file.value(number).dtype not in (DType.INTEGER, DType.BOOL):
-            code = file.source.code(number)
+            code = file.code(number)
             doubt = f"right unless `{code}` is beyond the range of float32, where `full` raises"
-        given = [shape, file.source.whole_code(number)]
+        given = [shape, file.whole_code(number)]
         given += [f"dtype={made.dtype}"] if made.dtype is not None else []
         given += [f"device={made.device}"] if made.device is not None else []
         given += made.options
         imports: tuple[str, ...] = ()
         if made.like is not None:
-            function = f"{file.source.code(made.like)}.new_full"
+            function = f"{file.code(made.like)}.new_full"
         else:
             torch, imports = file.names.spelled("torch", made.node)
             function = f"{torch}.full"
@@ -127,7 +127,7 @@ def _filling(file: FileFacts, data: cst.BaseExpression) -> tuple[str, cst.BaseEx
         left, right = data.left, data.right
         is_repeated = isinstance(left, cst.List) and len(left.elements) == 1 and _is_size(file, right)
         if isinstance(left, cst.List) and is_repeated and _number(file, left.elements[0].value) is not None:
-            return f"({file.source.code(right)},)", left.elements[0].value
+            return f"({file.code(right)},)", left.elements[0].value
     return ("()", data) if _is_number(file, data) else None
 
 
@@ -189,7 +189,7 @@ def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def _why_no_constant(file: FileFacts, data: cst.BaseExpression) -> str:
-    code = " ".join(file.source.code(data).split())
+    code = " ".join(file.code(data).split())
     if isinstance(data, (cst.List, cst.Tuple)):
         return f"the numbers of `{code[:60]}` may change from step to step"
     return f"`{code[:60]}` could not be shown to be a number or a constant"

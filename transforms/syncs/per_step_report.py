@@ -70,7 +70,7 @@ class PerStepReport(Rule):
         for statement, found in reports.items():
             shown = next(bare(file, statement), None) if not found else None
             if shown is not None:
-                tensor, code = file.source.code(shown[0]), file.source.code(shown[1].func)
+                tensor, code = file.code(shown[0]), file.code(shown[1].func)
                 yield self.refused(file, shown[0], f"`{code}` gets the tensor `{tensor}` itself, and shows it as such")
         for read, reason in elsewhere.items():
             yield self.refused(file, read.call, reason)
@@ -99,7 +99,7 @@ def _why_several(file: FileFacts, statement: cst.CSTNode) -> str | None:
     """Why a statement that reads one figure reads several in a step: a loop inside of the step comes by."""
     loops, region = file.tree.loops(statement), file.steps.region(statement)
     if loops and loops[0] is not region and region is not None and file.tree.is_within(loops[0], region):
-        return f"the loop on line {file.source.line(loops[0])} reads one figure in each round"
+        return f"the loop on line {file.line(loops[0])} reads one figure in each round"
     return None
 
 
@@ -130,7 +130,7 @@ def _held(
         if read is None or not in_every_step(file, call) or is_anothers(file, read) or ends_step(file, call):
             continue
         definition = held_in(file, read)
-        line = file.source.line(call)
+        line = file.line(call)
         if definition is None:
             elsewhere[read] = _why_number(file, read, line)
             continue
@@ -138,7 +138,7 @@ def _held(
         places = [next((s for s in reports if file.tree.is_within(use, s)), None) for use in uses]
         other = next((use for use, place in zip(uses, places, strict=True) if place is None), None)
         if other is not None or not uses:
-            at = f"used on line {file.source.line(other)}" if other is not None else "never used"
+            at = f"used on line {file.line(other)}" if other is not None else "never used"
             elsewhere[read] = f"`{definition.name}` is {at}, and is no part of a report there"
             continue
         held += [
@@ -149,13 +149,13 @@ def _held(
     return held, elsewhere
 
 
-def _why_number(file: FileFacts, read: HostRead, line: int) -> str:
+def _why_number(file: FileFacts, read: HostRead, line: str) -> str:
     """What gets a figure that no report shows."""
     for ancestor in file.tree.ancestors(read.call):
         if isinstance(ancestor, cst.Call):
-            return f"`{file.source.code(ancestor.func)}` on line {line} gets the figure as a number"
+            return f"`{file.code(ancestor.func)}` on line {line} gets the figure as a number"
         if isinstance(ancestor, cst.Assign):
-            return f"`{file.source.code(ancestor.targets[0].target)}` gets the figure as a number on line {line}"
+            return f"`{file.code(ancestor.targets[0].target)}` gets the figure as a number on line {line}"
         if isinstance(ancestor, cst.BaseStatement):
             break
     return f"the code on line {line} needs the figure as a number"
