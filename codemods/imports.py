@@ -161,17 +161,18 @@ def _top(source: Source, before: int) -> Iterator[cst.BaseStatement]:
 
 
 def _of_one_part(source: Source, top: Iterable[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """Of a notebook's first lines those to the end of the first cell with imports that may be edited; else all."""
+    """Of a notebook's first lines those to the last import of the first cell that has some and may be edited."""
     found: list[cst.BaseStatement] = []
-    end: int | None = None
+    end, last = None, 0
     for line in top:
         start = source.span(line)[0]
         if (end is not None and start >= end) or source.obstacle([insert_after_statement(source, line, "pass")]):
             continue
         found.append(line)
-        if end is None and any(isinstance(node, _IMPORT) for node in walk(line)):
-            end = source.part_end(start)
-    return found
+        if any(isinstance(node, _IMPORT) for node in walk(line)):
+            end = source.part_end(start) if end is None else end
+            last = len(found)
+    return found[:last] if end is not None else found
 
 
 def _read_by(source: Source, needs: Needs, before: int) -> Iterator[cst.BaseStatement]:

@@ -133,8 +133,13 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
             ["y = torch.x", "%%time\nimport os\n\nN = os.n\n\n# why\nx = fast\n"],
         ),
         (
-            ["# Imports\nimport torch", "x = 1\nimport numpy\nx", "y = slow"],
-            ["import os\n\n# Imports\nimport torch\n\nN = os.n", "x = 1\nimport numpy\nx", "y = fast"],
+            ["!ls", "# Imports\nimport torch\nprint()", "x = 1\nimport numpy", "y = slow"],
+            [
+                "!ls",
+                "import os\n\n# Imports\nimport torch\n\nN = os.n\n\nprint()",
+                "x = 1\nimport numpy\nx",
+                "y = fast",
+            ],
         ),
         (
             ["import torch", "def f(): ...", "import os\nx = 1", "y = slow"],

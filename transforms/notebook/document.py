@@ -304,7 +304,7 @@ class _Writer:
         lines = new.splitlines(keepends=True)
         tokens = self.cell.tokens
         layout = self._layout()
-        pieces = []
+        pieces: list[str] = []
         for line, (was, stays) in zip(lines, _aligned([token.value for token in tokens], lines), strict=True):
             between = text[tokens[was - 1].end : tokens[was].start] if was else layout.between
             pieces.append(between if pieces else layout.before)
