@@ -137,7 +137,7 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
             [
                 "!ls",
                 "import os\n\n# Imports\nimport torch\n\nN = os.n\n\nprint()",
-                "x = 1\nimport numpy\nx",
+                "x = 1\nimport numpy",
                 "y = fast",
             ],
         ),
