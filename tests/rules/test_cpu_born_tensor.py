@@ -1,0 +1,152 @@
+"""PM206: what is filled on the host and moved is filled on the device, when that gives the same tensor."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.transforms.feeding.cpu_born_tensor import CpuBornTensor
+from perfmod.transforms.rule import Numerics, Safety
+
+CODE = """\
+import torch
+from torch.autograd import Variable
+from data import loader, model, other, gpu, generator, count, fraction, options
+
+device = torch.device("cuda")
+for x in loader:
+    n = x.size(0)
+    made = BODY
+    model(x.to(device), made).backward()
+"""
+
+
+def run(body: str, *, unsafe: bool = False, selected: bool = False) -> FileResult:
+    choice = Choice(unsafe=unsafe, opted_in=frozenset({"PM206"} if selected else ()))
+    result = rewrite(CODE.replace("BODY", body).encode(), "train.py", [CpuBornTensor()], choice)
+    assert not result.reason
+    return result
+
+
+def body(result: FileResult) -> str:
+    after = result.after.decode()
+    return after[after.index("made = ") + len("made = ") : after.index("\n    model(")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.zeros(n, 3).to(device)", "torch.zeros(n, 3, device=device)"),
+        ("torch.ones((n, 3)).cuda()", 'torch.ones((n, 3), device="cuda")'),
+        ("torch.full((n,), -1.0).to(x.device)", "torch.full((n,), -1.0, device=x.device)"),
+        ("torch.empty(n).cuda(0)", "torch.empty(n, device=0)"),
+        ("torch.eye(n).to('cuda:0', non_blocking=True)", "torch.eye(n, device='cuda:0')"),
+        ("torch.arange(n).to(device=device)", "torch.arange(n, device=device)"),
+        ("torch.arange(0, n, 2).to(device)", "torch.arange(0, n, 2, device=device)"),
+        ("torch.zeros(n).to(device, torch.long)", "torch.zeros(n, dtype=torch.long, device=device)"),
+        ("torch.zeros(n).to(device=device, dtype=torch.long)", "torch.zeros(n, dtype=torch.long, device=device)"),
+        ("torch.full((n,), 1.5).to(device, torch.long)", "torch.full((n,), 1.5, device=device).to(torch.long)"),
+        (
+            "torch.ones(n, dtype=torch.half).to(device, torch.long)",
+            "torch.ones(n, dtype=torch.half, device=device).to(torch.long)",
+        ),
+        ("Variable(torch.zeros(n)).cuda()", 'Variable(torch.zeros(n, device="cuda"))'),
+        ("Variable(torch.zeros(n).cuda())", 'Variable(torch.zeros(n, device="cuda"))'),
+        ("torch.arange(n).unsqueeze(0).long().to(device)", "torch.arange(n, device=device).unsqueeze(0).long()"),
+        (
+            "torch.triu(torch.ones(n, n), diagonal=1).bool().to(device)",
+            "torch.triu(torch.ones(n, n, device=device), diagonal=1).bool()",
+        ),
+        ("torch.zeros(n).to(device).requires_grad_()", "torch.zeros(n, device=device).requires_grad_()"),
+        ("(torch.zeros(n)).to(device)", "(torch.zeros(n, device=device))"),
+        ("torch.zeros(\n        n,\n    ).to(device)", "torch.zeros(\n        n,\n        device=device,\n    )"),
+        ("(\n        torch.zeros(n)\n        .to(device)\n    )", "(\n        torch.zeros(n, device=device)\n    )"),
+        ("torch.zeros(n, requires_grad=False).to(device)", "torch.zeros(n, requires_grad=False, device=device)"),
+    ],
+)
+def test_filled_where_it_is_used(before: str, after: str) -> None:
+    result = run(before)
+    assert body(result) == after
+    assert [(f.safety, f.numerics) for f in result.applied] == [(Safety.SAFE, Numerics.BITWISE)]
+    assert not run(after).applied
+    assert not run(after).refused
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.rand(n).to(device)", "torch.rand(n, device=device)"),
+        ("torch.randn(n, 3).cuda()", 'torch.randn(n, 3, device="cuda")'),
+        ("torch.randint(0, 9, (n,)).to(device)", "torch.randint(0, 9, (n,), device=device)"),
+        ("torch.randperm(n).to(device)", "torch.randperm(n, device=device)"),
+        ("torch.empty(n).normal_().to(device)", "torch.empty(n, device=device).normal_()"),
+    ],
+)
+def test_random_fills_have_to_be_selected(before: str, after: str) -> None:
+    result = run(before, unsafe=True)
+    assert body(result) == before
+    assert [(f.safety, f.numerics) for f in result.held_back] == [(Safety.OPT_IN, Numerics.SAMPLING)]
+    assert body(run(before, selected=True)) == after
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["torch.arange(0, 1, 0.1).to(device)", "torch.linspace(0, 1, n).to(device)", "torch.arange(fraction, n).cuda()"],
+)
+def test_numbers_that_may_round_differently(before: str) -> None:
+    result = run(before)
+    assert body(result) == before
+    assert [(f.safety, f.numerics) for f in result.held_back] == [(Safety.UNSAFE, Numerics.ROUNDING)]
+    assert "device=" in body(run(before, unsafe=True))
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        ("torch.zeros(n, requires_grad=True).to(device)", "collects its gradient"),
+        ("torch.zeros(n).requires_grad_().to(device)", "collects its gradient"),
+        ("torch.zeros(n, pin_memory=True).to(device)", "pinned"),
+        ("torch.zeros(n, out=other).to(device)", "written into"),
+        ("torch.rand(n, generator=generator).to(device)", "generator of the host"),
+        ("torch.zeros(n, device='cpu').to(device)", "written out"),
+        ("torch.zeros(n).cuda(gpu)", "may be None"),
+        ("torch.zeros(n).to(torch.exp(x))", "type and device of"),
+        ("torch.zeros(n).to(other)", "a device, or a tensor"),
+        ("torch.zeros(n, **options).to(device)", "keywords could not be seen"),
+        ("torch.zeros(n).to(**options)", "where it goes could not be seen"),
+        ("torch.zeros(n, names=('N',)).to(device)", "names="),
+        ("torch.zeros(  # of them\n        n).to(  # there\n        device)", "comment"),
+    ],
+)
+def test_refusals_say_why(before: str, reason: str) -> None:
+    result = run(before, unsafe=True, selected=True)
+    assert body(result) == before
+    assert [reason in finding.reason for finding in result.refused] == [True]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "torch.zeros(n).to('cpu')",
+        "torch.zeros(n).to(torch.float64)",
+        "torch.zeros(n).to(dtype=torch.long)",
+        "torch.zeros_like(x).to(device)",
+        "x.new_zeros(n).to(device)",
+        "torch.zeros(n).expand(3, n).to(device)",
+        "torch.zeros(n).exp().to(device)",
+        "(torch.ones(n) / 3).to(device)",
+        "torch.zeros(n, device=device)",
+        "torch.zeros(n).lt(x.cpu()).to(device)",
+    ],
+)
+def test_what_is_something_else(before: str) -> None:
+    result = run(before, unsafe=True, selected=True)
+    assert body(result) == before
+    assert not result.refused
+
+
+def test_outside_of_steps_one_copy_does_not_matter() -> None:
+    code = CODE.replace("BODY", "n").replace("for x", "start = torch.zeros(3).to(device)\nfor x")
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
+    assert not result.applied
+    assert not result.refused
