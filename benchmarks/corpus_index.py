@@ -166,14 +166,21 @@ class Index:
     """All files of a tree that Python can parse."""
 
     files: Mapping[str, File]
+    _ends: dict[tuple[ast.expr, tuple[Selector, ...], int], list[tuple[File, ast.expr]]] = field(
+        init=False, factory=dict
+    )
 
     @classmethod
-    def of_tree(cls, tree: Path, paths: Sequence[str], after: Mapping[str, str] | None = None) -> Index:
-        """Read `paths` of a tree; `after` has the new text of files that were changed."""
+    def of_tree(cls, tree: Path, paths: Sequence[str]) -> Index:
+        """Read `paths` of a tree."""
         found = sorted({each for path in paths for each in _files(tree, path)})
-        texts = {str(path.relative_to(tree).as_posix()): path for path in found}
-        files = (_parsed(name, (after or {}).get(name) or _read(path)) for name, path in texts.items())
+        files = (_parsed(path.relative_to(tree).as_posix(), _read(path)) for path in found)
         return cls({file.path: file for file in files if file is not None})
+
+    def rewritten(self, after: Mapping[str, str]) -> Index:
+        """The same tree with the new text of files that were changed, by path."""
+        files = (_parsed(path, after[path]) if path in after else file for path, file in self.files.items())
+        return Index({file.path: file for file in files if file is not None})
 
     @cached_property
     def functions(self) -> dict[str, list[tuple[File, Function]]]:
@@ -196,6 +203,16 @@ class Index:
         return found
 
     @cached_property
+    def attributes(self) -> dict[str, list[tuple[File, ast.expr, tuple[Selector, ...]]]]:
+        """What attributes of any object are set to, by name with a dot before it."""
+        found: dict[str, list[tuple[File, ast.expr, tuple[Selector, ...]]]] = {}
+        for file in self.files.values():
+            for (_, name), values in file.assigned.items():
+                if name.startswith("."):
+                    found.setdefault(name, []).extend((file, value, path) for value, path in values)
+        return found
+
+    @cached_property
     def calls(self) -> dict[str, list[tuple[File, ast.Call]]]:
         """Calls by the last name of what is called."""
         found: dict[str, list[tuple[File, ast.Call]]] = {}
@@ -207,7 +224,8 @@ class Index:
 
     def called(self, file: File, call: ast.Call) -> list[tuple[File, Function]]:
         """The functions of the tree that a call may run: those of its name in the file; else, for a name that the
-        file imports, those of the tree; else, for a method, the only one of that name in the tree.
+        file imports, those of modules or packages of the tree that the import names; else, for a method, the only one
+        of that name in the tree.
         """
         name = last(call.func)
         found = self.functions.get(name, [])
@@ -219,15 +237,22 @@ class Index:
         while isinstance(head, ast.Attribute):
             head = head.value
         if isinstance(head, ast.Name) and head.id in file.imports:
-            target = file.imports[head.id].split(".")
-            near = [each for each in found if _module_name(each[0].path) in target]
-            return near or [each for each in found if file.cls(each[1]) is None and not is_method]
+            module = set(file.imports[head.id].split(".")[:-1] or [head.id])
+            return [each for each in found if module & _parts(each[0].path)]
         return found if is_method and len(found) == 1 else []
 
     def ends(
         self, file: File, node: ast.expr, path: tuple[Selector, ...] = (), depth: int = DEPTH
-    ) -> Iterator[tuple[File, ast.expr]]:
+    ) -> Sequence[tuple[File, ast.expr]]:
         """The calls and displays that make a value, as far as names lead there."""
+        key = (node, path, depth)
+        if key not in self._ends:
+            self._ends[key] = list(dict.fromkeys(self._find_ends(file, node, path, depth)))
+        return self._ends[key]
+
+    def _find_ends(
+        self, file: File, node: ast.expr, path: tuple[Selector, ...], depth: int
+    ) -> Iterator[tuple[File, ast.expr]]:
         if depth == 0:
             return
         if isinstance(node, ast.Call) and last(node.func) in WRAPPERS:
@@ -295,7 +320,7 @@ class Index:
         while function is not None:
             values = file.assigned.get((function, node.id), ())
             for value, more in values:
-                if not any(each is node for each in ast.walk(value)):
+                if not _holds(value, node):
                     yield from self.ends(file, value, (*more, *path), depth - 1)
             if node.id in _parameters(function):
                 yield from self._of_parameter(file, function, node.id, path, depth)
@@ -304,7 +329,7 @@ class Index:
                 return
             function = file.function(function)
         for value, more in file.assigned.get((file.module, node.id), ()):
-            if not any(each is node for each in ast.walk(value)):
+            if not _holds(value, node):
                 yield from self.ends(file, value, (*more, *path), depth - 1)
         if node.id in file.imports:
             *module, name = file.imports[node.id].split(".")
@@ -349,11 +374,8 @@ class Index:
             yield from self.ends(file, value, (*more, *path), depth - 1)
         if near:
             return
-        for other in self.files.values():
-            for (_, name), values in other.assigned.items():
-                if name == "." + node.attr:
-                    for value, more in values:
-                        yield from self.ends(other, value, (*more, *path), depth - 1)
+        for other, value, more in self.attributes.get("." + node.attr, ()):
+            yield from self.ends(other, value, (*more, *path), depth - 1)
 
 
 def last(node: ast.AST) -> str:
@@ -403,6 +425,18 @@ def _is_self(node: ast.AST) -> bool:
 
 def _name(node: ast.AST) -> str:
     return ast.unparse(node)
+
+
+def _holds(outer: ast.expr, inner: ast.expr) -> bool:
+    """Whether an expression of the same file stands in another, as in `x = f(x)`."""
+    start, end = (outer.lineno, outer.col_offset), (outer.end_lineno or 0, outer.end_col_offset or 0)
+    return start <= (inner.lineno, inner.col_offset) < end
+
+
+def _parts(path: str) -> set[str]:
+    """The names of a module's file and of the packages that it lies in."""
+    pure = PurePosixPath(path)
+    return {pure.stem, *pure.parent.parts}
 
 
 def _module_name(path: str) -> str:

@@ -53,8 +53,9 @@ class Reach:
 
     def add(self, name: str, checked: Checked, paths: Sequence[str]) -> dict[str, dict[str, int]]:
         """Count one repository; its figures."""
-        before = survey(Index.of_tree(checked.tree, paths))
-        after = survey(Index.of_tree(checked.tree, paths, checked.after)) if checked.after else before
+        index = Index.of_tree(checked.tree, paths)
+        before = survey(index)
+        after = survey(index.rewritten(checked.after)) if checked.after else before
         self.fates[name] = list(_fates(before, after, checked.run.findings))
         return _counted(self.fates[name])
 

@@ -137,6 +137,78 @@ def tokens(folder: Path, *, train: int = 1_000_000, val: int = 100_000, vocabula
     (folder / "meta.pkl").write_bytes(pickle.dumps({"vocab_size": vocabulary}))
 
 
+def words(folder: Path, *, train: int = 20_000, held_out: int = 2_000, vocabulary: int = 200) -> None:
+    """`train.txt`, `valid.txt` and `test.txt`: lines of twenty made-up words, each near the one before it."""
+    random = np.random.default_rng(SEED)
+    for part, count in (("train", train), ("valid", held_out), ("test", held_out)):
+        walk = np.cumsum(random.integers(-3, 4, count)) % vocabulary
+        lines = [" ".join(f"w{number}" for number in walk[at : at + 20]) for at in range(0, count, 20)]
+        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
+
+
+def pictures(folder: Path, *, train: int = 100, test: int = 10) -> None:
+    """`train/*.jpg` and `test/*.jpg`: smooth colours, 320 x 320 pixels."""
+    random = np.random.default_rng(SEED)
+    for part, count in (("train", train), ("test", test)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for index in range(count):
+            _colours(random, (320, 320), np.zeros(3, dtype=np.int64)).save(folder / part / f"{index:04d}.jpg")
+
+
+def hourly_table(folder: Path, *, name: str, hours: int = 15_000) -> None:
+    """A table like those of the ETT sets: a date and seven loads of every hour, which follow the day and the year."""
+    random = np.random.default_rng(SEED)
+    hour = np.arange(hours)
+    waves = np.stack([np.sin(hour * 2 * np.pi / period) for period in (12, 24, 168, 8_760)], axis=1)
+    values = waves @ random.uniform(-1, 1, (4, 7)) + random.normal(0, 0.1, (hours, 7))
+    dates = np.datetime64("2016-07-01T00:00:00") + hour.astype("timedelta64[h]")
+    rows = [
+        ",".join([str(date).replace("T", " "), *(f"{value:.4f}" for value in row)])
+        for date, row in zip(dates, values, strict=True)
+    ]
+    heads = "date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT"
+    (folder / name).write_text("\n".join([heads, *rows]) + "\n")
+
+
+def graph_text(folder: Path, *, name: str, graphs: int = 200) -> None:
+    """Labelled graphs in one file, as those of graph isomorphism networks: their number; for each its nodes and label,
+    and a line per node with a tag, the number of neighbours and the neighbours.
+    """
+    random = np.random.default_rng(SEED)
+    lines = [str(graphs)]
+    for index in range(graphs):
+        label, size = index % 2, int(random.integers(8, 20))
+        near: list[set[int]] = [{(node - 1) % size, (node + 1) % size} for node in range(size)]
+        for start, end in random.integers(0, size, (size * (1 + label) // 2, 2)):
+            if start != end:
+                near[start].add(int(end))
+                near[end].add(int(start))
+        lines.append(f"{size} {label}")
+        lines += [" ".join(map(str, [random.integers(0, 3), len(others), *sorted(others)])) for others in near]
+    (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def cora_tables(folder: Path, *, nodes: int = 2_708, features: int = 300, edges: int = 5_278) -> None:
+    """`cora.content`, a line of an id, features and a kind per paper, and `cora.cites`, a line per citation, which
+    leads to a paper of the same kind four times out of five.
+    """
+    random = np.random.default_rng(SEED)
+    kinds = random.integers(0, 7, nodes)
+    likely = random.uniform(0, 0.05, (7, features))
+    has = random.uniform(size=(nodes, features)) < likely[kinds]
+    has[np.arange(nodes), random.integers(0, features, nodes)] = True
+    papers = [
+        "\t".join([str(1_000 + node), *map(str, has[node].astype(int)), f"kind{kinds[node]}"]) for node in range(nodes)
+    ]
+    (folder / "cora.content").write_text("\n".join(papers) + "\n")
+    members = [np.flatnonzero(kinds == kind) for kind in range(7)]
+    cites = []
+    for start in random.integers(0, nodes, edges):
+        kind = kinds[start] if random.uniform() < 0.8 else random.integers(7)
+        cites.append(f"{1_000 + start}\t{1_000 + random.choice(members[kind])}")
+    (folder / "cora.cites").write_text("\n".join(cites) + "\n")
+
+
 def no_weights(folder: Path, *, name: str) -> None:
     """A file of pretrained weights that holds none, for a script that loads them with `strict=False`."""
     import torch
@@ -159,6 +231,11 @@ def silent_tracker(folder: Path, *, name: str) -> None:
     )
 
 
+def package_link(folder: Path, *, name: str, target: str) -> None:
+    """A link to a package of the same repository, for a script that expects it to be installed."""
+    (folder / name).symlink_to(target, target_is_directory=True)
+
+
 RECIPES: dict[str, Callable[..., None]] = {
     recipe.__name__: recipe
     for recipe in (
@@ -168,6 +245,12 @@ RECIPES: dict[str, Callable[..., None]] = {
         planetoid,
         tu_dataset,
         tokens,
+        words,
+        pictures,
+        hourly_table,
+        graph_text,
+        cora_tables,
+        package_link,
         no_weights,
         silent_tracker,
     )

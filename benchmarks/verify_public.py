@@ -108,9 +108,9 @@ class Settings:
     reports: Path | None
 
 
-def scripts() -> list[PublicScript]:
-    """What the manifest lists, in its order."""
-    return [PublicScript(**entry) for entry in tomllib.loads(MANIFEST.read_text("utf-8"))["script"]]
+def scripts(manifest: Path = MANIFEST) -> list[PublicScript]:
+    """What a manifest lists, in its order."""
+    return [PublicScript(**entry) for entry in tomllib.loads(manifest.read_text("utf-8"))["script"]]
 
 
 def missing_modules(script: PublicScript, python: str) -> list[str]:
@@ -179,10 +179,11 @@ def summary(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Results:
-    """The rows, in the manifest's order, and the file that they are written to after every script."""
+    """The rows, in the order of `names`, and the file that they are written to after every script."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, names: Sequence[str]) -> None:
         self.path = path
+        self.names = names
         self.rows: dict[str, dict[str, Any]] = {}
         self.lock = threading.Lock()
         if path is not None and path.exists():
@@ -194,8 +195,7 @@ class Results:
             self.rows[row["name"]] = row
             if self.path is None:
                 return
-            order = [script.name for script in scripts()]
-            rows = sorted(self.rows.values(), key=lambda row: order.index(row["name"]))
+            rows = [self.rows[name] for name in self.names if name in self.rows]
             result = {"schema": 1, "perfmod": __version__, "commit": revision(), "scripts": rows}
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -254,7 +254,7 @@ def main() -> int:
 
     settings = Settings(args.sources.resolve(), args.device, args.python, args.quick, args.timeout, args.reports)
     chosen = [script for script in scripts() if args.only is None or script.name in args.only]
-    results = Results(args.json)
+    results = Results(args.json, [script.name for script in scripts()])
     run_all(chosen, settings, args.gpus.split(",") if args.gpus else (), results)
     rows = [results.rows[script.name] for script in chosen]
     show(rows, Console() if sys.stdout.isatty() else Console(width=180))
