@@ -21,17 +21,15 @@ _MODELS = frozenset(
     {"model", "net", "network", "encoder", "decoder", "generator", "classifier", "backbone", "unet", "vae", "policy"}
 )
 _PHASES = frozenset({"train", "training", "phase", "split", "mode"})
-# Methods of modules that compute nothing.
-_NO_FORWARD = frozenset(
+# Words in names of methods that run a model.
+_RUNS = frozenset(
     {
-        "eval", "train", "to", "cuda", "cpu", "half", "float", "double", "state_dict", "load_state_dict", "parameters",
-        "named_parameters", "modules", "children", "buffers", "apply", "zero_grad", "requires_grad_", "named_modules",
-        "save_pretrained", "load", "save", "reset", "share_memory", "register_forward_hook", "print", "type", "items",
-        "keys", "values", "reset_parameters", "named_children",
+        "forward", "predict", "encode", "decode", "sample", "generate", "infer", "inference", "score", "embed",
+        "feature", "features", "loss", "reconstruct", "classify", "prob", "module", "logits", "represent", "embedding",
     }
 )  # fmt: skip
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "enable_grad"})
-_OPTIMIZERS = frozenset({"optim", "optimizer", "opt", "optimiser", "scaler"})
+_OPTIMIZERS = frozenset({"optim", "optimizer", "optimiser"})
 # Words in names of functions that are not in sight: what they do needs gradients.
 _NEEDS_GRADIENTS = frozenset(
     {
@@ -39,6 +37,13 @@ _NEEDS_GRADIENTS = frozenset(
         "gradcam", "hessian", "jacobian", "influence", "adapt", "adaptation", "finetune", "tune", "train", "fit",
         "optimize", "optimise", "langevin", "invert", "inversion", "attribution", "explain", "attribute", "perturb",
         "penalty", "backward",
+    }
+)  # fmt: skip
+# Words for what models compute by gradients of their own: tasks that are learned, forces, attacks.
+_INNER = frozenset(
+    {
+        "support", "maml", "meta", "finetune", "finetunning", "finetuning", "forces", "force", "energy", "energies",
+        "adv", "adversarial", "attack", "gradient", "penalty", "hamiltonian", "physics", "pde", "residual",
     }
 )  # fmt: skip
 _READS = frozenset({"grad_fn", "retain_grad", "register_hook", "is_leaf"})
@@ -103,7 +108,7 @@ def model_calls(file: FileFacts, scope: cst.CSTNode, evaluated: set[str]) -> lis
 
 
 def _is_model_call(file: FileFacts, call: cst.Call, evaluated: set[str]) -> bool:
-    if file.qualified(call) is not None or mode(file, call) is not None:
+    if file.qualified(call) is not None or mode(file, call) is not None or _is_class(file, call.func):
         return False
     func = call.func
     code = dotted(func) or file.code(func)
@@ -115,12 +120,24 @@ def _is_model_call(file: FileFacts, call: cst.Call, evaluated: set[str]) -> bool
     if isinstance(func, cst.Attribute) and func.attr.value in ("module", "forward"):
         return dotted(func.value) in evaluated or bool(words(dotted(func.value)) & _MODELS)
     if isinstance(func, cst.Attribute) and dotted(func.value) in evaluated:
-        return func.attr.value not in _NO_FORWARD
+        return bool(words(func.attr.value) & _RUNS) and not words(func.attr.value) & {"set", "load", "save", "init"}
     if isinstance(func, cst.Name) and any(
         isinstance(arg.value, (cst.Name, cst.Attribute)) and dotted(arg.value) in evaluated for arg in call.args
     ):
         return _runs_model(file, file.values.calls.resolve(call))
     return isinstance(func, (cst.Name, cst.Attribute)) and _is_model_name(code) and value.kind is Kind.UNKNOWN
+
+
+def _is_class(file: FileFacts, func: cst.BaseExpression) -> bool:
+    """Whether a call makes a model instead of running one."""
+    if not isinstance(func, cst.Name):
+        return False
+    is_class = any(isinstance(d.node, cst.ClassDef) for d in file.flow.definitions(func))
+    return (
+        is_class
+        or func.value in ("cls", "type")
+        or (func.value[:1].isupper() and file.value(func).kind is Kind.UNKNOWN)
+    )
 
 
 def _runs_model(file: FileFacts, function: cst.FunctionDef | None) -> bool:
@@ -161,8 +178,11 @@ def is_switched(file: FileFacts, node: cst.CSTNode) -> bool:
 def _switches(file: FileFacts, node: cst.BaseExpression) -> bool:
     for part in walk(node):
         if isinstance(part, (cst.Name, cst.Attribute)):
-            name = file.qualified(part) or dotted(part)
-            if name.rpartition(".")[2] in _SWITCHES:
+            name = (file.qualified(part) or dotted(part)).rpartition(".")[2]
+            if name in _SWITCHES or name in ("nograd", "inference"):
+                return True
+            own = [d.node for d in file.flow.definitions(part) if isinstance(d.node, cst.FunctionDef)]
+            if any(_SWITCHES & {inner.value for inner in find_all(f.body, cst.Name)} for f in own):
                 return True
     # `with context:` of a variable, `with self.no_grad():` of a trainer.
     return isinstance(node, cst.Name) and any(
@@ -314,13 +334,13 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
         method = call.func.attr.value
         if method in ("backward", "manual_backward") or (method == "requires_grad_" and not _is_false(call)):
             return f"`{method}` is called"
-        if method == "step" and words(dotted(call.func.value)) & _OPTIMIZERS:
+        if method == "step" and words(dotted(call.func.value)) & (_OPTIMIZERS | {"opt", "scaler"}):
             return "an optimizer steps"
     if file.values.calls.resolve(call) is None and mode(file, call) is None:
         short = dotted(call.func).rpartition(".")[2]
         if short not in ("zero_grad", "no_grad") and words(short) & _NEEDS_GRADIENTS:
             return f"`{short}`, which is not in sight, may need gradients"
-        if any(words(dotted(arg.value)) & (_OPTIMIZERS - {"scaler"}) for arg in call.args):
+        if any(words(dotted(arg.value)) & _OPTIMIZERS for arg in call.args):
             return f"the optimizer is handed to `{short}`"
     return ""
 
@@ -336,6 +356,14 @@ def _is_set_to_false(file: FileFacts, node: cst.Attribute) -> bool:
 def _is_false(call: cst.Call) -> bool:
     given = argument(call, "requires_grad", 0)
     return isinstance(given, cst.Name) and given.value == "False"
+
+
+def suggests_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iterable[cst.Call]) -> str:
+    """A name by which a model that is not in sight may take gradients in its forward pass; empty if none does."""
+    if all(file.value(call.func).cls is not None for call in calls):
+        return ""
+    mentioned = (name.value for node in nodes for name in find_all(node, cst.Name))
+    return next((name for name in mentioned if words(name) & _INNER), "")
 
 
 # What computes otherwise without gradients

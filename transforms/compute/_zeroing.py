@@ -232,11 +232,19 @@ def kept_gradient(file: FileFacts, every: Sequence[Zeroing]) -> cst.Attribute | 
             continue
         if isinstance(parent, (cst.BinaryOperation, cst.UnaryOperation, cst.AugAssign, cst.FormattedStringExpression)):
             continue
+        if isinstance(parent, cst.Assign) and _copies(file, parent):
+            continue
         call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         name = (file.qualified(call) or "") if isinstance(call, cst.Call) else ""
         if not name.startswith(("torch.", "builtins.print", "builtins.float", "builtins.isinstance")):
             return node
     return None
+
+
+def _copies(file: FileFacts, statement: cst.Assign) -> bool:
+    """`j[:, 0] = m.grad`: the numbers are copied into another tensor."""
+    targets = [target.target for target in statement.targets]
+    return all(isinstance(target, cst.Subscript) and file.value(target.value).is_tensor for target in targets)
 
 
 def is_plain_sgd(file: FileFacts, value: Value) -> bool:

@@ -35,6 +35,7 @@ from perfmod.transforms.compute._regions import (
 from perfmod.transforms.facts.escapes import Escape, Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import nest_statements
 
@@ -142,13 +143,16 @@ class GradInEvaluation(Rule):
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
             return self.refused(file, node, need.reason)
-        escapes = file.escapes.of(calls)
+        escapes = file.escapes.of(call for call in calls if file.value(call).kind is not Kind.NUMBER)
         wrong = _first(file, [escape for escape in escapes if escape.fate is Fate.DIFFERENTIATED])
         if wrong:
             return self.refused(file, node, wrong)
         if any(escape.fate is Fate.RETURNED for escape in escapes) and _is_in_module(file, node):
             return self.refused(file, node, "the module gives what it computes to callers that may differentiate it")
         doubt = _first(file, escapes)
+        suggestion = evaluations.suggests_gradients(file, code, calls)
+        if not doubt and suggestion:
+            doubt = f"the model is not in sight, and `{suggestion}` suggests that it takes gradients itself"
         module = evaluations.takes_another_path(file)
         if not doubt and module:
             doubt = f"`{module}` takes another path in evaluation mode without gradients, with other figures"

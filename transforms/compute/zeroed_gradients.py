@@ -123,14 +123,18 @@ def _makes_optimizer(file: FileFacts, call: cst.Call) -> bool:
 
 
 def _is_conditional(file: FileFacts, zeroing: Zeroing) -> bool:
-    """Whether a zeroing by hand stands under a condition other than that there is a gradient."""
+    """Whether a loop over parameters zeroes only some, by a test other than that there is a gradient."""
     assert zeroing.owner is not None
     code = f"{file.code(zeroing.owner)}.grad"
-    for ancestor in file.tree.ancestors(zeroing.node):
-        if isinstance(ancestor, cst.If):
-            test = file.code(ancestor.test)
-            if test not in (f"{code} is not None", f"{code} != None", code):
-                return not file.steps.is_gated(zeroing.node)
-        if isinstance(ancestor, (cst.FunctionDef, cst.While)):
-            break
-    return False
+    loop = next(iter(file.tree.loops(zeroing.node)), None)
+    if loop is None or not any(name.value == file.code(zeroing.owner) for name in _variables(loop)):
+        return False
+    tests = [
+        a.test for a in file.tree.ancestors(zeroing.node) if isinstance(a, cst.If) and file.tree.is_within(a, loop)
+    ]
+    return any(file.code(test) not in (f"{code} is not None", f"{code} != None", code) for test in tests)
+
+
+def _variables(loop: cst.For | cst.While) -> list[cst.Name]:
+    """The variables that a loop binds."""
+    return list(find_all(loop.target, cst.Name)) if isinstance(loop, cst.For) else []

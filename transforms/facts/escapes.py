@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -21,7 +21,7 @@ from perfmod.transforms.facts.flow import Flow, dotted, target_names
 from perfmod.transforms.facts.handing import Handing
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.value import UNKNOWN, DType, Kind
 from perfmod.transforms.facts.values import Values
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ _COUNTS = frozenset(
 _SHOWS = frozenset(
     {"plot", "show", "save", "log", "print", "display", "write", "draw", "visualize", "visualise", "imshow", "dump"}
 )
-_TRUSTED = ("builtins.", "torch.", "torchvision.", "numpy.", "sklearn.", "matplotlib.", "tqdm.", "wandb.", "scipy.")
+_NO_TENSORS = ("math.", "numpy.", "sklearn.", "scipy.", "statistics.")
+_TRUSTED = ("builtins.", "torch.", "torchvision.", "matplotlib.", "tqdm.", "wandb.")
 _HOLDERS = (
     cst.BaseElement,
     cst.BaseDictElement,
@@ -123,7 +124,20 @@ def first_of(file: FileFacts, escapes: Iterable[Escape]) -> Escape | None:
 
 
 class Escapes:
-    """Follows tensors of one file."""
+    """Follows tensors of all files."""
+
+    def __init__(
+        self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values, calls: Calls, handing: Handing
+    ) -> None:
+        self._facts = (tree, flow, names, classes, values, calls, handing)
+
+    def of(self, sources: Iterable[cst.BaseExpression]) -> list[Escape]:
+        """Every place where the values of expressions, or what is computed from them, are noticed or lost."""
+        return _Trail(*self._facts).run(list(sources))
+
+
+class _Trail:
+    """One walk. What a function gives back goes on only at the calls by which the walk came into it."""
 
     def __init__(
         self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values, calls: Calls, handing: Handing
@@ -135,11 +149,14 @@ class Escapes:
         self._values = values
         self._calls = calls
         self._handing = handing
+        self._homes: set[cst.FunctionDef | None] = set()
+        self._entered: dict[cst.FunctionDef, list[cst.Call]] = {}
+        self._left: set[cst.FunctionDef] = set()
 
-    def of(self, sources: Iterable[cst.BaseExpression]) -> list[Escape]:
-        """Every place where the values of expressions, or what is computed from them, are noticed or lost."""
+    def run(self, sources: Sequence[cst.BaseExpression]) -> list[Escape]:
         found: dict[Escape, None] = {}
         seen: set[cst.CSTNode] = set()
+        self._homes = {self._tree.function(source) for source in sources}
         stack: list[cst.CSTNode] = list(sources)
         while stack:
             node = stack.pop()
@@ -191,12 +208,12 @@ class Escapes:
             yield parent
 
     def _has_no_graph(self, node: cst.CSTNode) -> bool:
-        if not isinstance(node, cst.BaseExpression):
-            return False
-        value = self._values.of(node)
-        return value.kind in (Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.NONE) or (
-            value.is_tensor and value.dtype in (DType.INTEGER, DType.BOOL)
-        )
+        """Whether a value is of integers or truth values, to which no gradient belongs.
+
+        What is known as a number is none for sure: it is here because a tensor was put into it.
+        """
+        value = self._values.of(node) if isinstance(node, cst.BaseExpression) else UNKNOWN
+        return value.is_tensor and value.dtype in (DType.INTEGER, DType.BOOL)
 
     def _is_scalar(self, node: cst.CSTNode) -> bool:
         """Whether a tensor has no dimensions, so that it is written as its number."""
@@ -205,10 +222,19 @@ class Escapes:
     def _attribute(self, node: cst.Attribute) -> Iterator[cst.CSTNode | Escape]:
         name = node.attr.value
         if name in _DIFFERENTIATES:
-            yield Escape(Fate.DIFFERENTIATED, node)
+            if not self._only_detaches(node):
+                yield Escape(Fate.DIFFERENTIATED, node)
         elif name not in _CUTS:
             call = self._tree.parent(node)
             yield call if isinstance(call, cst.Call) and call.func is node else node
+
+    def _only_detaches(self, node: cst.Attribute) -> bool:
+        """`t.detach().numpy() if t.requires_grad else t.numpy()`: the same either way."""
+        choice = self._tree.parent(node)
+        if not isinstance(choice, cst.IfExp) or choice.test is not node or node.attr.value != "requires_grad":
+            return False
+        code = cst.Module([]).code_for_node
+        return code(choice.body).replace(".detach()", "") == code(choice.orelse)
 
     def _operation(self, parent: cst.BinaryOperation, node: cst.CSTNode) -> Iterator[cst.CSTNode | Escape]:
         left = parent.left
@@ -231,6 +257,8 @@ class Escapes:
                 yield from self._printed(arg)
             elif name == "torch.save":
                 yield Escape(Fate.KEPT, arg.value)
+            elif name.startswith(_NO_TENSORS):
+                pass
             elif not name.startswith(_TRUSTED):
                 yield from self._unseen(call, arg, short)
             elif not (short in _CUT_FUNCTIONS if name.startswith("builtins.") else short in _CUTS):
@@ -264,7 +292,11 @@ class Escapes:
                 for definition in self._flow.bound(scope, param.name.value):
                     if definition.node is param:
                         yield from self._flow.uses(definition)
-            yield call
+            function = self._tree.function(param.name)
+            if function is not None:
+                self._entered.setdefault(function, []).append(call)
+                if function in self._left:
+                    yield call
         else:
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
             yield from self._unseen(call, arg, name)
@@ -323,9 +355,16 @@ class Escapes:
 
     def _returned(self, statement: cst.Return) -> Iterator[cst.CSTNode | Escape]:
         function = self._tree.function(statement)
-        callers = self._calls.callers(function) if function is not None else ()
-        in_sight = function is not None and self._classes.of(self._tree.scope(function)) is None
-        if not callers or not in_sight or function is None or not self._calls.is_only_called(function):
+        if function is None:
+            return
+        self._left.add(function)
+        entered = self._entered.get(function, [])
+        yield from entered
+        if entered and function not in self._homes:
+            return
+        callers = self._calls.callers(function)
+        is_method = self._classes.of(self._tree.scope(function)) is not None
+        if not callers or is_method or not self._calls.is_only_called(function):
             yield Escape(Fate.RETURNED, statement)
         yield from callers
 

@@ -199,9 +199,9 @@ class Tree:
         raise ValueError(f"{type(statement).__name__} stands in no block")
 
     def block(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
-        """The statements among which `line` stands."""
+        """The statements among which `line` stands; none for an `elif`."""
         parent = self._parents[line]
-        body = getattr(parent, "body", ())
+        body = parent.body if isinstance(parent, (cst.Module, cst.IndentedBlock)) else ()
         return [item for item in body if isinstance(item, cst.BaseStatement)]
 
     def scope(self, node: cst.CSTNode) -> Scope:

@@ -9,10 +9,14 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
 
 _COLLECTS = frozenset({"append", "appendleft", "update", "add", "push", "extend"})
+_NUMBERS = frozenset({"item", "tolist", "size", "numel", "dim", "detach", "argmax", "eq", "numpy", "data_ptr"})
+_MODELS = frozenset({"model", "net", "network"})
+_LOSSES = frozenset({"criterion", "loss_fn", "loss_func", "loss_function", "crit"})
 _SCALES = frozenset({"scale", "backward", "manual_backward"})
 
 
@@ -26,12 +30,31 @@ class Kept:
 
 
 def kept(file: FileFacts) -> Iterator[Kept]:
-    """Every sum and container outside of a loop to which the loop adds a tensor with its graph."""
+    """Every sum and container to which a loop over batches adds what a model computed, with its graph."""
     for node in walk(file.tree.module):
         if isinstance(node, (cst.AugAssign, cst.Assign, cst.Call)) and file.tree.loops(node):
-            found = _kept_by(file, node)
-            if found is not None and _outlives_step(file, found) and _has_graph(file, found.tensor):
+            loop = _loop_over_batches(file, node)
+            found = _kept_by(file, node) if loop is not None else None
+            if (
+                found is not None
+                and loop is not None
+                and _outlives(file, found, loop)
+                and _has_graph(file, found.tensor)
+            ):
                 yield found
+
+
+def _loop_over_batches(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
+    """The loop around a node whose rounds are steps, or that evaluates batches."""
+    region = file.steps.region(node)
+    if isinstance(region, (cst.For, cst.While)):
+        return region
+    for loop in file.tree.loops(node):
+        if isinstance(loop, cst.For) and file.values.loader_of(loop.iter) is not None:
+            return loop
+        if isinstance(loop, cst.For) and any("load" in name.value.lower() for name in find_all(loop.iter, cst.Name)):
+            return loop
+    return None
 
 
 def _kept_by(file: FileFacts, node: cst.AugAssign | cst.Assign | cst.Call) -> Kept | None:
@@ -64,19 +87,17 @@ def _added(
     return (value.left, value.right) if file.code(value.right) == code else None
 
 
-def _outlives_step(file: FileFacts, found: Kept) -> bool:
+def _outlives(file: FileFacts, found: Kept, loop: cst.For | cst.While) -> bool:
     """Whether what keeps the tensor was there before the loop."""
     holder = found.holder
     while isinstance(holder, (cst.Subscript, cst.Attribute, cst.Call)):
         holder = holder.func if isinstance(holder, cst.Call) else holder.value
     if not isinstance(holder, cst.Name):
         return False
-    region = file.steps.region(found.statement)
-    around = region if isinstance(region, (cst.For, cst.While)) else file.tree.loops(found.statement)[-1]
     starts = [
         d for d in file.flow.definitions(holder) if d.binding is not Binding.AUGMENTED and not _adds(file, d, found)
     ]
-    return bool(starts) and not any(file.tree.is_within(d.node, around) for d in starts)
+    return bool(starts) and not any(file.tree.is_within(d.node, loop) for d in starts)
 
 
 def _adds(file: FileFacts, definition: Definition, found: Kept) -> bool:
@@ -86,7 +107,33 @@ def _adds(file: FileFacts, definition: Definition, found: Kept) -> bool:
 def _has_graph(file: FileFacts, tensor: cst.BaseExpression) -> bool:
     if runs_without_graph(file, tensor) or not may_carry_gradient(file, tensor):
         return False
-    return file.value(tensor).is_tensor or any(carriers(file, tensor))
+    return _is_computed(file, tensor, frozenset())
+
+
+def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+    """Whether a value is a loss that is differentiated, or the output of a model and what is computed from it."""
+    if isinstance(node, cst.Name):
+        if any(carriers(file, node)):
+            return True
+        found = [d for d in file.flow.definitions(node) if d.binding is Binding.ASSIGNED and d not in seen]
+        return any(d.part is not None and _is_computed(file, d.part, seen | {d}) for d in found)
+    if isinstance(node, cst.BinaryOperation):
+        return _is_computed(file, node.left, seen) or _is_computed(file, node.right, seen)
+    if isinstance(node, (cst.UnaryOperation, cst.Subscript)):
+        return _is_computed(file, node.expression if isinstance(node, cst.UnaryOperation) else node.value, seen)
+    if not isinstance(node, cst.Call):
+        return False
+    name = file.qualified(node)
+    if name is not None:
+        return name.startswith("torch.") and any(_is_computed(file, arg.value, seen) for arg in node.args)
+    known = file.value(node.func)
+    if known.kind is Kind.MODULE:
+        return not (known.name or "").endswith("Loss") or any(_is_computed(file, arg.value, seen) for arg in node.args)
+    if isinstance(node.func, cst.Attribute) and file.value(node).kind is not Kind.NUMBER:
+        return node.func.attr.value not in _NUMBERS and _is_computed(file, node.func.value, seen)
+    is_model = isinstance(node.func, cst.Name) and node.func.value in _MODELS and known.kind is Kind.UNKNOWN
+    is_loss = isinstance(node.func, cst.Name) and node.func.value in _LOSSES and known.kind is Kind.UNKNOWN
+    return is_model or (is_loss and any(_is_computed(file, arg.value, seen) for arg in node.args))
 
 
 def carriers(file: FileFacts, tensor: cst.BaseExpression) -> Iterator[cst.Name]:
