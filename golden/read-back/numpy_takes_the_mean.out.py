@@ -1,0 +1,28 @@
+# golden: change unsafe
+"""NumPy takes the mean of the comparison."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    shown = []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        pred = out.argmax(dim=1)
+        shown.append(f"{(pred == y).double().mean().item():.3f}")
+    return shown
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(8, 3), torch.randint(3, (8,))) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

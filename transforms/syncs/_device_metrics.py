@@ -1,0 +1,149 @@
+"""Counts of equal entries, as accuracies are computed from: what the device can count as well as the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.value import Device, DType
+from perfmod.transforms.rule import Edit, Numerics
+from perfmod.transforms.syncs._host_copies import HostCopy, host_copy
+from perfmod.transforms.syncs._report_figures import several_devices
+from perfmod.transforms.writing import replace
+
+_COMPARES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_CASTS = frozenset({"float", "double", "long", "int"})
+_NUMPY = {"numpy.sum": "sum", "numpy.mean": "mean", "numpy.count_nonzero": "sum"}
+
+
+@frozen(eq=False)
+class Metric:
+    """A comparison of two tensors on the host, or one tensor, and the reduction that makes one number of it.
+
+    Attributes:
+        node: the expression that gives the number.
+        comparison: the comparison in it, or the tensor.
+        copies: what is brought to the host for it.
+        is_numpy: whether NumPy computes it, and gives numbers of its own.
+        numerics: how far the number may move on the device.
+    """
+
+    node: cst.BaseExpression
+    comparison: cst.BaseExpression
+    copies: tuple[HostCopy, ...]
+    is_numpy: bool
+    numerics: Numerics
+
+
+def metric_of(file: FileFacts, copy: HostCopy) -> Metric | str:
+    """The metric that a copy is made for; or why there is none that the device can compute, in one line."""
+    comparison = file.tree.parent(copy.node)
+    if isinstance(comparison, (cst.ComparisonTarget, cst.Arg)):
+        comparison = file.tree.parent(comparison)
+    if isinstance(comparison, cst.Attribute) and isinstance(file.tree.parent(comparison), cst.Call):
+        comparison = file.tree.parent(comparison)
+    sides = list(_sides(file, comparison)) if comparison is not None else []
+    if comparison is None or len(sides) != 2 or not any(side is copy.node for side in sides):
+        alone = None if copy.is_array or copy.is_list else _reduction(file, copy.node, is_array=False)
+        if alone is None:
+            return ""
+        is_count = file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER) and not alone[1]
+        return Metric(alone[0], copy.node, (copy,), False, Numerics.BITWISE if is_count else Numerics.ROUNDING)
+    copies = [host_copy(file, side) for side in sides]
+    here = [found for found in copies if found is not None and not found.is_list]
+    if len(here) != 2:
+        other = next(side for side, found in zip(sides, copies, strict=True) if found is None or found.is_list)
+        return f"`{file.code(other)}` could not be shown to come from the device, too"
+    if here[0].is_array is not here[1].is_array:
+        return "a tensor is compared with an array"
+    if any(file.value(found.tensor).device is not Device.ACCELERATOR for found in here):
+        return "that both tensors are on the same device could not be shown"
+    if several_devices(file) is not None:
+        return f"the file uses several devices (line {file.line(several_devices(file) or comparison)})"
+    assert isinstance(comparison, cst.BaseExpression)
+    reduced = _reduction(file, comparison, here[0].is_array)
+    if reduced is None:
+        return f"more than a count is made of `{' '.join(file.code(comparison).split())[:60]}` on the host"
+    node, is_rounded = reduced
+    numerics = Numerics.ROUNDING if is_rounded else Numerics.BITWISE
+    return Metric(node, comparison, (here[0], here[1]), here[0].is_array, numerics)
+
+
+def on_device(file: FileFacts, metric: Metric) -> list[Edit]:
+    """Edits that compute a metric where its tensors are."""
+    source = file.source
+    edits = [replace(source, copy.node, _detached(file, copy.tensor)) for copy in metric.copies]
+    if not metric.is_numpy:
+        return edits
+    left, right = (_detached(file, copy.tensor) for copy in metric.copies)
+    if isinstance(metric.comparison, cst.Comparison):
+        operator = source.code(metric.comparison.comparisons[0].operator).strip()
+        compared = f"({left} {operator} {right})"
+    else:
+        return []
+    mean = metric.numerics is Numerics.ROUNDING
+    return [replace(source, metric.node, f"{compared}{'.double().mean()' if mean else '.sum()'}.item()")]
+
+
+def _detached(file: FileFacts, tensor: cst.BaseExpression) -> str:
+    """The code of a tensor; comparisons have no gradient, so that nothing has to be cut."""
+    is_primary = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    return file.code(tensor) if is_primary else f"({file.code(tensor)})"
+
+
+def _sides(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The two operands of `a == b`, `a.eq(b)` and `torch.eq(a, b)`."""
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        operator = node.comparisons[0].operator
+        if not isinstance(operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)):
+            yield node.left
+            yield node.comparisons[0].comparator
+    elif isinstance(node, cst.Call) and not any(arg.star or arg.keyword for arg in node.args):
+        name = file.qualified(node)
+        if name is not None and name.startswith("torch.") and name.removeprefix("torch.") in _COMPARES:
+            yield from (arg.value for arg in node.args)
+        elif name is None and isinstance(node.func, cst.Attribute) and node.func.attr.value in _COMPARES:
+            yield node.func.value
+            yield from (arg.value for arg in node.args)
+
+
+def _reduction(
+    file: FileFacts, comparison: cst.BaseExpression, is_array: bool
+) -> tuple[cst.BaseExpression, bool] | None:
+    """The number that is made of a comparison by `sum` or `mean`, and whether it is rounded on the way."""
+    node: cst.BaseExpression = comparison
+    reduced, is_rounded = False, False
+    while True:
+        parent = file.tree.parent(node)
+        call = file.tree.parent(parent) if parent is not None else None
+        if not isinstance(call, cst.Call):
+            return None
+        if isinstance(parent, cst.Arg):
+            name = file.qualified(call) or ""
+            if len(call.args) != 1:
+                return None
+            if is_array:
+                return (call, _NUMPY[name] == "mean") if not reduced and name in _NUMPY else None
+            if reduced:
+                return (call, is_rounded) if name in ("builtins.float", "builtins.int") else None
+            if name not in ("torch.sum", "torch.mean"):
+                return None
+            reduced, is_rounded = True, is_rounded or name == "torch.mean"
+        elif isinstance(parent, cst.Attribute) and call.func is parent and not call.args:
+            method = parent.attr.value
+            if method in ("sum", "mean") and not reduced:
+                reduced, is_rounded = True, is_rounded or method == "mean"
+                if is_array:
+                    return call, is_rounded
+            elif method == "item" and reduced:
+                return call, is_rounded
+            elif is_array or method not in _CASTS:
+                return None
+            else:
+                is_rounded = is_rounded or method in ("float", "double")
+        else:
+            return None
+        node = call
