@@ -98,7 +98,9 @@ def examine(
 
 def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     """Run the engine over code from standard input, under the settings of `cwd`. Raises `UsageMistake`."""
-    file = FoundFile("<stdin>", cwd / "stdin.py", True, settings_for(cwd, options), cwd)
+    # A script that begins with a brace and speaks of that is none that anybody has written.
+    suffix = ".ipynb" if data.lstrip().startswith(b"{") and b'"nbformat"' in data else ""
+    file = FoundFile(f"<stdin>{suffix}", cwd / f"stdin{suffix or '.py'}", True, settings_for(cwd, options), cwd)
     plan = _plan(file.settings, options, use_cache=False)
     (result,) = Task((Given(file.shown, data),), frozenset({file.shown}), plan.rules, plan.choice).run()
     return Examined(file, result)

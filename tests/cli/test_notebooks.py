@@ -137,6 +137,12 @@ def test_large_outputs_do_not_matter(write: Write, perfmod: Run) -> None:
     assert path.read_bytes() == before.replace(b"torch_slow", b"torch_fast")
 
 
+def test_standard_input(project: Path, perfmod_process: RunProcess) -> None:
+    ran = perfmod_process("apply", "-", stdin=NOTEBOOK)
+    assert ran.out == NOTEBOOK.replace(b"torch_slow", b"torch_fast")
+    assert ran.err.startswith("<stdin>.ipynb:cell 2:3:1: PM901")
+
+
 def test_notebooks_are_not_verified(write: Write, perfmod: Run) -> None:
     write("train.ipynb", NOTEBOOK)
     for command in (["verify", "train.ipynb"], ["apply", "train.ipynb", "--verify"]):
