@@ -137,7 +137,7 @@ def test_large_outputs_do_not_matter(write: Write, perfmod: Run) -> None:
     assert path.read_bytes() == before.replace(b"torch_slow", b"torch_fast")
 
 
-def test_standard_input(project: Path, perfmod_process: RunProcess) -> None:
+def test_standard_input(perfmod_process: RunProcess) -> None:
     ran = perfmod_process("apply", "-", stdin=NOTEBOOK)
     assert ran.out == NOTEBOOK.replace(b"torch_slow", b"torch_fast")
     assert ran.err.startswith("<stdin>.ipynb:cell 2:3:1: PM901")
