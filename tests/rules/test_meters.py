@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 METER = """\
@@ -274,6 +274,72 @@ def test_file_that_others_import_is_held_back() -> None:
         "other files may import `AverageMeter` and hand tensors to it"
     ]
     assert_becomes(library, script(step=MOVED, meter=WEIGHTED).partition("\n\nif __name__")[0] + "\n", unsafe=True)
+
+
+LOOP = """\
+import torch.nn.functional as F
+from {module} import AverageMeter
+
+
+def fit(model, loader, optimizer, device):
+    losses, clock = AverageMeter(), AverageMeter()
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.update({figure}, x.size(0))
+        clock.update(1.5)
+        print(clock.avg{more})
+    return losses.avg
+"""
+
+
+def together(files: dict[str, str], **elsewhere: bool) -> tuple[FileResult, ...]:
+    """Files that are read together; a keyword `utils=True` says that unseen files import `utils.py`, too."""
+    given = [
+        Given(path, code.encode(), (path.removesuffix(".py").replace("/", "."),), imported_elsewhere=name in elsewhere)
+        for path, code in files.items()
+        for name in [path.removesuffix(".py")]
+    ]
+    return rewrite_together(given, [ScalarAccumulation()])
+
+
+def test_class_of_another_file() -> None:
+    files = {
+        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
+        "utils.py": METER,
+        "finetune.py": LOOP.format(module="utils", figure="2 * loss.item()", more=""),
+    }
+    results = {result.path: result.after.decode() for result in together(files)}
+    assert results["train.py"] == LOOP.format(module="utils", figure="loss.detach().double()", more="")
+    assert results["finetune.py"] == LOOP.format(module="utils", figure="2 * loss.detach().double()", more="")
+    assert results["utils.py"] == "import torch\n\n" + WEIGHTED
+    again = together(results)
+    assert [(result.outcome, result.refused) for result in again] == [(Outcome.UNCHANGED, ())] * 3
+
+
+def test_class_of_another_file_that_unseen_files_import_is_held_back() -> None:
+    files = {"train.py": LOOP.format(module="utils", figure="loss.item()", more=""), "utils.py": METER}
+    train, utils = together(files, utils=True)
+    assert (train.outcome, utils.outcome) == (Outcome.UNCHANGED, Outcome.UNCHANGED)
+    assert [finding.reason for finding in train.held_back] == [
+        "other files may import `AverageMeter` and hand tensors to it"
+    ]
+
+
+def test_class_of_another_file_whose_figure_a_third_file_needs_in_every_step() -> None:
+    files = {
+        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
+        "utils.py": METER,
+        "finetune.py": LOOP.format(module="utils", figure="loss.item()", more=", losses.val"),
+    }
+    train, _, finetune = together(files)
+    assert [finding.reason for finding in train.refused] == [
+        "`losses.val` is read in every step on line 15 of finetune.py"
+    ]
+    assert [finding.reason for finding in finetune.refused] == ["`losses.val` is read in every step on line 15"]
 
 
 def test_weight_of_unknown_type_is_held_back() -> None:

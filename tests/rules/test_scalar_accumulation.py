@@ -361,8 +361,10 @@ CHANGES = {
         ),
         (
             "total, seen = 0.0, []",
-            "value = loss.detach().double()\ntotal += value\nseen.append(value)\n"
-            "if step % 9 == 0:\n    print(float(value))",
+            (
+                "value = loss.detach().double()\ntotal += value\nseen.append(value)\n"
+                "if step % 9 == 0:\n    print(float(value))"
+            ),
             "seen[:] = torch.stack(seen).tolist() if seen else []\nprint(float(total), seen)",
         ),
     ),
@@ -378,8 +380,10 @@ CHANGES = {
         ("total = 0.0", "hits = (y > 0).sum().item()\nshare = hits / 4\ntotal += share", "print(total)"),
         (
             "total = 0.0",
-            "hits = (y > 0).sum()\nshare = hits.double() / torch.full_like(hits, 4, dtype=torch.float64)\n"
-            "total += share",
+            (
+                "hits = (y > 0).sum()\nshare = hits.double() / torch.full_like(hits, 4, dtype=torch.float64)\n"
+                "total += share"
+            ),
             "print(float(total))",
         ),
     ),

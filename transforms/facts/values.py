@@ -60,6 +60,7 @@ class Values:
         self.placement = Placement(flow, names, self)
         self._calls = CallValues(names, self.placement, self)
         self._known: dict[object, Value] = {}
+        self._hasty: dict[object, Value] = {}
         self._open: set[object] = set()
         self._cut = False
 
@@ -108,11 +109,11 @@ class Values:
 
     # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
     # UNKNOWN; what was computed from such a cut is kept only by the outermost question, because asked from elsewhere it
-    # may come out better. A question that takes too many steps keeps everything from then on: a chain of cycles would
-    # otherwise be walked once for every way through it.
+    # may come out better. A question that takes too many steps keeps everything from then on, for itself: a chain of
+    # cycles would otherwise be walked once for every way through it.
 
     def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
-        known = self._known.get(key)
+        known = self._known.get(key) or self._hasty.get(key)
         if known is not None:
             return known
         if key in self._open or len(self._open) > _DEPTH:
@@ -120,6 +121,7 @@ class Values:
             return UNKNOWN
         if not self._open:
             self._steps = 0
+            self._hasty.clear()
         self._steps += 1
         outer_cut, self._cut = self._cut, False
         self._open.add(key)
@@ -127,8 +129,10 @@ class Values:
             value = compute()
         finally:
             self._open.discard(key)
-        if not self._cut or not self._open or _is_complete(value) or self._steps > _PATIENCE:
+        if not self._cut or not self._open or _is_complete(value):
             self._known[key] = value
+        elif self._steps > _PATIENCE:
+            self._hasty[key] = value
         self._cut = (self._cut or outer_cut) and bool(self._open)
         return value
 
@@ -478,6 +482,8 @@ class Values:
             declared = dtype_named(self._arguments.type_of(attribute))
             return Value(Kind.NUMBER, dtype=declared) if declared is not None else UNKNOWN
         if base.origin is not None:
+            if attribute == "device":
+                return Value(Kind.DEVICE)
             if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric"):
                 return INTEGER
             return self.item(base, attribute)

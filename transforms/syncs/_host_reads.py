@@ -16,6 +16,7 @@ _ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})
 _READS = frozenset({"item", "tolist"})
 _COPIES = frozenset({"data", "detach", "clone", "cpu", "cuda", "float", "double"})
 _CONVERSIONS = {"builtins.float": DType.FLOATING, "builtins.int": DType.INTEGER}
+_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 # Reductions whose result is int64 whatever integers or booleans they are given.
 _INT64_RESULTS = frozenset({"sum", "count_nonzero"})
 
@@ -200,7 +201,10 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
     node = _without_copies(node)
     if isinstance(node, cst.Name):
         definitions = file.flow.definitions(node)
-        return bool(definitions) and all(_is_trained(file, d, frozenset()) for d in definitions)
+        trained = bool(definitions) and all(_is_trained(file, d, frozenset()) for d in definitions)
+        return trained or _adds_trained(file, node, frozenset())
+    if isinstance(node, cst.BinaryOperation):
+        return _adds_trained(file, node, frozenset())
     if isinstance(node, cst.Attribute):
         cls = file.classes.around(node)
         code = dotted(node)
@@ -214,6 +218,25 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
             )
         )
     return False
+
+
+def _adds_trained(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+    """Whether an expression is arithmetic of numbers and of losses that are differentiated one by one."""
+    node = _without_copies(node)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
+        numbers = [file.value(side).kind is Kind.NUMBER for side in (node.left, node.right)]
+        sides = [_adds_trained(file, side, seen) for side in (node.left, node.right)]
+        return any(sides) and all(map(any, zip(numbers, sides, strict=True)))
+    if not isinstance(node, cst.Name):
+        return False
+    definitions = file.flow.definitions(node)
+    if not definitions or not seen.isdisjoint(definitions):
+        return False
+    if all(_is_trained(file, definition, frozenset()) for definition in definitions):
+        return True
+    seen |= {*definitions}
+    parts = [definition.part if definition.binding is Binding.ASSIGNED else None for definition in definitions]
+    return all(part is not None and _adds_trained(file, part, seen) for part in parts)
 
 
 def _without_copies(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -241,9 +264,7 @@ def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: frozenset[
     parent = file.tree.parent(node)
     while True:
         call = file.tree.parent(parent) if parent is not None else None
-        if isinstance(parent, cst.BinaryOperation) and isinstance(
-            parent.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-        ):
+        if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, _ARITHMETIC):
             # One element comes out of an operation that broadcasts only where one went in.
             if isinstance(parent.operator, cst.Divide) and parent.right is node:
                 return False

@@ -1,13 +1,13 @@
-"""Where the instances of a meter class go in a file, and which code reads their figures."""
+"""Where the instances of a meter class go, in all files in sight, and which code reads their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite
@@ -23,7 +23,7 @@ _STORES = ("torch.save", "pickle.", "cloudpickle.", "dill.", "joblib.", "copy.",
 
 
 class MeterUses:
-    """Every use of a meter class in a file.
+    """Every use of a meter class.
 
     Attributes:
         updates: the calls of `update`.
@@ -56,7 +56,7 @@ class MeterUses:
             self._require_not_stored()
 
     def _expressions(self) -> Iterator[cst.BaseExpression]:
-        for node in walk(self._file.tree.module):
+        for node in (node for facts in self._file.world.files.values() for node in walk(facts.tree.module)):
             if isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)) or (
                 isinstance(node, cst.Name) and self._file.flow.is_read(node)
             ):
@@ -68,7 +68,7 @@ class MeterUses:
         parent = tree.parent(node)
         if isinstance(parent, cst.Attribute):
             self._use_attribute(parent, is_sure=is_sure)
-        elif isinstance(parent, cst.FormattedStringExpression) or self._is_formatted(node, parent):
+        elif isinstance(parent, cst.FormattedStringExpression) or self._is_formatted(node, parent, is_sure=is_sure):
             self.reads.append(node)
         elif isinstance(parent, cst.Arg):
             call = tree.parent(parent)
@@ -109,15 +109,16 @@ class MeterUses:
         """Whether a value is no figure of the device: `update` is a method of dictionaries and sets as well."""
         return self._file.value(node).kind in (Kind.NUMBER, Kind.TEXT, Kind.OBJECT, Kind.SEQUENCE, Kind.NONE)
 
-    def _is_formatted(self, node: cst.CSTNode, parent: cst.CSTNode | None) -> bool:
+    def _is_formatted(self, node: cst.CSTNode, parent: cst.CSTNode | None, *, is_sure: bool) -> bool:
         """Whether a value is shown by `text % value` or `text % (value, other)`."""
         if isinstance(parent, cst.Element):
             node, parent = parent, self._file.tree.parent(parent)
             if isinstance(parent, cst.Tuple):
                 node, parent = parent, self._file.tree.parent(parent)
-        return (
-            isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo) and parent.right is node
-        )
+        if not (isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo)):
+            return False
+        kind = self._file.value(parent.left).kind
+        return parent.right is node and (kind is Kind.TEXT or (is_sure and kind is Kind.UNKNOWN))
 
     def _use_argument(self, node: cst.BaseExpression, call: cst.Call, *, is_sure: bool) -> None:
         file = self._file
@@ -151,6 +152,8 @@ class MeterUses:
             if definition.binding is Binding.PARAMETER:
                 if any(given in self._own or self._holds(given) for given in file.values.given(definition)):
                     return True
+            elif definition.binding in (Binding.IMPORTED, Binding.DEFINED):
+                continue
             elif definition.binding is not Binding.ASSIGNED or isinstance(
                 definition.value, (cst.Attribute, cst.Subscript, cst.Call)
             ):
@@ -163,7 +166,7 @@ class MeterUses:
     def _require_not_stored(self) -> None:
         """Raise where a container with meters in it is saved or copied."""
         file = self._file
-        for call in find_all(file.tree.module, cst.Call):
+        for call in file.world.tree.all(cst.Call):
             if (file.qualified(call) or "").startswith(_STORES):
                 for name in (node for arg in call.args for node in find_all(arg, cst.Name)):
                     kept = name in self._own or any(self._holds(d.value) for d in file.flow.definitions(name))
@@ -171,12 +174,31 @@ class MeterUses:
                         line, code = file.line(call), file.code(call.func)
                         raise CannotRewrite(f"`{name.value}` is stored by `{code}` on line {line}")
 
-    def require_rare_reads(self) -> None:
-        """Raise `CannotRewrite` where a figure is needed in every step anyway."""
+    def require_rare_reads(self, fed: Sequence[cst.Call]) -> None:
+        """Raise `CannotRewrite` where a figure is needed in every step anyway; `fed` are the updates from the device."""
         for node in self.reads:
+            meter = node.value if isinstance(node, cst.Attribute) else node
+            if not any(self.may_be_same(meter, call) for call in fed):
+                continue
             if self._is_in_every_step(node, frozenset()):
                 line, code = self._file.line(node), self._file.code(node)
                 raise CannotRewrite(f"`{code}` is read in every step on line {line}")
+
+    def may_be_same(self, meter: cst.BaseExpression, call: cst.Call) -> bool:
+        """Whether `update` may reach a meter: not where the variables of both hold meters of their own."""
+        assert isinstance(call.func, cst.Attribute)
+        mine, others = self._makers(meter), self._makers(call.func.value)
+        return mine is None or others is None or not mine.isdisjoint(others)
+
+    def _makers(self, meter: cst.BaseExpression) -> set[Definition] | None:
+        """The definitions of a variable, if each of them makes a new meter."""
+        file = self._file
+        definitions = file.flow.definitions(meter) if isinstance(meter, cst.Name) else ()
+        is_new = all(
+            isinstance(definition.part, cst.Call) and file.values.calls.constructed(definition.part) is not None
+            for definition in definitions
+        )
+        return set(definitions) if definitions and is_new else None
 
     def _is_in_every_step(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> bool:
         """Whether steps come by `node` each time, not only behind a modulo, through calls in the file too."""

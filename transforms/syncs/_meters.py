@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import has_star, passed
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
 from perfmod.transforms.syncs._meter_class import Meter, understood
 from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._never_zero import is_never_zero
-from perfmod.transforms.syncs._terms import Term, kept_term, term_of, variable_uses
+from perfmod.transforms.syncs._terms import Term, kept_term, settled_variables, term_of, variable_uses
 from perfmod.transforms.syncs._when import runs_every_step
 
 # What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
@@ -59,10 +58,13 @@ def metered_at(file: FileFacts, node: cst.CSTNode) -> ClassFacts | None:
 def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
     """What lets a meter class and all calls of its `update` leave figures on the device.
 
+    The class and the calls may stand in several files.
+
     Raises:
         CannotRewrite: a figure could change, or is needed in every step.
     """
-    meter = understood(file, cls)
+    home = _facts_of(file, cls.node)
+    meter = understood(home, cls)
     uses = MeterUses(file, meter)
     sites = []
     doubts: list[str] = []
@@ -77,27 +79,56 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
             sites.append(site)
         elif file.value(figure).kind is not Kind.NUMBER:
             others.append(call)
-    uses.require_rare_reads()
-    if not _is_script(file):
+    uses.require_rare_reads([site.call for site in sites])
+    if _is_exposed(home, cls):
         doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
+    # What is an integer or a float goes on being read; added to tensors, the number does not change.
+    shown = [site for site in sites if site.term.dtype is not None]
+    if sites and not shown:
+        code = file.code(sites[0].figure)
+        raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
+    sites = shown
     dtypes = [_dtype(file, meter, site) for site in sites]
     for call in others:
-        doubts += _require_told_apart(file, meter, call, sites, dtypes)
+        doubts += _require_told_apart(file, meter, uses, call, sites, dtypes)
     edits: list[Edit] = []
-    imports: list[str] = []
+    imports: list[tuple[str, str]] = []
     for site, dtype in zip(sites, dtypes, strict=True):
         _require_alike(file, meter, site, dtype, uses)
+        own = _facts_of(file, site.call)
         stored = site.term.reads if meter.latest and _is_bare(site) else ()
-        alone = not _is_shared(file, site, sites)
-        written, needed, missing = kept_term(file, site.term, dtype, stored=stored, is_alone=alone)
-        edits += written
-        imports += needed
+        alone = not _is_shared(uses, site, sites)
+        written, needed, missing = kept_term(own, site.term, dtype, stored=stored, is_alone=alone)
+        if own is not file:
+            further, required, unsure = settled_variables(own, [site.term], are_stored=True)
+            written, needed, missing = [*written, *further], [*needed, *required], [*missing, *unsure]
+        edits += _located(own, written)
+        imports += [(own.source.path, name) for name in needed]
         doubts += missing
     positive = all(weight is not None and is_never_zero(file, weight) for weight in weights)
-    of_class, required = class_edits(file, meter, weights_are_positive=positive, takes_tensors=bool(others))
-    imports += required
-    terms = tuple(site.term for site in sites)
-    return Moved(f"what `{cls.name}` keeps", (*of_class, *edits), imports, doubts, uses.reads, terms, are_stored=True)
+    of_class, of_home = class_edits(home, meter, weights_are_positive=positive, takes_tensors=bool(others))
+    edits += _located(home, of_class)
+    imports += [(home.source.path, name) for name in of_home]
+    terms = tuple(site.term for site in sites if file.is_own(site.call))
+    elsewhere = [Change(path, imports=(name,)) for path, name in imports]
+    return Moved(f"what `{cls.name}` keeps", edits, (), doubts, uses.reads, terms, are_stored=True, elsewhere=elsewhere)
+
+
+def _facts_of(file: FileFacts, node: cst.CSTNode) -> FileFacts:
+    """The facts of the file in which a node stands."""
+    return file if file.is_own(node) else file.world.files[file.source_of(node)]
+
+
+def _located(file: FileFacts, edits: Iterable[Edit]) -> list[Edit]:
+    """Edits that say to which file they belong."""
+    return [evolve(edit, path=file.source.path) for edit in edits]
+
+
+def _is_exposed(home: FileFacts, cls: ClassFacts) -> bool:
+    """Whether files that are not in sight may use a class."""
+    if home.world.is_linked or home.flow.is_open(cls.node):
+        return home.flow.is_open(cls.node)
+    return not _is_script(home)
 
 
 def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
@@ -123,7 +154,7 @@ def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[s
 
 def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site | None:
     """The scalars of the device in a figure of a step; `None` where it has none, or no step comes by."""
-    if not runs_every_step(file, call) or file.value(figure).is_tensor:
+    if not runs_every_step(file, call) or file.value(figure).kind in (Kind.TENSOR, Kind.ARRAY):
         return None
     term = term_of(file, figure)
     if term.shared and not term.is_fed:
@@ -132,7 +163,12 @@ def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site |
 
 
 def _require_told_apart(
-    file: FileFacts, meter: Meter, call: cst.Call, sites: Sequence[Site], dtypes: Sequence[DType]
+    file: FileFacts,
+    meter: Meter,
+    uses: MeterUses,
+    call: cst.Call,
+    sites: Sequence[Site],
+    dtypes: Sequence[DType],
 ) -> list[str]:
     """What is taken for granted where a meter that is given tensors keeps them, told from ours by their type.
 
@@ -141,11 +177,16 @@ def _require_told_apart(
     """
     figure, _ = _given(file, meter, call)
     code, line = file.code(figure), file.line(figure)
-    if any(_may_be_same(file, site.call, call) for site in sites):
+    if any(uses.may_be_same(_receiver(call), site.call) for site in sites):
         what = "is a tensor, and so is" if file.value(figure).is_tensor else "may be a tensor, and so may be"
         raise CannotRewrite(f"`{code}` on line {line} {what} the mean that it goes into")
-    start, end = file.source.span(meter.cls.node)
-    text = file.source.text[:start] + file.source.text[end:]
+    if file.value(figure).kind is Kind.ARRAY:
+        return []
+    own = _facts_of(file, call).source
+    text = own.text
+    if own is file.source_of(meter.cls.node):
+        start, end = own.span(meter.cls.node)
+        text = text[:start] + text[end:]
     if any(dtype is not DType.FLOATING for dtype in dtypes) or _DOUBLE.search(text):
         raise CannotRewrite(f"`{code}` on line {line} may be a tensor of the type that the sums have")
     return [f"`{code}` is taken for something else than a float64 of NumPy"] if _ARRAYS.search(text) else []
@@ -159,13 +200,10 @@ def _is_script(file: FileFacts) -> bool:
 
 
 def _dtype(file: FileFacts, meter: Meter, site: Site) -> DType:
-    if site.term.dtype is None:
-        code = file.code(site.figure)
-        raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
     terms = [site.term, *(variable.term for _, variable in site.term.variables())]
     if meter.latest and any(read.dtype is DType.BOOL for term in terms for read in term.reads):
         raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")
-    return site.term.dtype
+    return site.term.dtype or DType.FLOATING
 
 
 def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses: MeterUses) -> None:
@@ -176,7 +214,7 @@ def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses
         line = file.line(uses.unsure[0])
         raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
     for call in uses.updates:
-        if call is site.call or _may_be_same(file, site.call, call):
+        if call is site.call or uses.may_be_same(_receiver(call), site.call):
             for given in _given(file, meter, call):
                 if isinstance(given, cst.Integer) or (given is not None and file.value(given).dtype is DType.INTEGER):
                     continue
@@ -184,27 +222,14 @@ def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses
                 raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
 
 
-def _is_shared(file: FileFacts, site: Site, sites: Sequence[Site]) -> bool:
+def _is_shared(uses: MeterUses, site: Site, sites: Sequence[Site]) -> bool:
     """Whether another call may give tensors to the same meter."""
-    return any(other is not site and _may_be_same(file, site.call, other.call) for other in sites)
+    return any(other is not site and uses.may_be_same(_receiver(site.call), other.call) for other in sites)
 
 
-def _may_be_same(file: FileFacts, first: cst.Call, second: cst.Call) -> bool:
-    """Whether two calls of `update` may reach one meter: not where their variables hold meters of their own."""
-    mine, others = _makers(file, first), _makers(file, second)
-    return mine is None or others is None or not mine.isdisjoint(others)
-
-
-def _makers(file: FileFacts, call: cst.Call) -> set[Definition] | None:
-    """The definitions of the variable that `update` is called on, if each of them makes a new meter."""
+def _receiver(call: cst.Call) -> cst.BaseExpression:
     assert isinstance(call.func, cst.Attribute)
-    name = call.func.value
-    definitions = file.flow.definitions(name) if isinstance(name, cst.Name) else ()
-    is_new = all(
-        isinstance(definition.part, cst.Call) and file.values.calls.constructed(definition.part) is not None
-        for definition in definitions
-    )
-    return set(definitions) if definitions and is_new else None
+    return call.func.value
 
 
 def _is_bare(site: Site) -> bool:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._sums import RunningSum
@@ -29,6 +29,7 @@ class Moved:
         reads: the places that read it.
         terms: what goes into it.
         are_stored: whether tensors of a step are kept in it as they are.
+        elsewhere: the imports that other files need.
     """
 
     label: str
@@ -38,6 +39,7 @@ class Moved:
     reads: Sequence[cst.CSTNode]
     terms: Sequence[Term]
     are_stored: bool = False
+    elsewhere: Sequence[Change] = ()
 
 
 def move(file: FileFacts, found: RunningSum) -> Moved:

@@ -130,14 +130,14 @@ def kept_term(
 
 def joined(edits: Iterable[Edit]) -> list[Edit]:
     """Edits of which those that insert something at one place are one, each thing once."""
-    inserted: dict[int, dict[str, None]] = {}
+    inserted: dict[tuple[str, int], dict[str, None]] = {}
     others: dict[Edit, None] = {}
     for edit in edits:
         if edit.start == edit.end:
-            inserted.setdefault(edit.start, {})[edit.replacement] = None
+            inserted.setdefault((edit.path, edit.start), {})[edit.replacement] = None
         else:
             others[edit] = None
-    return [*others, *(Edit(at, at, "".join(texts)) for at, texts in inserted.items())]
+    return [*others, *(Edit(at, at, "".join(texts), path) for (path, at), texts in inserted.items())]
 
 
 def _divisors_on_device(file: FileFacts, term: Term, doubts: list[str]) -> Iterator[tuple[Edit, tuple[str, ...]]]:

@@ -101,4 +101,5 @@ class ScalarAccumulation(Rule):
             joined([*edits, *(edit for member in members for edit in member.edits)]),
             safety=Safety.UNSAFE if doubts else None,
             imports=dict.fromkeys((*imports, *(name for member in members for name in member.imports))),
+            elsewhere=[change for member in members for change in member.elsewhere],
         )
