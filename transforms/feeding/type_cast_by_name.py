@@ -1,0 +1,165 @@
+"""A cast to a type of tensors, which brings the tensor to the CPU.
+
+`torch.LongTensor` is not only a type: it is the type of tensors that lie on the CPU. `mask.type(torch.FloatTensor)` of
+a tensor on the device therefore waits for it, copies it to the host, and casts it there; the `.cuda()` behind it copies
+it back:
+
+    mask = (scores > 0).type(torch.FloatTensor).to(device)
+    mask = (scores > 0).float().to(device)
+
+The cast by method stays where the tensor is, and the copy behind it has nothing left to do. Where the value is used on
+the host, the move is what the author relies on, and it stays. Floats that become integers on the device are held back:
+NaN and what is out of range come out differently there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+
+_METHODS = {
+    "torch.FloatTensor": "float", "torch.DoubleTensor": "double", "torch.HalfTensor": "half",
+    "torch.BFloat16Tensor": "bfloat16", "torch.BoolTensor": "bool", "torch.LongTensor": "long",
+    "torch.IntTensor": "int", "torch.ShortTensor": "short", "torch.ByteTensor": "byte",
+}  # fmt: skip
+_FROM_ALL = frozenset({"float", "double", "half", "bfloat16", "bool"})
+_CLASSES = {**dict.fromkeys(("float", "double", "half", "bfloat16"), DType.FLOATING), "bool": DType.BOOL}
+
+
+class TypeCastByName(Rule):
+    """PM208."""
+
+    code = "PM208"
+    name = "type-cast-by-name"
+    family = Family.FEEDING
+    summary = "a cast to a type of the CPU's tensors brings the tensor to the host"
+    fix_title = "Cast where the tensor is"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "1.0"
+    status = Status.PREVIEW
+    triggers = frozenset(name.removeprefix("torch.") for name in _METHODS)
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.type.html",)
+    changes_results = (
+        "Never for what is safe: casts to floats and truth values, and of integers, give the same bits on either "
+        "device. Floats that become integers are held back as unsafe: NaN, infinities and numbers out of range become "
+        "other integers on the device."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """Every such cast of a tensor of the device in a step."""
+        for call in file.tree.all(cst.Call):
+            method = _method(file, call)
+            if method is None or not file.is_own(call) or not file.steps.reaches(call):
+                continue
+            assert isinstance(call.func, cst.Attribute)
+            if _is_on_host(file, call.func.value):
+                continue
+            reason = _why_not(file, call, method)
+            if reason:
+                yield self.refused(file, call, reason)
+                continue
+            source = _dtype(file, call.func.value)
+            is_equal = method in _FROM_ALL or source in (DType.INTEGER, DType.BOOL)
+            why = "the same type, cast where the tensor is; the copy behind it has nothing left to do"
+            if not is_equal:
+                why = "floats that become integers on the device differ for NaN and what is out of range"
+            start, end = file.source.span(call.func.attr)[0], file.source.span(call)[1]
+            edits = (Edit(start, end, f"{method}()"),)
+            yield self.found(file, call, why, edits, safety=Safety.SAFE if is_equal else Safety.UNSAFE)
+
+
+def _method(file: FileFacts, call: cst.Call) -> str | None:
+    """The method that casts to the type which `x.type(torch.LongTensor)` names, where it is one of the CPU."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "type" or len(call.args) != 1:
+        return None
+    kind = argument(call, "dtype", 0)
+    if kind is None or file.value(call.func.value).kind in (Kind.MODULE, Kind.ARRAY, Kind.OPTIMIZER):
+        return None
+    name = str(kind.evaluated_value) if isinstance(kind, cst.SimpleString) else file.qualified(kind)
+    return _METHODS.get(name or "")
+
+
+def _is_on_host(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a tensor lies on the CPU: then nothing is moved."""
+    value = file.value(node)
+    if value.device is Device.CPU or (value.origin is not None and value.device is not Device.ACCELERATOR):
+        return True
+    return any(end.path[:1] == (None,) and file.loaders.of(end.node) is not None for end in file.tracing.ends(node))
+
+
+def _why_not(file: FileFacts, call: cst.Call, method: str) -> str:
+    """Why a cast stays as it is, in one line; empty where it need not."""
+    assert isinstance(call.func, cst.Attribute)
+    subject = call.func.value
+    if "#" in file.code(call):
+        return "a comment stands in the expression"
+    uses = _uses(file, call)
+    stray = next((use for use in uses if not _is_moved(file, use)), None)
+    if stray is not None:
+        return f"it also moves the tensor to the CPU, where line {file.line(stray)} uses it"
+    if not uses:
+        return "it also moves the tensor to the CPU, and where it is used could not be seen"
+    before, after = _dtype(file, subject), _CLASSES.get(method, DType.INTEGER)
+    # Operators make new tensors.
+    is_new = isinstance(subject, (cst.Comparison, cst.BinaryOperation, cst.UnaryOperation))
+    is_new = is_new or file.aliasing.is_fresh(subject) or (before is not None and before is not after)
+    written = None if is_new else _written(file, subject, uses)
+    if written is not None:
+        return f"without the copy it may be the tensor itself, which line {file.line(written)} writes into"
+    return ""
+
+
+def _dtype(file: FileFacts, node: cst.BaseExpression) -> DType | None:
+    """The class of a tensor's type; tensors are compared to truth values."""
+    return DType.BOOL if isinstance(node, cst.Comparison) else file.value(node).dtype
+
+
+def _uses(file: FileFacts, call: cst.Call) -> list[cst.BaseExpression]:
+    """Where the value of a cast is used: in its own expression, or by the reads of the variable that it is given."""
+    parent = file.tree.parent(call)
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
+        target = parent.targets[0].target
+        if isinstance(target, cst.Name):
+            return [use for made in file.flow.defined(target) for use in file.flow.uses(made)]
+    return [call]
+
+
+def _is_moved(file: FileFacts, use: cst.BaseExpression) -> bool:
+    """Whether a use copies the value to the device."""
+    parent = file.tree.parent(use)
+    move = file.tree.parent(parent) if isinstance(parent, cst.Attribute) and parent.value is use else None
+    if not isinstance(move, cst.Call) or not isinstance(parent, cst.Attribute) or move.func is not parent:
+        return False
+    if isinstance(use, cst.Name) and len(file.flow.definitions(use)) > 1:
+        return False
+    if parent.attr.value == "cuda":
+        return True
+    where = file.values.placement.destination(move) if parent.attr.value == "to" else None
+    return where is not None and file.values.placement.device_of(where) is not Device.CPU
+
+
+def _written(file: FileFacts, subject: cst.BaseExpression, uses: list[cst.BaseExpression]) -> cst.CSTNode | None:
+    """A place that writes into the tensor that is cast, or into what becomes of it."""
+    names = [subject] if isinstance(subject, cst.Name) else []
+    if not names:
+        return subject  # a part of something else, which others may hold
+    definitions = [made for name in names for made in file.flow.definitions(name)]
+    for use in uses:
+        assign = next((around for around in file.tree.ancestors(use) if isinstance(around, cst.Assign)), None)
+        targets = [target.target for target in assign.targets] if assign is not None else []
+        definitions += [made for target in targets for made in file.flow.defined(target)]
+    for definition in definitions:
+        if definition.binding is Binding.AUGMENTED:
+            return definition.node
+        written = file.aliasing.mutations(definition)
+        if written:
+            return written[0]
+    return None
