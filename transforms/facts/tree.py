@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -60,16 +59,18 @@ _is_node: dict[type, bool] = {}
 _is_kind: dict[tuple[type, type], bool] = {}
 
 
-# The parts of the nodes of the files that are looked at; every new `Tree` starts anew.
-_children: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+# The parts of the nodes of the files that are looked at; every new `Tree` starts anew. Nodes are known by their ids,
+# because hashing them calls Python code; each is kept here, so that no other can get its id.
+_children: dict[int, tuple[cst.CSTNode, list[cst.CSTNode]]] = {}
+_SCOPES = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The parts of `node` that are code, in the order in which Python evaluates them; annotations are left out."""
-    found = _children.get(node)
-    if found is None:
-        found = _children[node] = _find_children(node)
-    return found
+    known = _children.get(id(node))
+    if known is None:
+        known = _children[id(node)] = (node, _find_children(node))
+    return known[1]
 
 
 def _find_children(node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -106,7 +107,7 @@ def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        if current is node or not isinstance(current, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+        if current is node or type(current) not in _SCOPES:
             stack.extend(reversed(children(current)))
 
 
@@ -131,14 +132,15 @@ class Tree:
     def __init__(self, *modules: cst.Module) -> None:
         _children.clear()
         self.modules = modules
-        self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        self._scopes: dict[cst.CSTNode, Scope] = {}
+        self._parents: dict[int, cst.CSTNode] = {}
+        self._scopes: dict[int, Scope] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._places: dict[cst.CSTNode, int] = {}
         self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
         for node in (node for module in modules for node in walk(module)):
             self._by_type.setdefault(type(node), []).append(node)
             for child in children(node):
-                self._parents[child] = node
+                self._parents[id(child)] = node
 
     def all(self, kind: type[Node]) -> Sequence[Node]:
         """Every node of a type in all modules, in order; parents come first."""
@@ -156,10 +158,13 @@ class Tree:
             self._of_kinds[kinds] = known
         return known
 
-    @cached_property
-    def places(self) -> dict[cst.CSTNode, int]:
+    @property
+    def places(self) -> Mapping[cst.CSTNode, int]:
         """Where every node comes in the order of all nodes."""
-        return {node: place for place, node in enumerate(node for module in self.modules for node in walk(module))}
+        if not self._places:
+            nodes = (node for module in self.modules for node in walk(module))
+            self._places.update((node, place) for place, node in enumerate(nodes))
+        return self._places
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:
         """The module in which a node stands."""
@@ -169,14 +174,15 @@ class Tree:
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The node that `node` is a part of; `None` for a module."""
-        return self._parents.get(node)
+        return self._parents.get(id(node))
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """From the parent of `node` up to the module."""
-        current = self._parents.get(node)
+        parents = self._parents
+        current = parents.get(id(node))
         while current is not None:
             yield current
-            current = self._parents.get(current)
+            current = parents.get(id(current))
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether `node` is `outer` or stands below it."""
@@ -188,7 +194,7 @@ class Tree:
         while current is not None:
             if isinstance(current, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
                 return current
-            current = self._parents.get(current)
+            current = self._parents.get(id(current))
         raise ValueError(f"{type(node).__name__} stands in no statement")
 
     def line(self, statement: cst.CSTNode) -> cst.BaseStatement:
@@ -200,21 +206,25 @@ class Tree:
 
     def block(self, line: cst.BaseStatement) -> list[cst.BaseStatement]:
         """The statements among which `line` stands; none for an `elif`."""
-        parent = self._parents[line]
+        parent = self._parents[id(line)]
         body = parent.body if isinstance(parent, (cst.Module, cst.IndentedBlock)) else ()
         return [item for item in body if isinstance(item, cst.BaseStatement)]
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """The function, lambda, class or module whose names `node` sees first."""
-        known = self._scopes.get(node)
+        known = self._scopes.get(id(node))
         if known is None:
-            known = self._scopes[node] = self._find_scope(node)
+            known = self._find_scope(node)
+            if id(node) in self._parents:
+                self._scopes[id(node)] = known
         return known
 
     def _find_scope(self, node: cst.CSTNode) -> Scope:
         child = node
         for ancestor in self.ancestors(node):
-            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
+            if type(ancestor) not in _SCOPES and type(ancestor) is not cst.Module:
+                pass
+            elif isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
                 # Decorators and defaults are evaluated outside.
                 if child is ancestor.body or (isinstance(child, cst.Parameters) and self._is_parameter_name(node)):
                     return ancestor
@@ -227,7 +237,7 @@ class Tree:
         return node if isinstance(node, cst.Module) else self.modules[0]
 
     def _is_parameter_name(self, node: cst.CSTNode) -> bool:
-        parent = self._parents.get(node)
+        parent = self._parents.get(id(node))
         return isinstance(node, cst.Param) or (isinstance(parent, cst.Param) and parent.name is node)
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
