@@ -58,7 +58,7 @@ class GradInEvaluation(Rule):
     safety = Safety.OPT_IN
     min_torch = "0.4"
     status = Status.PREVIEW
-    triggers = frozenset({"eval", "train", "val", "test", "valid", "validation"}) | {
+    triggers = frozenset({"eval", "train", "training", "is_train", "phase", "val", "test", "valid", "validation"}) | {
         f"{split}_{what}" for split in ("val", "valid", "test", "eval", "dev") for what in ("loader", "dataloader")
     }
     references = (

@@ -143,7 +143,7 @@ def _dedented(file: FileFacts, block: cst.With, edits: Sequence[Edit]) -> list[E
     level = first.removeprefix(outer)
     return [
         evolve(edit, replacement=edit.replacement.replace(first, first.removesuffix(level), 1))
-        if start <= edit.start and edit.end <= end + 1 and edit.replacement.startswith(first)
+        if start <= edit.start < end and edit.replacement.startswith(first)
         else edit
         for edit in edits
     ]

@@ -1,0 +1,72 @@
+"""PM403: every way to set the variable, and the mentions that do not."""
+
+from __future__ import annotations
+
+import pytest
+from whole_files import WholeFiles
+
+from perfmod.transforms.leftovers.cuda_launch_blocking import CudaLaunchBlocking
+from perfmod.transforms.rule import Safety
+
+FILES = WholeFiles(CudaLaunchBlocking(), "import os\nimport torch")
+CHANGES = {
+    "item": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nx = 1', "x = 1"),
+    "default": ("os.environ.setdefault('CUDA_LAUNCH_BLOCKING', '1')\nx = 1", "x = 1"),
+    "putenv": ('os.putenv("CUDA_LAUNCH_BLOCKING", "1")\nx = 1', "x = 1"),
+    "update": ('os.environ.update({"CUDA_LAUNCH_BLOCKING": "1"})\nx = 1', "x = 1"),
+    "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")\nx = 1', "x = 1"),
+    "update of several": (
+        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})',
+        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "0", "A": "2"})',
+    ),
+    "imported": (
+        'from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "from os import environ",
+    ),
+    "same line": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"; x = 1', "x = 1"),
+    "taken back later": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nos.environ.pop("CUDA_LAUNCH_BLOCKING", None)',
+        'os.environ.pop("CUDA_LAUNCH_BLOCKING", None)',
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
+def test_goes(before: str, after: str) -> None:
+    FILES.assert_becomes(before, after)
+
+
+def test_is_held_back_beside_streams() -> None:
+    FILES.assert_becomes(
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ns = torch.cuda.Stream()', "s = torch.cuda.Stream()", Safety.UNSAFE
+    )
+
+
+REFUSED = {
+    "read": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nprint(os.environ["CUDA_LAUNCH_BLOCKING"])', "read on line 4"),
+    "asked for": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nif os.getenv("CUDA_LAUNCH_BLOCKING"): slow()',
+        "read on line 4",
+    ),
+    "child": ('run(env={**os.environ, "CUDA_LAUNCH_BLOCKING": "1"})', "another process"),
+    "child's item": ('env["CUDA_LAUNCH_BLOCKING"] = "1"\nrun(env=env)', "another process"),
+}
+
+
+@pytest.mark.parametrize(("code", "reason"), REFUSED.values(), ids=REFUSED)
+def test_is_refused(code: str, reason: str) -> None:
+    assert reason in " | ".join(FILES.reasons(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"',
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = value',
+        'if debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        'print("CUDA_LAUNCH_BLOCKING=1 may help")',
+        'HELP = {"CUDA_LAUNCH_BLOCKING": text}',
+    ],
+)
+def test_is_silent(code: str) -> None:
+    assert FILES.reasons(code) == []

@@ -1,0 +1,113 @@
+"""PM405: what is kept over steps with a graph, where the graph is cut, and who needs it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from whole_files import WholeFiles
+
+from perfmod.transforms.leftovers.undetached_tensors import UndetachedTensors
+from perfmod.transforms.rule import Safety
+
+FILES = WholeFiles(UndetachedTensors())
+TRAIN = """\
+def train(model, loader, optimizer, meter=None):
+    total, losses, history = 0.0, [], {{"loss": []}}
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+{step}
+{end}
+"""
+
+
+def train(step: str, end: str = "") -> str:
+    return TRAIN.format(step=textwrap.indent(step, " " * 8), end=textwrap.indent(end, " " * 4)).rstrip() + "\n"
+
+
+CHANGES = {
+    "sum": ("total += loss", "total += loss.detach()", "return float(total)"),
+    "difference": ("total -= loss", "total -= loss.detach()", "return total.item()"),
+    "written out": ("total = total + loss", "total = total + loss.detach()", "return total.item()"),
+    "other way round": ("total = loss + total", "total = loss.detach() + total", "return total.item()"),
+    "weighted": ("total += loss * x.size(0)", "total += loss.detach() * x.size(0)", 'print(f"{total / 3:.2f}")'),
+    "scaled": ("total += 0.5 * loss", "total += 0.5 * loss.detach()", "return total.item()"),
+    "list": ("losses.append(loss)", "losses.append(loss.detach())", "return torch.stack(losses).mean().item()"),
+    "dictionary": (
+        'history["loss"].append(loss)',
+        'history["loss"].append(loss.detach())',
+        'return [value.item() for value in history["loss"]]',
+    ),
+    "two tensors": (
+        "total += loss * loss",
+        "total += (loss * loss).detach()",
+        "return total.item()",
+    ),
+    "outputs": (
+        "losses.append(model(x))",
+        "losses.append(model(x).detach())",
+        "return torch.cat(losses).argmax(1)",
+    ),
+    "not read": ("total += loss", "total += loss.detach()", ""),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "end"), CHANGES.values(), ids=CHANGES)
+def test_the_graph_is_cut(before: str, after: str, end: str) -> None:
+    FILES.assert_becomes(train(before, end), train(after, end))
+
+
+HELD_BACK = {
+    "printed": ("total += loss", "total += loss.detach()", "print(total)"),
+    "list printed": ("losses.append(loss)", "losses.append(loss.detach())", "print(losses)"),
+    "returned": ("total += loss", "total += loss.detach()", "return total"),
+    "attribute": ("self.total += loss", "self.total += loss.detach()", ""),
+    "meter of the caller": ("meter.update(loss, 3)", "meter.update(loss.detach(), 3)", ""),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "end"), HELD_BACK.values(), ids=HELD_BACK)
+def test_is_held_back_where_somebody_may_notice(before: str, after: str, end: str) -> None:
+    before, after = train(before, end), train(after, end)
+    if "self" in before:
+        before, after = (code.replace("train(model", "train(self, model") for code in (before, after))
+    FILES.assert_becomes(before, after, Safety.UNSAFE)
+
+
+def test_in_an_evaluation_with_gradients() -> None:
+    before = (
+        "def test(model, loader):\n    total = 0.0\n    for x, y in loader:\n"
+        "        total += F.mse_loss(model(x), y){}\n    return total.item()"
+    )
+    FILES.assert_becomes(before.format(""), before.format(".detach()"))
+
+
+SILENT = {
+    "differentiated": train("total = total + loss", "total.backward()"),
+    "handed to autograd": train("losses.append(loss)", "torch.autograd.grad(sum(losses), x)"),
+    "list of losses of a task": (
+        "def meta(model, loader, optimizer):\n    losses = [0 for _ in range(2)]\n    for x, y in loader:\n"
+        "        loss = F.cross_entropy(model(x), y)\n        losses[1] += loss\n"
+        "    mean = losses[-1] / 2\n    mean.backward()\n    optimizer.step()"
+    ),
+    "number": train("total += loss.item()"),
+    "detached": train("total += loss.detach()"),
+    "data": train("losses.append(loss.data)"),
+    "count": train("total += (model(x).argmax(1) == y).sum()"),
+    "batch": train("losses.append(x)"),
+    "under no_grad": train("with torch.no_grad():\n    total += F.mse_loss(model(x), y)"),
+    "of one step": train("parts = []\nparts.append(loss)\nprint(len(parts))"),
+    "in a model": (
+        "class Net(nn.Module):\n    def forward(self, x):\n        out = 0\n        for layer in self.layers:\n"
+        "            out = out + layer(x)\n        return out"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", SILENT.values(), ids=SILENT)
+def test_is_silent(code: str) -> None:
+    found = FILES.result(code)
+    assert (found.applied, found.refused) == ((), ())
