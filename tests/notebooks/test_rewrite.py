@@ -9,7 +9,7 @@ import pytest
 import toy_rules as toys
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
 from perfmod.codemods.patch import unified_diff
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Edit, Finding, Safety
@@ -256,3 +256,25 @@ def test_a_collate_function_of_a_cell_is_held_back() -> None:
     loader = "loader = DataLoader(datasets.MNIST('.'), collate_fn=collate)"
     (finding,) = by("PM201", imports, collate, loader, LOOP).held_back
     assert "collate is defined in a cell (line 1 of cell 2)" in finding.reason
+
+
+def test_a_loader_in_a_cell_and_its_loop_in_a_module() -> None:
+    engine = f"import torch\n\ndef train(model, loader, criterion, optimizer):\n{indented(LOOP)}".encode()
+    loader = "data = datasets.MNIST('.', transform=transforms.ToTensor())\nloader = DataLoader(data, batch_size=32)"
+    imports = f"{IMPORTS}\nfrom torchvision import datasets, transforms\nimport engine"
+    model = "model = torch.nn.Linear(2, 2).cuda()\nengine.train(model, loader, criterion, optimizer)"
+    files = [
+        Given("engine.py", engine, ("engine",), {}),
+        Given("train.ipynb", notebooks.document(imports, loader, model), (), {"engine": "engine.py"}),
+    ]
+    module, notebook = rewrite_together(files, [rule for rule in catalog.rules() if rule.code == "PM202"])
+    assert module.after.decode().count("non_blocking=True") == 2
+    assert after(notebook) == [imports, loader.replace("=32", "=32, pin_memory=True"), model]
+    assert set(module.together) | set(notebook.together) == {"engine.py", "train.ipynb"}
+    (finding,) = (*module.applied, *notebook.applied)
+    assert (finding.cell, finding.line) == (2, 2)
+    assert "of engine.py" in finding.reason
+
+
+def indented(code: str) -> str:
+    return "".join(f"    {line}" for line in code.splitlines(keepends=True))
