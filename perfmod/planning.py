@@ -85,7 +85,8 @@ class _Planning:
         for name, file in self.asked.items():
             if name not in grouped:
                 is_clear = not file.named and self.project.facts[name] is not None
-                yield Unit((self._member(name, file, Part.ASKED, {name}),), file.settings, is_clear)
+                is_open = name in self.project.links.importers
+                yield Unit((self._member(name, file, Part.ASKED, {name}, is_open),), file.settings, is_clear)
 
     def _units_of(self, group: Group) -> Iterator[Unit]:
         """One unit for all settings that files of the group are asked about under; mostly that is one."""
@@ -99,22 +100,19 @@ class _Planning:
                 return Part.PARTNER if is_first and name in group.files else Part.READ
 
             whole = set(names)
+            is_open = self.project.links.open(whole)
             members = (
-                self._member(name, self.asked.get(name) or self._found(name, settings), part(name), whole)
+                self._member(
+                    name, self.asked.get(name) or self._found(name, settings), part(name), whole, name in is_open
+                )
                 for name in names
             )
             yield Unit(tuple(members), settings)
 
-    def _member(self, name: str, file: FoundFile, part: Part, unit: set[str]) -> Member:
-        links = self.project.links
-        imports = {written: target for written, target in links.imports[name].items() if target in unit}
-        importers = links.importers.get(name, frozenset())
-        return Member(
-            file,
-            part,
-            {written: self.project.root / target for written, target in imports.items()},
-            not importers <= unit,
-        )
+    def _member(self, name: str, file: FoundFile, part: Part, unit: set[str], is_open: bool) -> Member:
+        targets = self.project.links.imports[name].items()
+        imports = {written: self.project.root / target for written, target in targets if target in unit}
+        return Member(file, part, imports, is_open)
 
     def _found(self, name: str, settings: Settings) -> FoundFile:
         path = self.project.root / name

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from perfmod.project.links import Links
+from perfmod.project.links import Links, is_package
 
 MOST_FILES = 60
 """Files of a group."""
@@ -64,10 +64,14 @@ def _fits(group: Collection[str], files: Mapping[str, Facts]) -> bool:
 
 
 def _pruned(component: Sequence[str], links: Links, files: Mapping[str, Facts]) -> set[str]:
-    """The files that matter, what they import and what imports them, and the chains of others between them."""
+    """The files that matter, what they import and what imports them, and the chains of others between them.
+
+    Who imports a package imports what it hands on.
+    """
     near = {other for file in component if files[file].matters for other in (file, *links.neighbours[file])}
     if not near:
         return set()
+    near |= {user for file in near if is_package(file) for user in links.importers.get(file, ())}
     kept = set(component)
     degrees = {file: len(links.neighbours[file]) for file in kept}
     ends = [file for file in kept - near if degrees[file] <= 1]

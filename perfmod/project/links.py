@@ -6,10 +6,15 @@ import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from attrs import define
+from attrs import define, field
 
 from perfmod.project.modules import Modules
 from perfmod.project.statements import Imported
+
+
+def is_package(file: str) -> bool:
+    """Whether a file is the `__init__.py` of a package, which mostly hands on what others define."""
+    return posixpath.basename(file) == "__init__.py"
 
 
 @define(eq=False, slots=False)
@@ -18,9 +23,12 @@ class Links:
 
     Attributes:
         imports: for every file the files that it imports, by dotted name as it is written there.
+        through: for files that take names through others (`from pkg import run`, where `pkg/__init__.py` has it from
+            `pkg/loop.py`) the files where those have them from.
     """
 
     imports: Mapping[str, Mapping[str, str]]
+    through: Mapping[str, Collection[str]] = field(factory=dict)
 
     @classmethod
     def of(
@@ -35,43 +43,53 @@ class Links:
             file: {name: modules.hits(name, file) for imported in found for name in _names(imported)}
             for file, found in statements.items()
         }
+        folders = {file: posixpath.dirname(file) for file in modules.files | statements.keys()}
         imported_from_afar = {
             hit
             for file, names in meant.items()
             for hits in names.values()
             for hit in hits
-            if posixpath.dirname(hit) != posixpath.dirname(file)
+            if folders[hit] != folders[file]
         }
 
         def settled(file: str, name: str, hits: tuple[str, ...]) -> str | None:
             if len(hits) > 1:
-                is_script = file not in imported_from_afar and not modules.is_package(posixpath.dirname(file))
+                is_script = file not in imported_from_afar and not modules.is_package(folders[file])
                 return modules.beside(name, file) if is_script else None
             return hits[0] if hits else None
 
-        return cls(
-            {
-                file: {
-                    name: target
-                    for name, hits in names.items()
-                    if (target := settled(file, name, hits)) is not None and target != file and target not in blank
-                }
-                for file, names in meant.items()
+        imports = {
+            file: {
+                name: target
+                for name, hits in names.items()
+                if (target := settled(file, name, hits)) is not None and target != file and target not in blank
             }
-        )
+            for file, names in meant.items()
+        }
+        return cls(imports, _through(statements, imports))
 
     @cached_property
     def importers(self) -> Mapping[str, frozenset[str]]:
         """For every file that is imported, the files that import it."""
         found: dict[str, set[str]] = {}
-        for file, targets in self.imports.items():
-            for target in targets.values():
+        for file in self.imports:
+            for target in self.imported(file):
                 found.setdefault(target, set()).add(file)
         return {file: frozenset(importers) for file, importers in found.items()}
 
     def imported(self, file: str) -> frozenset[str]:
-        """The files that a file imports itself."""
-        return frozenset(self.imports.get(file, {}).values())
+        """The files that a file imports itself, or takes names from through these."""
+        return frozenset(self.imports.get(file, {}).values()).union(self.through.get(file, ()))
+
+    def open(self, unit: Collection[str]) -> set[str]:
+        """Those files of a unit that files outside of it may import, themselves or from a package in it."""
+        found = {file for file in unit if not self.importers.get(file, frozenset()) <= set(unit)}
+        pending = [file for file in found if is_package(file)]
+        while pending:
+            new = self.imported(pending.pop()) & set(unit) - found
+            found |= new
+            pending += [file for file in new if is_package(file)]
+        return found
 
     @cached_property
     def neighbours(self) -> Mapping[str, frozenset[str]]:
@@ -101,6 +119,27 @@ class Links:
                     pending += new
                 seen |= component
                 yield sorted(component)
+
+
+def _through(
+    statements: Mapping[str, Sequence[Imported]], imports: Mapping[str, Mapping[str, str]]
+) -> dict[str, set[str]]:
+    sources = {
+        file: {
+            name: imports[file][each.module] for each in found if each.module in imports[file] for name in each.names
+        }
+        for file, found in statements.items()
+    }
+    through: dict[str, set[str]] = {}
+    for file, names in sources.items():
+        for name, target in names.items():
+            seen = {file}
+            while target not in seen and name in sources.get(target, {}):
+                seen.add(target)
+                target = sources[target][name]
+                if target != file:
+                    through.setdefault(file, set()).add(target)
+    return through
 
 
 def _names(imported: Imported) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 
 from attrs import define, field
 
@@ -24,7 +25,7 @@ class Modules:
         installable: folders that hold a project that can be installed.
     """
 
-    files: Collection[str]
+    files: AbstractSet[str]
     installable: Collection[str] = ()
     _folders: set[str] = field(init=False)
     _tops: set[str] = field(init=False)

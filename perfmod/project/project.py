@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -19,7 +18,8 @@ from perfmod.project.statements import Imported, imports
 from perfmod.project.territory import Territory
 from perfmod.transforms.source import SourceError, code_of, is_notebook
 
-_TRAINING = re.compile(rb"\.backward\(|\btraining_step\b|\bDataLoader\(")
+_TRAINING = (b".backward(", b"training_step", b"DataLoader(")
+"""What training loops are told by."""
 
 
 @define(eq=False, slots=False)
@@ -59,7 +59,7 @@ class Project:
             except Unreadable:
                 continue
             statements[name] = imports(data)
-            facts[name] = Facts(len(data), matters(data), _TRAINING.search(data) is not None)
+            facts[name] = Facts(len(data), matters(data), any(word in data for word in _TRAINING))
             if not data.strip():
                 blank.add(name)
         installable = {folder.relative_to(root).as_posix() for folder in territory.installable}

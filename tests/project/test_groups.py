@@ -45,6 +45,11 @@ def test_what_lies_between_is_kept() -> None:
     assert grouped(found, a=MATTERS, e=MATTERS) == [Group(("a", "b", "c", "d", "e"))]
 
 
+def test_who_imports_a_package_calls_what_it_hands_on() -> None:
+    found = links("main>pkg/__init__.py", "pkg/__init__.py>loop", "test>main", "a>names")
+    assert grouped(found, loop=TRAINS) == [Group(("loop", "main", "pkg/__init__.py"))]
+
+
 def test_one_file_may_be_large() -> None:
     assert grouped(links(files="a"), a=Facts(5_000_000, True, True)) == [Group(("a",))]
 

@@ -115,3 +115,33 @@ def test_circles_end() -> None:
     assert links.reached("d.py") == {"a.py", "b.py", "c.py", "d.py"}
     assert list(links.components()) == [["a.py", "b.py", "c.py", "d.py"], ["e.py"]]
     assert links.importers["a.py"] == {"c.py", "d.py"}
+
+
+def test_names_are_taken_through_packages() -> None:
+    files = {
+        "train.py": "from pkg import run, data",
+        "pkg/__init__.py": "from .loop import run, evaluate",
+        "pkg/loop.py": "from .deep import run",
+        "pkg/deep.py": "x = 1",
+        "pkg/data.py": "x = 1",
+    }
+    links = linked(files)
+    assert links.through["train.py"] == {"pkg/loop.py", "pkg/deep.py"}
+    assert links.imports["train.py"] == {"pkg": "pkg/__init__.py", "pkg.data": "pkg/data.py"}
+    assert links.neighbours["pkg/loop.py"] == {"pkg/__init__.py", "pkg/deep.py", "train.py"}
+
+
+def test_what_others_may_call_is_open() -> None:
+    files = {
+        "main.py": "from pkg import run",
+        "other.py": "import pkg",
+        "pkg/__init__.py": "from .loop import run",
+        "pkg/loop.py": "from . import data",
+        "pkg/data.py": "x = 1",
+    }
+    links = linked(files)
+    everything = set(files)
+    assert links.open(everything) == set()
+    assert links.open(everything - {"other.py"}) == {"pkg/__init__.py", "pkg/loop.py"}
+    assert links.open({"pkg/loop.py"}) == {"pkg/loop.py"}
+    assert links.open({"main.py"}) == set()
