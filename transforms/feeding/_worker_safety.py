@@ -12,10 +12,10 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.loaders import Iteration, Loader
-from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
+from perfmod.transforms.feeding._dataset_changes import READ, first_change
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._settings import Place
 from perfmod.transforms.rule import Numerics, Safety
@@ -53,7 +53,6 @@ _UNSAFE = {
 }
 
 
-_READ = ("dataset", "sampler", "batch_sampler")
 _BEGINS = frozenset(f"builtins.{name}" for name in ("iter", "enumerate", "zip", "map", "filter"))
 
 
@@ -157,34 +156,8 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
 
 def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
-    read = {end.node for name in _READ for value in loader.values(name) for end in file.tracing.ends(value)}
-
-    def is_read(node: cst.BaseExpression) -> bool:
-        ends = file.tracing.ends(node)
-        return any((end.node in read and not end.path) or _is_read_by(loader, end) for end in ends)
-
-    for iteration in loader.iterations:
-        for node in walk(iteration.node.body) if isinstance(iteration.node, cst.For) else ():
-            base: cst.BaseExpression | None = None
-            if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
-                base = node.target
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _may_change(file, node):
-                base = node.func
-            elif isinstance(node, cst.Call) and file.qualified(node) == "builtins.setattr" and node.args:
-                base = cst.Attribute(node.args[0].value, cst.Name("any"))
-            while isinstance(base, (cst.Attribute, cst.Subscript)):
-                base = base.value
-                if is_read(base):
-                    return node
-    return None
-
-
-def _may_change(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a method may change its object: not where it is one of the file that stores nothing."""
-    method = file.values.calls.resolve(call)
-    return method is None or any(
-        isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Call)) for node in walk(method.body)
-    )
+    loops = [iteration.node.body for iteration in loader.iterations if isinstance(iteration.node, cst.For)]
+    return first_change(file, loader, (node for body in loops for node in walk(body)), READ)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.Call | None:
@@ -214,11 +187,6 @@ def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
             return True
         stack.extend(file.values.calls.callers(function))
     return False
-
-
-def _is_read_by(loader: Loader, end: End) -> bool:
-    """Whether a value is `loader.dataset` or `loader.sampler`."""
-    return end.node is loader.call and end.path in {(name,) for name in _READ}
 
 
 def _order(file: FileFacts, loader: Loader) -> str:
