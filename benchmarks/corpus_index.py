@@ -112,6 +112,11 @@ class File:
                     found[alias.asname or alias.name] = f"{module}.{alias.name}"
         return found
 
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Every part of the names that it imports: packages, modules and what is in them."""
+        return frozenset(part for name in self.imports.values() for part in name.split("."))
+
     def dotted(self, node: ast.AST) -> str:
         """A dotted expression with its first name as the import has it; empty for anything else."""
         parts: list[str] = []

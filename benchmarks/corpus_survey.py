@@ -20,7 +20,7 @@ loaders of the datasets that use it can be found and each has a loop in sight, a
 
 A training step is the body of the innermost loop that runs `backward`, itself or by calling a function of the tree that
 does; or a function that does, where no such loop is found; with all functions of its file that it calls. A file counts
-only if it or a file that it imports names a device (`cuda`, `device`, `accelerat`, `fabric`).
+only if it, or one that it imports or that imports it, names a device (`cuda`, `device`, `accelerat`, `fabric`).
 """
 
 from __future__ import annotations
@@ -176,11 +176,17 @@ def _calls(body: Iterable[ast.AST], *, into_loops: bool = True) -> Iterator[ast.
 
 
 def _names_device(index: Index, file: File) -> bool:
+    """Whether a file, or one that it imports or that imports it, names a device."""
     if _DEVICE.search(file.text):
         return True
-    modules = {part for name in file.imports.values() for part in name.split(".")}
-    near = (other for other in index.files.values() if other.path.rpartition("/")[2].removesuffix(".py") in modules)
+    own = _module(file)
+    imported = file.imported
+    near = (other for other in index.files.values() if _module(other) in imported or own in other.imported)
     return any(_DEVICE.search(other.text) for other in near)
+
+
+def _module(file: File) -> str:
+    return file.path.rpartition("/")[2].removesuffix(".py")
 
 
 def _occurrence(file: File, node: ast.AST, measure: str, form: str, key: str, **more: object) -> Occurrence:

@@ -19,6 +19,12 @@ FEWER = {
     "image_and_mask_files": {"count": 3},
     "tu_dataset": {"graphs": 20},
     "tokens": {"train": 200, "val": 100},
+    "words": {"train": 100, "held_out": 40},
+    "pictures": {"train": 3, "test": 1},
+    "hourly_table": {"name": "table.csv", "hours": 50},
+    "graph_text": {"name": "graphs.txt", "graphs": 5},
+    "cora_tables": {"nodes": 50, "features": 10, "edges": 60},
+    "package_link": {"name": "package", "target": __file__},
     "no_weights": {"name": "weights.pth"},
     "silent_tracker": {"name": "tracker"},
 }
@@ -54,6 +60,33 @@ def test_the_manifest_names_recipes_and_what_they_can_be_told(verify_public: Mod
             told = {key: value for key, value in recipe.items() if key not in ("recipe", "folder")}
             inspect.signature(verify_public.RECIPES[recipe["recipe"]]).bind(Path(), **told)
             assert not Path(recipe["folder"]).is_absolute()
+
+
+def test_the_differential_run_lists_scripts_that_can_be_placed(verify_public: ModuleType) -> None:
+    differential = importlib.import_module("differential")
+    scripts = verify_public.scripts(differential.MANIFEST)
+    assert len({script.name for script in scripts}) == len(scripts) >= differential.LEAST
+    for script in scripts:
+        assert len(script.commit) == 40
+        assert len(script.sha256) == 64
+        for recipe in script.data:
+            told = {key: value for key, value in recipe.items() if key not in ("recipe", "folder")}
+            inspect.signature(verify_public.RECIPES[recipe["recipe"]]).bind(Path(), **told)
+
+
+def test_a_differential_run_shows_enough_or_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    differential = importlib.import_module("differential")
+    kept = {"code": "PM106", "withdrawn": False, "reason": ""}
+    good = {"name": "good", "verdict": "proven", "reason": "equal", "rules": [kept]}
+    idle = {"name": "idle", "verdict": "no measurable change", "reason": "nothing to rewrite", "rules": []}
+    assert differential.failing([good, idle], least=1) == []
+    assert differential.failing([good, idle], least=2) == ["1 of 2 scripts are proven with something rewritten"]
+    refuted = {"name": "bad", "verdict": "refuted", "reason": "loss of step 2", "rules": [kept]}
+    assert differential.failing([good, refuted], least=1) == ["bad: refuted, loss of step 2"]
+    withdrawn = {"code": "PM202", "withdrawn": True, "reason": "other bits"}
+    mixed = {"name": "mixed", "verdict": "proven", "reason": "equal", "rules": [kept, withdrawn]}
+    assert differential.failing([mixed], least=1) == ["mixed: PM202 was withdrawn: other bits"]
 
 
 def test_data_is_the_same_every_time(generated_data: ModuleType, tmp_path: Path) -> None:

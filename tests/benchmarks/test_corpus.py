@@ -1,0 +1,316 @@
+"""The corpus: its manifests, what is counted in a tree, what became of it, and the checks of the outputs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+TRAIN = """
+import torch
+from torch.utils.data import DataLoader
+from torchvision import transforms
+from torchvision.datasets import MNIST
+
+from meters import AverageMeter
+
+device = torch.device("cuda")
+transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))])
+train_loader = DataLoader(MNIST(".", transform=transform), batch_size=8)
+test_loader = DataLoader(MNIST(".", train=False), num_workers=4, pin_memory=True)
+
+
+def train(loader, model, optimizer):
+    total = 0.0
+    history = []
+    losses = AverageMeter()
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.cuda(non_blocking=True)
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item() * x.size(0)
+        history.append(float(loss))
+        losses.update(loss.item(), x.size(0))
+        if step % 10 == 0:
+            total += loss.item()
+    return total
+
+
+def evaluate(loader, model):
+    total = 0.0
+    for x, y in loader:
+        total += model(x.to(device), y).item()
+    return total
+
+
+for epoch in range(3):
+    train(train_loader, model, optimizer)
+    evaluate(test_loader, model)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+
+
+def module(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def surveyed(tmp_path: Path, files: Mapping[str, str]) -> list[Any]:
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(textwrap.dedent(text))
+    return list(module("corpus_survey").survey(module("corpus_index").Index.of_tree(tmp_path, ["."])))
+
+
+def line_of(text: str, code: str) -> int:
+    return 1 + next(number for number, line in enumerate(text.splitlines()) if code in line)
+
+
+def test_the_repositories_are_pinned_and_explained() -> None:
+    listed = module("corpus_sources").repositories()
+    assert len({each.name for each in listed}) == len(listed) >= 60
+    assert len({each.kind for each in listed}) >= 15
+    for each in listed:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+", each.name)
+        assert re.fullmatch(r"[0-9a-f]{40}", each.commit)
+        assert each.licence
+        assert each.note
+
+
+def test_the_packages_are_pinned() -> None:
+    listed = module("corpus_sources").packages()
+    assert {each.name for each in listed} >= {"accelerate", "diffusers", "timm", "torch-geometric", "torchvision"}
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", each.version) for each in listed)
+
+
+def test_a_tree_is_clean_and_leaves_the_source_alone(tmp_path: Path) -> None:
+    sources = module("corpus_sources")
+    source = tmp_path / "sources" / "owner" / "name"
+    source.mkdir(parents=True)
+    (source / "train.py").write_text("import torch\n")
+    (source / "picture.png").write_bytes(b"large")
+    subprocess.run(["git", "init", "--quiet", str(source)], check=True)
+    sources.git(source, "add", "--all")
+    sources.git(source, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "--quiet", "-m", "one")
+    commit = sources.git(source, "rev-parse", "HEAD").stdout.decode().strip()
+    (source / "train.py").write_text("edited\n")
+
+    repository = sources.Repository("owner/name", commit, "MIT", "toy", "a note")
+    tree = repository.tree(tmp_path / "sources", tmp_path / "scratch")
+    assert (tree / "train.py").read_text() == "import torch\n"
+    assert not (tree / "picture.png").exists()
+    assert (source / "train.py").read_text() == "edited\n"
+    other = sources.Repository("owner/name", "0" * 40, "MIT", "toy", "a note")
+    with pytest.raises(sources.Unavailable, match="--fetch"):
+        other.tree(tmp_path / "sources", tmp_path / "more")
+
+
+def test_every_kind_of_occurrence_is_counted(tmp_path: Path) -> None:
+    found = surveyed(tmp_path, {"train.py": TRAIN})
+    sums = {(each.form, each.line) for each in found if each.measure == "sums"}
+    assert sums == {
+        ("sum", line_of(TRAIN, "total += loss.item() * x")),
+        ("append", line_of(TRAIN, "history.append")),
+        ("meter", line_of(TRAIN, "losses.update")),
+    }
+    moves = {each.code: each.lacks for each in found if each.measure == "moves"}
+    assert moves == {
+        "x.to(device)": {"non_blocking", "pinning"},
+        "y.cuda(non_blocking=True)": {"pinning"},
+    }
+    lacks = {each.line: each.lacks for each in found if each.measure == "loaders"}
+    assert lacks == {
+        line_of(TRAIN, "train_loader = "): {"workers", "pinning"},
+        line_of(TRAIN, "test_loader = "): frozenset(),
+    }
+    assert [each.line for each in found if each.measure == "tails"] == [line_of(TRAIN, "Compose")]
+
+
+def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
+    files = {
+        "data.py": """
+            from torch.utils.data import DataLoader
+            def loaders(args):
+                kwargs = {"num_workers": 2}
+                if args.pin:
+                    kwargs.update(pin_memory=True)
+                return {"train": DataLoader(args.data, **kwargs), "val": DataLoader(args.data)}
+        """,
+        "engine.py": """
+            def train_one_epoch(model, data_loader, device):
+                for batch in data_loader:
+                    x = batch["image"].to(device)
+                    model(x).backward()
+        """,
+        "main.py": """
+            from data import loaders
+            from engine import train_one_epoch
+            found = loaders(args)
+            train_one_epoch(model, found["train"], "cuda")
+        """,
+    }
+    found = surveyed(tmp_path, files)
+    move = next(each for each in found if each.measure == "moves")
+    assert move.path == "engine.py"
+    assert {place[0] for place in move.depends} == {"data.py"}
+    assert [sorted(each.lacks) for each in found if each.measure == "loaders"] == [[], ["pinning", "workers"]]
+
+
+def test_cells_of_a_notebook_are_counted_by_cell_and_line(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# title"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch\n", "device = 'cuda'"]},
+        {"cell_type": "code", "source": ["for x in batches:\n", "    loss = f(x)\n", "    loss.backward()\n"]},
+    ]
+    cells[-1]["source"].append("    total += loss.item()")  # type: ignore[attr-defined]
+    found = surveyed(tmp_path, {"n.ipynb": json.dumps({"cells": cells})})
+    assert [(each.cell, each.line) for each in found] == [(3, 4)]
+
+
+def finding(line: int, code: str, state: str, reason: str = "", scope: str = "train") -> dict[str, Any]:
+    return {"path": "train.py", "line": line, "code": code, "state": state, "reason": reason, "scope": scope}
+
+
+def reached(tmp_path: Path, after: str, findings: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[str, str]]:
+    (tmp_path / "train.py").write_text(TRAIN)
+    checks, reach = module("corpus_checks"), module("corpus_reach").Reach()
+    run = checks.Run({"findings": findings, "files": []}, b"", 0.0, 0.0)
+    reach.add("owner/name", checks.Checked(run, {}, tmp_path, {"train.py": after} if after != TRAIN else {}), ["."])
+    fates = reach.fates["owner/name"]
+    return {(fate.occurrence.measure, fate.occurrence.line): (fate.state, fate.reason) for fate in fates}
+
+
+def test_what_is_gone_was_rewritten_and_the_rest_has_a_reason_or_none(tmp_path: Path) -> None:
+    after = (
+        TRAIN.replace("total += loss.item() * x.size(0)", "total += loss.detach().double() * x.size(0)")
+        .replace("x.to(device), y", "x.to(device, non_blocking=True), y")
+        .replace("batch_size=8)", "batch_size=8, pin_memory=True)")
+    )
+    at = line_of(TRAIN, "history.append")
+    loader = line_of(TRAIN, "train_loader =")
+    found = reached(
+        tmp_path,
+        after,
+        [
+            finding(line_of(TRAIN, "total += loss.item() * x"), "PM106", "rewritten"),
+            finding(at, "PM106", "refused", "`history` is read again on line 30"),
+            finding(loader, "PM202", "rewritten"),
+            finding(loader, "PM201", "held-back", "it may draw random numbers (line 12)", scope=""),
+        ],
+    )
+    assert found["sums", line_of(TRAIN, "total += loss.item() * x")] == ("rewritten", "")
+    assert found["sums", at] == ("refused", "PM106: `…` is read again on line N")
+    assert found["sums", line_of(TRAIN, "losses.update")] == ("silent", "")
+    assert found["moves", line_of(TRAIN, "x.to(device), y")] == ("rewritten", "")
+    reason = "workers: PM201: it may draw random numbers (line N); pinning: rewritten"
+    assert found["loaders", loader] == ("held-back", reason)
+    assert found["tails", line_of(TRAIN, "Compose")] == ("silent", "")
+
+
+def test_a_copy_that_does_not_wait_counts_only_with_pinning(tmp_path: Path) -> None:
+    after = TRAIN.replace("x.to(device), y", "x.to(device, non_blocking=True), y")
+    found = reached(tmp_path, after, [])
+    assert found["moves", line_of(TRAIN, "x.to(device), y")] == ("silent", "")
+
+
+def repository(folder: Path, files: Mapping[str, str]) -> Path:
+    folder.mkdir()
+    for path, text in files.items():
+        (folder / path).write_text(text)
+    git = module("corpus_sources").git
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit", "--quiet", "-m", "one")
+    return folder
+
+
+def test_a_tree_goes_through_perfmod_and_is_put_back(tmp_path: Path) -> None:
+    checks = module("corpus_checks")
+    texts = {"train.py": TRAIN.strip() + "\n", "old.py": "print 'two'\n", "model.py": "import torch\n"}
+    tree = repository(tmp_path / "tree", texts)
+    checked = checks.check(tree, ["."], tmp_path, jobs=1, whole_second_run=True)
+    assert checked.problems == {}
+    assert "pin_memory=True" in checked.after["train.py"]
+    assert (tree / "train.py").read_text() == texts["train.py"]
+    row = checks.row("owner/name", checked)
+    assert row["files"] == {"changed": 1, "unchanged": 2}
+    assert "PM202" in row["changed"]["train.py"]
+    assert row["findings"]["rewritten"] == len(row["changed"]["train.py"])
+    assert row["seconds"] > 0
+    assert 5 < row["peak_mib"] < 2000
+
+
+def test_failures_are_told_from_files_that_nobody_can_parse(tmp_path: Path) -> None:
+    checks = module("corpus_checks")
+    texts = {"old.py": "import torch\nprint 'two'\n", "good.py": "import torch\n", "ours.py": "import torch\n"}
+    tree = repository(tmp_path / "tree", texts)
+    rows = [
+        {"path": "old.py", "outcome": "failed", "reason": "syntax error at line 2"},
+        {"path": "good.py", "outcome": "failed", "reason": "syntax error at line 1"},
+        {"path": "ours.py", "outcome": "failed", "reason": "internal error in PM101: KeyError"},
+    ]
+    run = checks.Run({"findings": [], "files": rows}, b"", 0.0, 0.0)
+    assert checks.unreadable(run, tree) == {"old.py": "syntax error at line 2"}
+    assert checks._faults(run, tree) == ["good.py", "ours.py"]
+
+
+def test_reasons_fall_into_classes() -> None:
+    reason = module("corpus_checks").reason_class
+    assert reason("`x` is read on lines 3, 4 and 17; 2 times") == "`…` is read on line N; N times"
+
+
+def entry(number: int, **more: Any) -> dict[str, Any]:
+    row = {"number": number, "repository": "karpathy/nanoGPT", "path": "train.py", "cell": 0, "line": number}
+    return row | {"rule": "PM106", "fingerprint": "0", "verdict": "right", "note": "", "mended": ""} | more
+
+
+def test_a_table_of_verdicts_is_complete_or_says_what_is_missing() -> None:
+    problems = module("precision").problems
+    whole = {"reader": "somebody", "edit": [entry(1), entry(2)]}
+    assert problems(whole, edits=2, least=1) == []
+    assert problems(whole) == ["2 edits instead of 150", "1 repositories instead of 40"]
+    assert "no verdict" in problems({**whole, "edit": [entry(1, verdict="")]}, edits=1, least=1)[0]
+    assert "wrong without a note" in problems({**whole, "edit": [entry(1, verdict="wrong")]}, edits=1, least=1)[0]
+    wrong = entry(1, verdict="wrong", note="the list is read in the loop")
+    assert "is wrong: the list" in problems({**whole, "edit": [wrong]}, edits=1, least=1)[0]
+    assert problems({**whole, "edit": [wrong | {"mended": "abc"}]}, edits=1, least=1) == []
+    assert "there twice" in problems({**whole, "edit": [entry(1), entry(2, line=1)]}, edits=2, least=1)[0]
+    assert problems({**whole, "reader": ""}, edits=2, least=1) == ["nobody signed as its reader"]
+
+
+def test_edits_are_drawn_from_every_repository_first_and_the_same_for_a_seed(tmp_path: Path) -> None:
+    precision, sources = module("precision"), module("corpus_sources")
+    pool = [
+        precision.Edit(
+            sources.Repository(f"owner/n{number % 5}", "0" * 40, "MIT", "toy", "note"),
+            {**finding(number, "PM106", "rewritten", "safe so"), "name": "n", "message": "m", "safety": "safe"}
+            | {"numerics": "bitwise", "fingerprint": f"{number:016x}"},
+            "a\nb\n",
+            "a\nc\n",
+            {},
+        )
+        for number in range(1, 60)
+    ]
+    drawn = precision.draw(pool, 7, seed=1)
+    assert len(drawn) == 7
+    assert {edit.repository.name for edit in drawn} == {f"owner/n{number}" for number in range(5)}
+    assert drawn == precision.draw(pool, 7, seed=1) != precision.draw(pool, 7, seed=2)
+    precision.write(drawn, tmp_path / "drawn", 1)
+    assert "+c" in (tmp_path / "drawn" / "001.txt").read_text()
+    table = precision.tomllib.loads((tmp_path / "drawn" / "precision.toml").read_text())
+    assert [row["number"] for row in table["edit"]] == list(range(1, 8))
+    assert "no verdict" in " ".join(precision.problems(table, edits=7, least=1))
