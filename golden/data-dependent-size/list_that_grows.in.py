@@ -1,0 +1,30 @@
+# golden: stay refused="pass `output_size`"
+"""The list is longer by the time of the repeat."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        lengths = [1, 2]
+        made = torch.tensor(lengths, device=device)
+        lengths.append(len(y))
+        seen.append(torch.repeat_interleave(made))
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return seen
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

@@ -1,0 +1,29 @@
+# golden: change
+"""Which segment an entry belongs to; the lengths are known on the host."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        lengths = [1, 2, len(y) - 3]
+        segments = torch.repeat_interleave(torch.tensor(lengths, device=device))
+        seen.append(segments)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return seen
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

@@ -1,0 +1,29 @@
+# golden: change unsafe
+"""Prior and posterior of a variational model."""
+
+import torch
+import torch.nn.functional as F
+from torch import distributions
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        posterior = distributions.Normal(out, out.exp(), validate_args=False)
+        prior = distributions.Normal(torch.zeros_like(out), torch.ones_like(out), validate_args=False)
+        loss = distributions.kl_divergence(posterior, prior).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return seen
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

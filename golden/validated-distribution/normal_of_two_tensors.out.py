@@ -1,0 +1,28 @@
+# golden: change unsafe
+"""Mean and deviation come from the model."""
+
+import torch
+import torch.nn.functional as F
+from torch.distributions import Normal
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        posterior = Normal(out, out.exp(), validate_args=False)
+        loss = posterior.log_prob(x).neg().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return seen
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

@@ -1,0 +1,131 @@
+"""Operations whose result is as large as the data says, so that the host has to wait for the data.
+
+`one_hot(labels)` looks for the largest label to know how many classes there are, and `repeat_interleave(x, repeats)`
+adds the repeats up: the host waits, because it has to allocate the result. Both take the size as an argument:
+
+    F.one_hot(torch.arange(n, device=device))        F.one_hot(torch.arange(n, device=device), num_classes=n)
+    torch.repeat_interleave(lengths_tensor)          torch.repeat_interleave(lengths_tensor, output_size=sum(lengths))
+
+A wrong size is an error of the device, or another result, so it is only written where the code shows the right one.
+Where an encoding meets the scores of all classes, their number is almost surely meant, but a batch without the last
+class was another encoding before: that is held back as unsafe. Elsewhere the argument is named. `bincount` waits
+with `minlength` as well; `torch.zeros(n).scatter_add_(...)` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Device
+from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._sizes import classes_of_partner, classes_of_range, sum_of_list
+
+_ONE_HOT = "torch.nn.functional.one_hot"
+_REPEAT = "torch.repeat_interleave"
+_COUNT = "torch.bincount"
+
+
+class DataDependentSize(Rule):
+    """PM109."""
+
+    code = "PM109"
+    name = "data-dependent-size"
+    family = Family.SYNCS
+    summary = "The size of a result is read from the data on the device in every step"
+    fix_title = "Say the size"
+    numerics = Numerics.BITWISE
+    safety = Safety.SAFE
+    min_torch = "1.10"
+    status = Status.PREVIEW
+    triggers = frozenset({"one_hot", "repeat_interleave", "bincount"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",
+    )
+    changes_results = (
+        "Never where it is safe: the size is the one that the data has. What is held back is right while every batch "
+        "holds the last class (`one_hot`), and while every entry has its number of repeats (`repeat_interleave`)."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """Every such operation of a step that is not told its size."""
+        for call in find_all(file.tree.module, cst.Call):
+            kind, subject = _operation(file, call)
+            if subject is None or not in_every_step(file, call):
+                continue
+            value = file.value(subject)
+            if value.is_tensor and value.device is Device.CPU:
+                continue
+            if has_star(call):
+                yield self.refused(file, call, "its arguments are not written down, and may say the size")
+            elif kind == _ONE_HOT:
+                yield from self._encoded(file, call, subject)
+            elif kind == _REPEAT:
+                yield from self._repeated(file, call)
+            else:
+                reason = "it waits with `minlength`, too; `torch.zeros(n).scatter_add_` does not, where n is known"
+                yield self.found(file, call, reason, (), safety=Safety.ADVICE)
+
+    def _encoded(self, file: FileFacts, call: cst.Call, labels: cst.BaseExpression) -> Iterator[Finding]:
+        given = argument(call, "num_classes", 1)
+        if given is not None and file.code(given).replace(" ", "") != "-1":
+            return
+        if given is not None:
+            yield self.refused(file, call, "`num_classes=-1` asks for the number that the data has")
+            return
+        size, doubt = classes_of_range(file, labels), None
+        if size is None:
+            size = classes_of_partner(file, call)
+            doubt = "right while every batch holds the last class: otherwise there were fewer columns before"
+        if size is None:
+            reason = "pass `num_classes`: how many there are could not be shown in the code"
+            yield self.found(file, call, reason, (), safety=Safety.ADVICE)
+            return
+        yield self.found(
+            file,
+            call,
+            doubt or f"the numbers from 0 to `{size}` - 1 have `{size}` classes",
+            add_keyword(file.source, call, f"num_classes={size}", wrap=False),
+            safety=Safety.UNSAFE if doubt else None,
+        )
+
+    def _repeated(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
+        if argument(call, "output_size") is not None:
+            return
+        is_method = file.qualified(call) is None
+        repeats = argument(call, "repeats", 0 if is_method else 1)
+        alone = repeats is None and not is_method
+        repeats = argument(call, "input", 0) if alone else repeats
+        if repeats is None or not file.value(repeats).is_tensor:
+            return  # a number of repeats for all needs no data
+        size = sum_of_list(file, repeats)
+        if size is None:
+            reason = "pass `output_size`: how many entries come out could not be shown in the code"
+            yield self.found(file, call, reason, (), safety=Safety.ADVICE)
+            return
+        doubt = None if alone else "right while there is a number of repeats for every entry, and not one for all"
+        yield self.found(
+            file,
+            call,
+            doubt or f"`{size}` adds the same numbers up on the host",
+            add_keyword(file.source, call, f"output_size={size}", wrap=False),
+            safety=Safety.UNSAFE if doubt else None,
+        )
+
+
+def _operation(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression | None]:
+    """Which operation a call is, and what it is applied to."""
+    name = file.qualified(call)
+    if name in (_ONE_HOT, _REPEAT, _COUNT):
+        return name or "", argument(call, "tensor" if name == _ONE_HOT else "input", 0)
+    if name is None and isinstance(call.func, cst.Attribute) and file.value(call.func.value).is_tensor:
+        method = f"torch.{call.func.attr.value}"
+        return method, call.func.value if method in (_REPEAT, _COUNT) else None
+    return "", None

@@ -1,0 +1,89 @@
+"""Distributions that check their parameters and samples in every step.
+
+Every distribution of `torch.distributions` asks whether its parameters are valid, `(scale > 0).all()` and the like,
+and `log_prob` asks whether the sample may occur. Each question waits for the device:
+
+    dist = Categorical(logits=logits)                dist = Categorical(logits=logits, validate_args=False)
+
+The checks are there to find mistakes. Whoever has trained with them for a while may switch them off; perfmod does so
+with `--unsafe` only, because a NaN that was an exception before is a NaN in the loss afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._around import in_every_step
+
+_MODULE = "torch.distributions."
+_OTHER_MODULES = frozenset({"constraints", "transforms", "kl", "utils", "constraint_registry"})
+_DEFAULTS = "set_default_validate_args"
+
+
+class ValidatedDistribution(Rule):
+    """PM110."""
+
+    code = "PM110"
+    name = "validated-distribution"
+    family = Family.SYNCS
+    summary = "A distribution checks its parameters on the device in every step"
+    fix_title = "Switch the checks off"
+    numerics = Numerics.BITWISE
+    safety = Safety.UNSAFE
+    min_torch = "1.8"
+    status = Status.PREVIEW
+    triggers = frozenset({"distributions"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.distribution.Distribution",
+    )
+    changes_results = (
+        "Not for valid parameters and samples. Invalid ones (a NaN, a negative scale, an action that does not exist) "
+        "raised ValueError, and give NaN or a wrong number from now on."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        """Every distribution that a step makes of tensors of the device."""
+        switched = next((node for node in find_all(file.tree.module, cst.Name) if node.value == _DEFAULTS), None)
+        for call in find_all(file.tree.module, cst.Call):
+            if not _is_distribution(file, call) or not in_every_step(file, call):
+                continue
+            if not any(_may_be_on_device(file, arg.value) for arg in call.args):
+                continue
+            asked = argument(call, "validate_args")
+            if asked is not None:
+                if not (isinstance(asked, cst.Name) and asked.value == "False"):
+                    yield self.refused(file, call, f"`validate_args={file.code(asked)}` was asked for")
+            elif switched is not None:
+                yield self.refused(file, call, f"whether all distributions check is set on line {file.line(switched)}")
+            elif has_star(call):
+                yield self.refused(file, call, "its arguments are not written down, and may ask for checks")
+            else:
+                edits = add_keyword(file.source, call, "validate_args=False", wrap=False)
+                yield self.found(file, call, "right while parameters and samples are valid: it was a check", edits)
+
+
+def _is_distribution(file: FileFacts, call: cst.Call) -> bool:
+    name = file.qualified(call) or ""
+    if not name.startswith(_MODULE):
+        return False
+    *modules, last = name.removeprefix(_MODULE).split(".")
+    is_class = last[:1].isupper() and not last.endswith("Transform")
+    return is_class and not _OTHER_MODULES.intersection(modules) and last not in ("Distribution", "ExponentialFamily")
+
+
+def _may_be_on_device(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a parameter is no number, and no tensor of the CPU."""
+    value = file.value(node)
+    if value.kind in (Kind.NUMBER, Kind.NONE, Kind.TEXT, Kind.ARRAY):
+        return False
+    if isinstance(node, cst.Call) and _is_distribution(file, node):
+        return any(_may_be_on_device(file, arg.value) for arg in node.args)
+    return not (value.is_tensor and value.device is Device.CPU)
