@@ -4,9 +4,10 @@ Four kinds of occurrences are counted in the Python files and notebooks of a tre
 code with perfmod:
 
 **sums**: a statement of a training step that adds a device scalar to something (`+=`, or `x = x + ...`), appends it to
-a list, or hands it to a meter's `update`, `add` or `push`. A device scalar is `.item()` or `.data[0]` of anything;
-`float(...)` and `.numpy()` of what the step runs `backward` on; and a variable that the step assigned from one. What
-stands behind an `if` that tests a modulo, or in an `except`, is not counted.
+a list, or hands it to a meter's `update`, `add` or `push`. A device scalar is `.item()` of anything; `float(...)` and
+`.numpy()` of what the step runs `backward` on; and a variable that the step assigned from one. What stands behind an
+`if` that tests a modulo, or in an `except`, is not counted, nor is `.data[0]`, which torch refuses since 0.5, nor what
+is computed only where a tensor is not on a GPU (`... if x.is_cuda else x.item()`).
 
 **moves**: a `.to(...)` or `.cuda(...)` of a batch or of a part of it, in the loop of a training step, whose loader can
 be found by following names: through `enumerate`, `tqdm` and the like, parameters, callers, attributes and functions
@@ -229,14 +230,14 @@ def _sums(file: File, steps: _Steps) -> Iterator[Occurrence]:
             for node in nodes
             if isinstance(node, ast.Assign) and len(node.targets) == 1
             for target in node.targets
-            if isinstance(target, ast.Name) and any(_is_read(each, losses) for each in ast.walk(node.value))
+            if isinstance(target, ast.Name) and any(_is_read(each, losses) for each in _on_cuda(node.value))
         }
         for node in nodes:
             parts = _fed(node)
             if parts is None or id(node) in done:
                 continue
             form, target, values = parts
-            inside = [each for value in values for each in ast.walk(value)]
+            inside = [each for value in values for each in _on_cuda(value)]
             through = [n.id for n in inside if isinstance(n, ast.Name) and n.id in read_into]
             if any(_is_read(each, losses) for each in inside):
                 also: frozenset[int] = frozenset()
@@ -249,9 +250,19 @@ def _sums(file: File, steps: _Steps) -> Iterator[Occurrence]:
                 yield _occurrence(file, node, "sums", form, f"{form} {target}", also=also)
 
 
+def _on_cuda(value: ast.expr) -> Iterator[ast.AST]:
+    """What is computed where tensors are on a GPU: of `a if x.is_cuda else b` the first."""
+    stack: list[ast.AST] = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.IfExp) and last(node.test) == "is_cuda":
+            stack.append(node.body)
+            continue
+        yield node
+        stack.extend(ast.iter_child_nodes(node))
+
+
 def _is_read(node: ast.AST, losses: set[str]) -> bool:
-    if isinstance(node, ast.Subscript):
-        return isinstance(node.value, ast.Attribute) and node.value.attr == "data" and _is_zero(node.slice)
     if not isinstance(node, ast.Call):
         return False
     if isinstance(node.func, ast.Attribute):
@@ -263,10 +274,6 @@ def _is_read(node: ast.AST, losses: set[str]) -> bool:
         )
     is_conversion = isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1
     return is_conversion and ast.unparse(node.args[0]) in losses
-
-
-def _is_zero(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value == 0
 
 
 def _is_name(node: ast.AST) -> bool:

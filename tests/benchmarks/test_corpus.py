@@ -196,7 +196,7 @@ def reached(tmp_path: Path, after: str, findings: list[dict[str, Any]]) -> dict[
 
 def test_what_is_gone_was_rewritten_and_the_rest_has_a_reason_or_none(tmp_path: Path) -> None:
     after = (
-        TRAIN.replace("total += loss.item() * x.size(0)", "total += loss.detach().double() * x.size(0)")
+        TRAIN.replace("loss.item() * x.size(0)", "(loss.double() if loss.is_cuda else loss.item()) * x.size(0)")
         .replace("x.to(device), y", "x.to(device, non_blocking=True), y")
         .replace("batch_size=8)", "batch_size=8, pin_memory=True)")
     )
