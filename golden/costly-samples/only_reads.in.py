@@ -1,0 +1,30 @@
+# golden: stay silent
+"""Nothing is trained."""
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, index):
+        return torch.tensor([float(value) for value in np.full(3, index)])
+
+
+def main():
+    model = nn.Linear(3, 1)
+    loader = DataLoader(Numbers(), batch_size=3)
+    for x in loader:
+        model(x).sum()
+    return model
+
+
+def probe():
+    return main()
+
+
+if __name__ == "__main__":
+    main()
