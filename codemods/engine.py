@@ -25,6 +25,8 @@ from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 
+LIBRARIES = ("torch", "TrainingArguments")
+"""A file that names none of these does not train with PyTorch; Hugging Face's Trainer hides it."""
 MAX_ROUNDS = 10
 """How many rounds in a row may leave no fewer findings to apply than there were before."""
 
@@ -177,7 +179,7 @@ def _is_searched(file: Given, rules: Sequence[Rule]) -> bool:
     """Whether a file has to be parsed for its own sake: rules may find something in it, or comments speak to us."""
     if file.part is not Part.ASKED:
         return False
-    if is_notebook(file.path) and not (b"torch" in file.data or b"perfmod:" in file.data):
+    if is_notebook(file.path) and not any(word.encode() in file.data for word in (*LIBRARIES, "perfmod:")):
         return False  # it is not even taken apart
     try:
         text = code_of(file.data, file.path)
@@ -431,7 +433,7 @@ class _Broken(Exception):
 def _possible(rules: Iterable[Rule], text: str) -> list[Rule]:
     """The rules that can find something in a text, judged by its words alone."""
     rules = list(rules)
-    if "torch" not in text:
+    if not any(library in text for library in LIBRARIES):
         return []
     present = set(_words(frozenset().union(*(rule.triggers for rule in rules))).findall(text))
     return [rule for rule in rules if not rule.triggers.isdisjoint(present)]

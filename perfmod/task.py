@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from attrs import evolve, frozen
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, Part, rewrite_together
+from perfmod.codemods.engine import LIBRARIES, Choice, FileResult, Given, Outcome, Part, rewrite_together
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source, SourceError, decode, is_notebook
 
@@ -109,7 +109,8 @@ class Task:
 
 def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
     """Whether a file of these bytes has something for the engine: words that rules look for, or a comment for them."""
-    return (b"torch" in data and any(word in data for word in _triggers(rules))) or _COMMENT in data
+    found = any(library.encode() in data for library in LIBRARIES) and any(word in data for word in _triggers(rules))
+    return found or _COMMENT in data
 
 
 def _require_python(file: Given) -> None:

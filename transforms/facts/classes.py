@@ -70,7 +70,11 @@ class ClassFacts:
     @property
     def is_module(self) -> bool:
         """Whether instances are called through `forward`, as those of `torch.nn.Module` are."""
-        if self.derives("torch.nn.", "lightning.LightningModule", "pytorch_lightning.LightningModule"):
+        if self.derives("torch.nn.") or any(
+            base.startswith(("lightning.", "pytorch_lightning.")) and base.endswith(".LightningModule")
+            for cls in self.lineage()
+            for base in cls.bases
+        ):
             return True
         return self.method("forward") is not None and not self.derives("torch.autograd.Function")
 

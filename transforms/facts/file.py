@@ -129,7 +129,7 @@ class World:
 
     @cached_property
     def loaders(self) -> Loaders:
-        return Loaders(self.tree, self.flow, self.names, self.values, self.steps, self.tracing)
+        return Loaders(self.tree, self.flow, self.names, self.classes, self.values, self.steps, self.tracing)
 
     @cached_property
     def _by_module(self) -> dict[cst.Module, Source]:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field, frozen
 
-from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
@@ -65,17 +66,19 @@ class Iteration:
     """One place that draws batches from a loader.
 
     Attributes:
-        node: the `For`, the `CompFor`, or the call of `next`.
+        node: the `For`, the `CompFor`, the call of `next`, or that of a framework's loop.
         iterable: what is iterated, such as `enumerate(loader)`.
         trains: whether the loop's body, or the step that calls `next`, runs `backward`.
         in_step: whether a training step begins it anew every time: an inner loop over the loader,
             `next(iter(loader))`.
+        by_framework: whether the loop is Lightning's: `node` is the call of its Trainer, and it copies the batches.
     """
 
     node: cst.For | cst.CompFor | cst.Call
     iterable: cst.BaseExpression
     trains: bool
     in_step: bool
+    by_framework: bool = False
 
 
 @define(eq=False)
@@ -103,6 +106,11 @@ class Loader:
         """Whether it feeds a training step in sight."""
         return any(iteration.trains for iteration in self.iterations)
 
+    @property
+    def is_copied_by_framework(self) -> bool:
+        """Whether all its batches go to a framework's loop, which copies them without waiting where they are pinned."""
+        return bool(self.iterations) and all(iteration.by_framework for iteration in self.iterations)
+
     def values(self, parameter: str) -> tuple[cst.BaseExpression, ...]:
         """Every expression that `parameter` may get; empty where it keeps its default."""
         setting = self.settings.get(parameter)
@@ -112,10 +120,13 @@ class Loader:
 class Loaders:
     """All loaders in sight."""
 
-    def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values, steps: Steps, tracing: Tracing) -> None:
+    def __init__(
+        self, tree: Tree, flow: Flow, names: Names, classes: Classes, values: Values, steps: Steps, tracing: Tracing
+    ) -> None:
         self._tree = tree
         self._flow = flow
         self._names = names
+        self._classes = classes
         self._values = values
         self._steps = steps
         self._tracing = tracing
@@ -177,6 +188,10 @@ class Loaders:
             elif isinstance(node, cst.Call) and _draws_by_method(node):
                 assert isinstance(node.func, cst.Attribute)
                 self._draw(node, node.func.value)
+        for call in lightning.runs(self._tree, self._names, self._values):
+            given = (*lightning.loaders_handed(call), *lightning.loaders_returned(self._classes))
+            for value, trains in given:
+                self._iterate(call, value, trains, in_step=False, by_framework=True)
 
     def _draw(self, node: cst.Call, iterator: cst.BaseExpression) -> None:
         """Look at a call that draws one batch from an iterator."""
@@ -190,6 +205,7 @@ class Loaders:
         iterable: cst.BaseExpression,
         trains: bool,
         in_step: bool,
+        by_framework: bool = False,
     ) -> None:
         found = {
             self._by_call[end.node]
@@ -197,7 +213,7 @@ class Loaders:
             if end.path == (None,) and end.node in self._by_call
         }
         for loader in found:
-            loader.iterations.append(Iteration(node, iterable, trains, in_step))
+            loader.iterations.append(Iteration(node, iterable, trains, in_step, by_framework))
 
     # Arguments
 

@@ -1,8 +1,8 @@
 """Training steps: which loops train, and which code every step runs.
 
-A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or,
-where no loop in sight runs it, the body of the function that does. Everything that a step calls and that is in sight
-runs in every step too.
+A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or, where no
+loop in sight runs it, the body of the function that does, or of Lightning's `training_step`. Everything that a step
+calls and that is in sight runs in every step too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
@@ -177,6 +178,9 @@ class Steps:
         for function in self._tree.all(cst.FunctionDef):
             owns = self._has_backward(function.body)
             if owns and function not in reached and not any(self._tree.is_within(loop, function) for loop in looped):
+                yield function
+        for function in lightning.training_steps(self._classes):
+            if not (self._has_backward(function.body) or function in reached):
                 yield function
 
     def _calls_any(self, node: cst.CSTNode, functions: set[cst.FunctionDef | None]) -> bool:

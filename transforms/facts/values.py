@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import islice
 
 import libcst as cst
 from attrs import evolve
 
-from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
 from perfmod.transforms.facts.calls import Calls, has_star, passed
@@ -228,6 +229,14 @@ class Values:
             cls = self._classes.of(self._tree.scope(function))
             if cls is not None and param is next(parameters(function), None) and not _is_static(function):
                 return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls)
+            if cls is not None and function.name.value in lightning.STEPS and lightning.is_lightning_module(cls):
+                # The Trainer has moved the batch; the further parameters are numbers.
+                is_batch = param is next(islice(parameters(function), 1, None), None)
+                return (
+                    Value(Kind.OBJECT, device=Device.ACCELERATOR, origin=Origin(param.name, ()))
+                    if is_batch
+                    else INTEGER
+                )
         found = [self.of(given) if given is not None else UNKNOWN for given in self.given(definition)]
         if not found and param.default is not None and not _is_name(param.default, "None"):
             found.append(self.of(param.default))

@@ -325,6 +325,8 @@ class _Search:
             raise Unmovable(f"the loader on line {line} makes no batches")
         for dataset in loader.values("dataset"):
             self._check_sources(dataset, (), line)
+        if any(iteration.by_framework for iteration in loader.iterations):
+            raise Unmovable(f"Lightning copies the batches of the loader on line {line} before a step sees them")
         self._check_drawn(loader)
         if not loader.iterations:
             raise Unmovable(f"no loop over the loader on line {line} is in sight")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
@@ -54,6 +56,20 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
             return f"sparse tensors cannot be pinned (line {file.line(call)})"
         if name == "ToDevice":
             return f"its graphs lie on the device already (line {file.line(call)})"
+    return ""
+
+
+def why_copied_otherwise(file: FileFacts) -> str:
+    """Why Lightning may not copy batches to the device, and without waiting, as it usually does; empty if it does."""
+    for cls in file.classes:
+        for name in ("transfer_batch_to_device", "move_data_to_device"):
+            if name in cls.methods:
+                return f"line {file.line(cls.methods[name])} copies the batches in its own way"
+    for call in lightning.runs(file.tree, file.names, file.values):
+        made = file.value(call.func.value).call if isinstance(call.func, cst.Attribute) else None
+        accelerator = argument(made, "accelerator") if made is not None else None
+        if isinstance(accelerator, cst.SimpleString) and accelerator.evaluated_value in ("cpu", "mps"):
+            return f"the Trainer runs on the {str(accelerator.evaluated_value).upper()} (line {file.line(accelerator)})"
     return ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts import data_api, lightning
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
@@ -199,6 +199,11 @@ def _order(file: FileFacts, loader: Loader) -> str:
                     return reason
     for iteration in loader.iterations:
         line = file.line(iteration.iterable)
+        if iteration.by_framework:
+            hook = next(filter(None, map(lightning.begins_early, file.classes)), None) if iteration.trains else None
+            if hook is not None and _is_shuffled(loader):
+                return f"workers draw the order of the samples before line {file.line(hook)} runs, not after it"
+            continue
         if _draws_before_next(file, iteration):
             return f"workers draw the order of the samples when they are begun, not at the first batch (line {line})"
         others = _begun_together(file, loader, iteration)

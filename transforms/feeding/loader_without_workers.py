@@ -24,29 +24,30 @@ workers.
 
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
+Lightning's loop counts as one in sight where its `Trainer` is told to `fit`. The Trainer of Hugging Face makes its
+loaders itself: there it is `dataloader_num_workers` of its arguments.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import libcst as cst
 from attrs import evolve
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
+from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, places
+from perfmod.transforms.feeding._worker_count import count
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
-
-_EXPRESSION = 'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
 
 
 class LoaderWithoutWorkers(Rule):
@@ -61,7 +62,7 @@ class LoaderWithoutWorkers(Rule):
     safety = Safety.SAFE
     min_torch = "1.0"
     status = Status.STABLE
-    triggers = frozenset({"DataLoader"})
+    triggers = frozenset({"DataLoader"}) | ARGUMENTS
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
@@ -92,6 +93,34 @@ class LoaderWithoutWorkers(Rule):
             if not finding.refused:
                 settled.update(place.value for place in given)
             yield finding
+        for call in training_arguments(file):
+            yield from self._for_trainer(file, call)
+
+    def _for_trainer(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
+        """What becomes of the loaders that the Trainer of Hugging Face makes, by its arguments."""
+        given = argument(call, WORKERS)
+        if given is not None and not _is_zero(given):
+            return  # somebody decided
+        refusal = why_no_workers_for_trainer(file, call)
+        if refusal:
+            yield self.refused(file, call, refusal)
+            return
+        name, definition = count(file)
+        edits = (
+            add_keyword(file.source, call, f"{WORKERS}={name}")
+            if given is None
+            else (Edit(*file.source.span(given), name),)
+        )
+        yield self.found(
+            file,
+            call,
+            "the Trainer's datasets and collator are not followed: they may draw random numbers, or not be picklable",
+            edits,
+            safety=Safety.UNSAFE,
+            numerics=Numerics.SAMPLING,
+            imports=("os",),
+            definitions=(definition,),
+        )
 
     def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
         refusal = why_shared(file, given)
@@ -146,7 +175,7 @@ class LoaderWithoutWorkers(Rule):
         """The number of workers, in every file in which it is written, with what it needs there."""
         sources = list(dict.fromkeys(file.source_of(place.value) for place in given)) or [file.source]
         for source in sources:
-            name, definition = _count(file.world.files[source])
+            name, definition = count(file.world.files[source])
             if given:
                 edits = self._raised(file, [place for place in given if file.source_of(place.value) is source], name)
             else:
@@ -171,21 +200,3 @@ class LoaderWithoutWorkers(Rule):
 def _is_zero(value: cst.CSTNode) -> bool:
     """Whether a written number of workers is none. Any other number, and what is not written, is a decision."""
     return isinstance(value, cst.Integer) and value.evaluated_value == 0
-
-
-def _count(file: FileFacts) -> tuple[str, str]:
-    """A module-level name that is free in the file, or that holds just this number of workers, and its
-    line.
-    """
-    written = {node.value for node in find_all(file.source.module, cst.Name)}
-    candidates = itertools.chain(("NUM_WORKERS",), (f"LOADER_WORKERS_{n}" for n in itertools.count(1)))
-    name = next(n for n in candidates if n not in written or _holds_count(file, n))
-    return name, f"{name} = {_EXPRESSION}"
-
-
-def _holds_count(file: FileFacts, name: str) -> bool:
-    """Whether every binding of a name in the file is the line that this rule adds."""
-    bound = list(file.flow.bound(file.source.module, name))
-    for function in find_all(file.source.module, cst.FunctionDef):
-        bound += file.flow.bound(function, name)
-    return bool(bound) and all(d.value is not None and file.code(d.value) == _EXPRESSION for d in bound)

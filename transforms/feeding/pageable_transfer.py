@@ -23,6 +23,9 @@ both.
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
 `x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
 in their place; most often they change nothing, and then the copy is of the pinned tensor itself.
+
+Lightning copies batches itself, and without waiting: there the loader alone is told to pin. Accelerate waits unless its
+configuration says otherwise, which is advice here.
 """
 
 from __future__ import annotations
@@ -37,12 +40,14 @@ from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.values import is_loader_name
 from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
+from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
+    why_copied_otherwise,
     why_not,
     why_not_copy,
     why_overwritten,
@@ -89,6 +94,12 @@ class PageableTransfer(Rule):
         pinning = Pinning.of(file, loader)
         if pinning.on and not any(copy.blocks for copy in found):
             return
+        if not found and loader.is_copied_by_framework:
+            yield self._pinned_for_framework(file, loader, pinning)
+            return
+        if not found and (prepare := prepared(file, loader)) is not None:
+            yield self._prepared(file, loader, prepare)
+            return
         if not found:
             if not loader.iterations:
                 yield self.refused(file, loader.call, "no loop over its batches is in sight")
@@ -111,6 +122,28 @@ class PageableTransfer(Rule):
         chosen = sure if sure and (not pinning.on or any(copy.blocks for copy in sure)) else good
         if any(copy.blocks for copy in chosen) or (chosen and not pinning.on):
             yield self._finding(file, loader, chosen, pinning.on)
+
+    def _prepared(self, file: FileFacts, loader: Loader, prepare: cst.Call) -> Finding:
+        """What is said of a loader whose batches Accelerate copies; it waits for each unless it is told not to."""
+        decided = configuration(file, prepare)
+        if decided is not None:
+            return self.refused(file, loader.call, f"line {file.line(decided)} tells Accelerate how to copy batches")
+        reason = (
+            f"Accelerate copies its batches (line {file.line(prepare)}): pin_memory=True, and "
+            "Accelerator(dataloader_config=DataLoaderConfiguration(non_blocking=True)) from version 0.30 on"
+        )
+        return self.found(file, loader.call, reason, (), safety=Safety.ADVICE)
+
+    def _pinned_for_framework(self, file: FileFacts, loader: Loader, pinning: Pinning) -> Finding:
+        """What becomes of a loader whose batches Lightning copies: `non_blocking=True` is what it does already."""
+        refusal = why_not(file, loader, pinning) or why_copied_otherwise(file)
+        if refusal:
+            return self.refused(file, loader.call, refusal)
+        doubt = doubts(file, loader, [], pinned=False)
+        reason = "Lightning copies batches without waiting, which takes pinned memory"
+        edits = self._pin(file, loader)
+        safety = Safety.UNSAFE if doubt else Safety.SAFE
+        return self.found(file, loader.call, doubt or reason, edits, safety=safety)
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> Finding:
         edits: list[Edit] = []

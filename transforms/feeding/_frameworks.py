@@ -1,0 +1,66 @@
+"""Loaders that a framework makes or prepares: what of them is an argument in the script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import find_all
+
+ARGUMENTS = frozenset({"TrainingArguments", "Seq2SeqTrainingArguments"})
+WORKERS = "dataloader_num_workers"
+
+
+def training_arguments(file: FileFacts) -> Iterator[cst.Call]:
+    """The calls of a file that make arguments for the Trainer of Hugging Face."""
+    for call in find_all(file.source.module, cst.Call):
+        name = file.qualified(call) or ""
+        if name.startswith("transformers.") and name.rpartition(".")[2] in ARGUMENTS:
+            yield call
+
+
+def why_no_workers_for_trainer(file: FileFacts, call: cst.Call) -> str:
+    """Why the Trainer's loaders stay without workers, in one line; empty where they need not."""
+    star = next((arg for arg in call.args if arg.star), None)
+    if star is not None:
+        return f"the arguments of {star.star}{file.code(star.value)} could not be seen"
+    for run in file.tree.all(cst.Call):
+        if _trains(file, run) and any(file.entry.runs_unguarded(run)):
+            return (
+                f"line {file.line(run)} trains as soon as the file is imported, which workers started by spawn or "
+                'forkserver would do: put it under `if __name__ == "__main__":`'
+            )
+    return ""
+
+
+def prepared(file: FileFacts, loader: Loader) -> cst.Call | None:
+    """The call by which Accelerate gets a loader, whose batches it moves by itself from then on."""
+    for call in file.tree.all(cst.Call):
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("prepare", "prepare_data_loader"):
+            continue
+        if not (file.value(call.func.value).name or "").startswith("accelerate."):
+            continue
+        if any(end.node is loader.call and not end.path for arg in call.args for end in file.tracing.ends(arg.value)):
+            return call
+    return None
+
+
+def configuration(file: FileFacts, prepare: cst.Call) -> cst.BaseExpression | None:
+    """How its Accelerator has been told to handle loaders."""
+    assert isinstance(prepare.func, cst.Attribute)
+    made = file.value(prepare.func.value).call
+    return argument(made, "dataloader_config") if made is not None else None
+
+
+def _trains(file: FileFacts, call: cst.Call) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "train":
+        return False
+    owner = file.value(call.func.value)
+    made = owner.name or ""
+    return (made.startswith("transformers.") and made.endswith("Trainer")) or (
+        owner.cls is not None and owner.cls.derives("transformers.")
+    )
