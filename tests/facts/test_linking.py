@@ -151,7 +151,7 @@ def test_circles_end() -> None:
     }
     assert seen(stars) == "a.py:a b.py:b"
     itself = {"a.py": "from a import x\nimport a\n", "main.py": "from a import x\nuse(x)"}
-    assert seen(itself) == "a.py:1"
+    assert seen(itself) == "main.py:1"
 
 
 def test_assignments_from_other_files_count() -> None:

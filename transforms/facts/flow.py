@@ -112,6 +112,7 @@ class Flow:
         self._bound: dict[Scope, dict[str, list[Definition]]] = {}
         self._seen: dict[cst.Name, tuple[Definition, ...]] = {}
         self._definitions: dict[Read, tuple[Definition, ...]] = {}
+        self._imported: dict[Definition, tuple[Definition, ...]] = {}
         self._uses: dict[Definition, list[Read]] | None = None
         self._count = itertools.count()
         # Modules that are walked or have been, those that have been, and those that may bind names that nobody sees.
@@ -254,10 +255,10 @@ class Flow:
         if not self._is_linked:
             return None
         if isinstance(node, cst.Name):
-            return _only({self._imported_place(definition, frozenset()) for definition in self.seen(node)})
+            return _only({self._imported_place(definition) for definition in self.seen(node)})
         if isinstance(node, cst.Attribute):
             around = self.place(node.value)
-            return self._member_place(around, node.attr.value, frozenset()) if around is not None else None
+            return self._member_place(around, node.attr.value) if around is not None else None
         return None
 
     def imported(self, node: cst.CSTNode) -> set[cst.Module]:
@@ -290,36 +291,54 @@ class Flow:
         """Whether files that are not in sight import the module of `node`, and so may call or read what it defines."""
         return self._links.is_open(self._tree.module_of(node))
 
-    def _imported_place(self, definition: Definition, passed: frozenset[Definition]) -> Place | None:
-        """The module that an import binds."""
-        if definition.binding is not Binding.IMPORTED or definition in passed:
-            return None
+    def _imported_place(self, definition: Definition) -> Place | None:
+        """The module that a name is bound to by an import."""
+        return _only({self._direct_place(imported) for imported in self._through(definition)})
+
+    def _direct_place(self, definition: Definition) -> Place | None:
+        """The module that an import names itself, not by way of a name in another module."""
         alias = definition.node
+        if definition.binding is not Binding.IMPORTED:
+            return None
         if definition.module is None:
             assert isinstance(alias, cst.ImportAlias)
-            return self._links.place(
-                self._tree.module_of(alias), dotted(alias.name) if alias.asname is not None else definition.name
-            )
+            name = dotted(alias.name) if alias.asname is not None else definition.name
+            return self._links.place(self._tree.module_of(alias), name)
         around = self._links.place(self._tree.module_of(alias), definition.module)
-        return self._member_place(around, _imported(definition), passed | {definition}) if around is not None else None
+        if around is None or (isinstance(around, cst.Module) and _imported(definition) in self._bound[around]):
+            return None
+        return self._links.below(around, _imported(definition))
 
-    def _member_place(self, around: Place, name: str, passed: frozenset[Definition]) -> Place | None:
+    def _member_place(self, around: Place, name: str) -> Place | None:
         bound = self._bound[around].get(name, ()) if isinstance(around, cst.Module) else ()
         if not bound:
             return self._links.below(around, name)
-        return _only({self._imported_place(definition, passed) for definition in bound})
+        return _only({self._imported_place(definition) for definition in bound})
 
-    def _through(self, definition: Definition, passed: frozenset[Definition] = frozenset()) -> Iterator[Definition]:
-        """What an import from a module of the world imports; other definitions as they are."""
-        exported: Sequence[Definition] = ()
-        if definition.binding is Binding.IMPORTED and definition.module is not None and definition not in passed:
-            origin = self._links.place(self._tree.module_of(definition.node), definition.module)
-            if isinstance(origin, cst.Module):
-                exported = self._exported(origin, _imported(definition))
-        if not exported:
-            yield definition
-        for each in exported:
-            yield from self._through(each, passed | {definition})
+    def _through(self, definition: Definition) -> tuple[Definition, ...]:
+        """What an import from a module of the world imports, by way of others too; other definitions as they are."""
+        known = self._imported.get(definition)
+        if known is None:
+            found: dict[Definition, None] = {}
+            seen: set[Definition] = set()
+            stack = [definition]
+            while stack:
+                current = stack.pop()
+                if current not in seen:
+                    seen.add(current)
+                    exported = self._taken(current)
+                    stack += exported
+                    found.update({} if exported else {current: None})
+            # Imports in a circle bind nothing.
+            known = self._imported[definition] = tuple(found) or (definition,)
+        return known
+
+    def _taken(self, definition: Definition) -> Sequence[Definition]:
+        """What the module that a `from` import names binds to the name."""
+        if definition.binding is not Binding.IMPORTED or definition.module is None:
+            return ()
+        origin = self._links.place(self._tree.module_of(definition.node), definition.module)
+        return self._exported(origin, _imported(definition)) if isinstance(origin, cst.Module) else ()
 
     def _exported(self, module: cst.Module, name: str) -> Sequence[Definition]:
         """What a module binds to a name for others; nothing where a submodule of that name may take its place."""
@@ -361,6 +380,7 @@ class Flow:
                 self._bound[place].setdefault(name, []).append(definition)
                 self._from_within.setdefault(place, {}).setdefault(name, []).append(definition)
         self._seen.clear()
+        self._imported.clear()
 
     def define(
         self,

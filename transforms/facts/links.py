@@ -29,6 +29,7 @@ class Links:
 
     _names: dict[cst.Module, tuple[str, ...]] = field(factory=dict, init=False)
     _claims: dict[str, set[cst.Module]] = field(factory=dict, init=False)
+    _above: set[str] = field(factory=set, init=False)
     _imports: dict[cst.Module, Mapping[str, cst.Module]] = field(factory=dict, init=False)
     _packages: set[cst.Module] = field(factory=set, init=False)
     _open: set[cst.Module] = field(factory=set, init=False)
@@ -54,6 +55,8 @@ class Links:
         self._names[module] = tuple(names)
         for name in names:
             self._claims.setdefault(name, set()).add(module)
+            parts = name.split(".")
+            self._above.update(".".join(parts[:end]) for end in range(1, len(parts)))
         if imports is not None:
             self._imports[module] = imports
         if is_package:
@@ -69,7 +72,9 @@ class Links:
         """What an import takes from, by its dotted name as written; `None` for what is not of the world."""
         imports = self._imports.get(importer)
         if imports is not None:
-            return imports.get(name) or self._namespace(importer, name, imports)
+            inside = _joined(name, "")
+            is_above = any(other.startswith(inside) for other in imports)
+            return imports.get(name) or (Namespace(importer, name) if is_above else None)
         if name.startswith("."):
             return self._only(self._claimed(importer, absolute) for absolute in self._absolute(importer, name))
         return self._claimed(importer, name)
@@ -84,12 +89,8 @@ class Links:
     def _claimed(self, importer: cst.Module, name: str) -> Place | None:
         claimed = self._claims.get(name)
         if claimed is None:
-            return self._namespace(importer, name, self._claims)
+            return Namespace(importer, name) if name in self._above else None
         return next(iter(claimed)) if len(claimed) == 1 else None
-
-    def _namespace(self, importer: cst.Module, name: str, names: Iterable[str]) -> Namespace | None:
-        inside = _joined(name, "")
-        return Namespace(importer, name) if any(other.startswith(inside) for other in names) else None
 
     def _absolute(self, importer: cst.Module, relative: str) -> Iterator[str]:
         """The dotted names that a relative one may stand for."""

@@ -135,6 +135,7 @@ class Tree:
         self._parents: dict[int, cst.CSTNode] = {}
         self._scopes: dict[int, Scope] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._modules: dict[int, cst.Module] = {}
         self._places: dict[cst.CSTNode, int] = {}
         self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
         for node in (node for module in modules for node in walk(module)):
@@ -168,9 +169,13 @@ class Tree:
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:
         """The module in which a node stands."""
-        while not isinstance(node, cst.Module):
-            node = self.scope(node)
-        return node
+        if isinstance(node, cst.Module):
+            return node
+        scope = self.scope(node)
+        known = self._modules.get(id(scope))
+        if known is None:
+            known = self._modules[id(scope)] = self.module_of(scope)
+        return known
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The node that `node` is a part of; `None` for a module."""
