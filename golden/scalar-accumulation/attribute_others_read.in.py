@@ -1,5 +1,5 @@
-# golden: stay refused
-"""The sum is a public attribute of a trainer: who else reads it, and when, is not in this file."""
+# golden: change
+"""The sum is a public attribute of a trainer: whoever reads it behind the loop sees a number."""
 import torch
 from torch import nn
 

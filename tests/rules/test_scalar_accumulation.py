@@ -236,6 +236,93 @@ CHANGES = {
             "print(f\"{float(stats['loss'])}\", stats['n'])",
         ),
     ),
+    "dictionary that is returned": (
+        ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()", "return stats"),
+        (
+            "stats = {'loss': 0.0}",
+            "stats['loss'] += loss.detach().double()",
+            "stats['loss'] = float(stats['loss'])\nreturn stats",
+        ),
+    ),
+    "dictionary with defaults": (
+        (
+            "from collections import defaultdict\nsums = defaultdict(float)",
+            "sums['loss'] += loss.item()\nsums['aux'] += 2 * loss.item()",
+            "return dict(sums)",
+        ),
+        (
+            "from collections import defaultdict\nsums = defaultdict(float)",
+            "sums['loss'] += loss.detach().double()\nsums['aux'] += 2 * loss.detach().double()",
+            (
+                "for key, value in sums.items():\n    if torch.is_tensor(value):\n        sums[key] = value.item()\n"
+                "return dict(sums)"
+            ),
+        ),
+    ),
+    "entry of a variable key": (
+        ("sums = {'train': 0, 'val': 0}\nkey = model.phase", "sums[key] += loss.item()", "print(sums)"),
+        (
+            "sums = {'train': 0, 'val': 0}\nkey = model.phase",
+            "sums[key] += loss.detach().double()",
+            (
+                "for key_2, value in sums.items():\n    if torch.is_tensor(value):\n"
+                "        sums[key_2] = value.item()\nprint(sums)"
+            ),
+        ),
+    ),
+    "entries fed in turn": (
+        ("sums = {'a': 0.0, 'b': 0.0}", "for key in sums:\n    sums[key] += loss.item()", "return sums"),
+        (
+            "sums = {'a': 0.0, 'b': 0.0}",
+            "for key in sums:\n    sums[key] += loss.detach().double()",
+            (
+                "for key_2, value in sums.items():\n    if torch.is_tensor(value):\n"
+                "        sums[key_2] = value.item()\nreturn sums"
+            ),
+        ),
+    ),
+    "list that is read now and then": (
+        (
+            "import numpy as np\nlosses = []",
+            "losses.append(loss.item())\nif step % 9 == 0:\n    print(np.mean(losses[-9:]))",
+            "print(losses)",
+        ),
+        (
+            "import numpy as np\nlosses = []",
+            (
+                "losses.append(loss.detach())\nif step % 9 == 0:\n    losses[:] = [float(value) for value in losses]\n"
+                "    print(np.mean(losses[-9:]))"
+            ),
+            "losses[:] = [float(value) for value in losses]\nprint(losses)",
+        ),
+    ),
+    "lists in a dictionary": (
+        ("history = {'loss': [], 'acc': []}", "history['loss'].append(loss.item())", "return history"),
+        (
+            "history = {'loss': [], 'acc': []}",
+            "history['loss'].append(loss.detach())",
+            (
+                "history['loss'][:] = ["
+                "value.item() if torch.is_tensor(value) else value for value in history['loss']]\nreturn history"
+            ),
+        ),
+    ),
+    "lists in a dictionary with defaults": (
+        (
+            "from collections import defaultdict\nhistory = defaultdict(list)",
+            "history['loss'].append(loss.item())\nhistory['step'].append(step)",
+            "return history",
+        ),
+        (
+            "from collections import defaultdict\nhistory = defaultdict(list)",
+            "history['loss'].append(loss.detach())\nhistory['step'].append(step)",
+            (
+                "for values in history.values():\n"
+                "    values[:] = [value.item() if torch.is_tensor(value) else value for value in values]\n"
+                "return history"
+            ),
+        ),
+    ),
     "comment and spacing stay": (
         ("total=0.   # mean", "total  +=  loss.item()*len(x)   # weighted", "return(total)"),
         (
@@ -556,9 +643,21 @@ STAYS = {
         ("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"),
         "`totals[0]` is an element that other code may read",
     ),
-    "dictionary used as a whole": (
-        ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()", "return stats"),
-        "`stats` is used as a whole on line 15",
+    "dictionary that the loop shows": (
+        ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nprint(stats)", "return stats"),
+        "`stats`, which holds `stats['loss']`, is used as a whole on line 15",
+    ),
+    "dictionary that has another name": (
+        ("stats = {'loss': 0.0}\nmodel.stats = stats", "stats['loss'] += loss.item()\nmodel.show()", "return stats"),
+        "`stats` may be kept elsewhere from line 7 on, and tensors would be seen there",
+    ),
+    "dictionary that a return may leave": (
+        ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nif step > 9:\n    return stats", "return stats"),
+        "a `return` on line 16 lets others see `stats['loss']` in the middle of the loop",
+    ),
+    "dictionary of a caller": (
+        ("stats = model.stats", "stats['loss'] += loss.item()", "return stats"),
+        "what `stats` is could not be shown",
     ),
     "attribute of an unknown object": (
         ("", "model.total += loss.item()", ""),
@@ -573,8 +672,20 @@ STAYS = {
         "the figure is returned in every step on line 14, and the callers may need a number",
     ),
     "list read in the loop": (
-        ("losses = []", "losses.append(loss.item())\nif step % 9 == 0:\n    print(losses[-1])", ""),
-        "`losses` is read in the loop on line 16",
+        ("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
+        "`losses` is read in the loop on line 15",
+    ),
+    "list in a dictionary that the loop reads": (
+        ("history = {'loss': []}", "history['loss'].append(loss.item())\nprint(history['loss'][-1])", ""),
+        "`history['loss']` is read in the loop on line 15",
+    ),
+    "lists in a dictionary beside lists of tensors": (
+        (
+            "from collections import defaultdict\nhistory = defaultdict(list)",
+            "history['loss'].append(loss.item())\nhistory['out'].append(out.detach())",
+            "return history",
+        ),
+        "`history` may hold other lists, from line 16 on",
     ),
     "list of a caller": (
         ("losses = model.losses", "losses.append(loss.item())", ""),
@@ -792,6 +903,57 @@ def test_private_attribute() -> None:
     after = TRAINER.format(name="_total", added="loss.detach().double()", read="float(self._total)")
     main = "\n\ntrainer = Trainer(torch.nn.Linear(3, 1).cuda())\nfit(trainer, batches, 'cuda')\n"
     assert_becomes(before + main, after + main)
+
+
+PUBLIC = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, callbacks):
+        self.model = model
+        self.callbacks = callbacks
+        self.total = 0.0
+        self.losses = []
+
+    def fit(self, loader):
+        for x, y in loader:
+            loss = (self.model(x.cuda()) - y.cuda()).square().mean()
+            loss.backward()
+            self.total += {added}
+            self.losses.append({appended}){more}
+{behind}        return self.total / len(loader)
+
+    def show(self):
+        print(self.total, self.losses)
+"""
+BEHIND = """\
+        self.losses[:] = [value.item() if torch.is_tensor(value) else value for value in self.losses]
+        self.total = float(self.total)
+"""
+
+
+def test_public_attributes_are_numbers_again_behind_the_loop() -> None:
+    found = result(PUBLIC.format(added="loss.item()", appended="loss.item()", more="", behind=""))
+    assert found.after.decode() == PUBLIC.format(
+        added="loss.detach().double()", appended="loss.detach()", more="", behind=BEHIND
+    )
+    assert result(found.after.decode()).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("self.show()", "`show` may read `self.total` in every step, on line 21"),
+        ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 17 may read `self.total`"),
+        ("watch(self)", "`self`, which holds `self.total`, is used as a whole on line 17"),
+        ("print(getattr(self, name))", "`self.total` may be read by its name on line 17"),
+        ("if x.sum() > 1: return", "a `return` on line 17 lets others see `self.total` in the middle of the loop"),
+    ],
+)
+def test_public_attribute_that_somebody_may_read_in_the_loop(more: str, reason: str) -> None:
+    code = PUBLIC.format(added="loss.item()", appended="0.0", more="\n            " + more, behind="")
+    assert reasons(code) == [reason]
 
 
 def test_public_attribute_stays() -> None:

@@ -108,10 +108,11 @@ class Fed:
 
 
 def groups(moved: Mapping[cst.CSTNode, Moved]) -> list[list[cst.CSTNode]]:
-    """The keys, in order, of what has to be moved together, because variables are shared."""
-    found: list[tuple[list[cst.CSTNode], set[Definition]]] = []
+    """The keys, in order, of what has to be moved together, because variables or dictionaries are shared."""
+    found: list[tuple[list[cst.CSTNode], set[Definition | str]]] = []
     for node, member in moved.items():
-        own = {variable.definition for term in member.terms for _, variable in term.variables()}
+        own: set[Definition | str] = {variable.definition for term in member.terms for _, variable in term.variables()}
+        own |= {member.container} if member.container is not None else set()
         together: list[cst.CSTNode] = []
         for group in [group for group in found if not own.isdisjoint(group[1])]:
             found.remove(group)

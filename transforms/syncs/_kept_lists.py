@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
@@ -20,23 +22,14 @@ from perfmod.transforms.syncs._host_reads import (
     tensor_doubts,
     without_read,
 )
-from perfmod.transforms.syncs._moved_sums import Moved
+from perfmod.transforms.syncs._moved_sums import Moved, insert_behind
+from perfmod.transforms.syncs._places import contents, may_be_kept, reads_in, steps_of
 from perfmod.transforms.syncs._terms import Term, kept_term, term_of
-from perfmod.transforms.writing import insert_after_statement
+from perfmod.transforms.syncs._unused import UnusedNames
+from perfmod.transforms.writing import insert_before_statement
 
 _ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
 _CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int"}
-# What reads a list and does not keep it.
-_READERS = frozenset(
-    f"builtins.{name}"
-    for name in (
-        "all", "any", "bool", "isinstance", "len", "list", "max", "min", "print", "repr", "set", "sorted", "str",
-        "sum", "tuple",
-    )
-)  # fmt: skip
-_READING_LIBRARIES = frozenset(
-    {"json", "math", "matplotlib", "numpy", "pandas", "pickle", "scipy", "statistics", "torch"}
-)
 
 
 @frozen
@@ -99,38 +92,138 @@ def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[
     Raises:
         CannotRewrite: other code could see the tensors, or may have put something else into the list.
     """
-    if not isinstance(target, cst.Name):
-        raise CannotRewrite(f"`{file.code(target)}` may be read by code that cannot be seen from here")
+    loops = list(dict.fromkeys(site.loop for site in sites if site.loop is not None))
+    if not all(site.loop for site in sites):
+        raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")
+    if isinstance(target, cst.Name):
+        held = _held_by_name(file, target, sites, loops)
+    else:
+        held = _held_by_place(file, target, sites, loops)
+    edits, imports, doubts = _kept(file, sites)
+    text, needed = _as_numbers(file, target, sites, held)
+    edits += [insert_behind(file, loop, text) for loop in loops]
+    for block in dict.fromkeys(map(partial(_block_of, file), held.rare)):
+        edits.append(insert_before_statement(file.source, block.body[0], text))
+    terms = tuple(term for site in sites for _, term in site.figures)
+    label, container = f"`{file.code(target)}`", file.code(held.container) if held.container is not None else None
+    return Moved(label, edits, (*imports, *needed), doubts, held.reads, terms, are_stored=True, container=container)
+
+
+@frozen
+class _Held:
+    """What is known of a list.
+
+    Attributes:
+        reads: what reads it.
+        rare: those reads in the loops that run only now and then.
+        others: the types of the numbers that other code appends.
+        is_new: whether the list is empty each time the loop begins.
+        container: the dictionary whose lists all become lists of numbers, where the entry may be missing.
+    """
+
+    reads: Sequence[cst.BaseExpression]
+    rare: Sequence[cst.BaseExpression]
+    others: Sequence[DType | None]
+    is_new: bool
+    container: cst.BaseExpression | None = None
+
+
+def _held_by_name(
+    file: FileFacts, target: cst.Name, sites: Sequence[Appended], loops: Sequence[cst.For | cst.While]
+) -> _Held:
     name = target.value
     held = _all_definitions(file, target)
     definitions = [definition for definition in held if not _appends(file, definition)]
     if not definitions or not all(_is_empty_list(file, definition) for definition in definitions):
         raise CannotRewrite(f"that `{name}` starts as an empty list could not be shown")
     require_unread_by_name(file, name, definitions[0].scope)
-    loops = list(dict.fromkeys(site.loop for site in sites if site.loop is not None))
-    if not all(site.loop for site in sites):
-        raise CannotRewrite("the loop over the steps is not in sight, so there is no place behind it")
     for loop in loops:
         _require_normal_end(file, name, loop, definitions)
     uses = dict.fromkeys(use for definition in held for use in file.flow.uses(definition))
     values = {id(site.value) for site in sites}
-    others = []
+    others: list[DType | None] = []
+    rare: list[cst.BaseExpression] = []
     for use in uses:
         added = _appended(file, use)
         if added is None:
             _require_harmless(file, use, loops, definitions)
+            if any(file.tree.is_within(use, loop) for loop in loops) and not _is_counted(file, use):
+                rare.append(use)
         elif id(added) not in values:
-            if file.value(added).kind is not Kind.NUMBER:
-                line = file.line(use)
-                raise CannotRewrite(f"what is appended to `{name}` on line {line} could not be shown")
-            others.append(file.value(added).dtype)
-    edits, imports, doubts = _kept(file, sites)
-    is_only_tensors = not others and len(sites) == 1 and _is_renewed(file, loops[0], definitions)
-    text, needed = _as_numbers(file, name, sites, others, is_only_tensors=is_only_tensors)
-    edits += [insert_after_statement(file.source, loop, text) for loop in loops]
+            others.append(_number_appended(file, target, added))
     reads = [use for use in uses if _appended(file, use) is None]
-    terms = tuple(term for site in sites for _, term in site.figures)
-    return Moved(f"`{name}`", edits, (*imports, *needed), doubts, reads, terms, are_stored=True)
+    return _Held(reads, rare, others, all(_is_renewed(file, loop, definitions) for loop in loops))
+
+
+def _held_by_place(
+    file: FileFacts, target: cst.BaseExpression, sites: Sequence[Appended], loops: Sequence[cst.For | cst.While]
+) -> _Held:
+    """A list that is an attribute or lies in a dictionary: nobody may look at it while the loops run."""
+    code = file.code(target)
+    if any(file.tree.scope(loop) is not file.tree.scope(target) for loop in loops):
+        raise CannotRewrite(f"`{code}` belongs to another function than the loop")
+    try:
+        first = contents(file, target)
+    except CannotRewrite:
+        raise CannotRewrite(f"`{code}` may be read by code that cannot be seen from here") from None
+    made = [*first.values, *([first.factory] if first.factory is not None else [])]
+    if not all(_makes_empty_list(file, value) for value in made):
+        raise CannotRewrite(f"that `{code}` starts as an empty list could not be shown")
+    others: list[DType | None] = []
+    values = [site.value for site in sites]
+    for place in reads_in(file, target, loops, values):
+        added = _appended(file, place)
+        if added is None:
+            raise CannotRewrite(f"`{code}` is read in the loop on line {file.line(place)}")
+        if not any(added is value for value in values):
+            others.append(_number_appended(file, target, added))
+    chain = steps_of(target)
+    is_any = chain is not None and chain[1][-1][0] == "index"
+    container = target.value if isinstance(target, cst.Subscript) and (first.factory is not None or is_any) else None
+    if container is not None:
+        _require_numbers(file, container)
+    # Other code may have appended numbers before.
+    return _Held((), (), [*others, None], is_new=False, container=container)
+
+
+def _require_numbers(file: FileFacts, container: cst.BaseExpression) -> None:
+    """Raise where a dictionary may hold lists of other things than numbers."""
+    code = file.code(container)
+    for node in find_all(file.tree.module, cst.Subscript):
+        if file.code(node.value) != code:
+            continue
+        parent, added = file.tree.parent(node), _appended(file, node)
+        statement = file.tree.parent(parent) if isinstance(parent, cst.AssignTarget) else None
+        is_new = isinstance(statement, cst.Assign) and _makes_empty_list(file, statement.value)
+        is_number = added is not None and all(file.value(part).kind is Kind.NUMBER for part in _parts(added))
+        if (added is not None and not is_number) or (statement is not None and not is_new):
+            raise CannotRewrite(f"`{code}` may hold other lists, from line {file.line(node)} on")
+
+
+def _number_appended(file: FileFacts, target: cst.BaseExpression, added: cst.BaseExpression) -> DType | None:
+    if file.value(added).kind is not Kind.NUMBER:
+        line = file.line(added)
+        raise CannotRewrite(f"what is appended to `{file.code(target)}` on line {line} could not be shown")
+    return file.value(added).dtype
+
+
+def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
+    """Whether a list is only asked for its length."""
+    parent = file.tree.parent(use)
+    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    return around is not None and file.qualified(around) == "builtins.len"
+
+
+def _block_of(file: FileFacts, node: cst.CSTNode) -> cst.IndentedBlock:
+    """The block of the innermost `if` around a read that runs only now and then."""
+    child = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.If) and child is ancestor.body and isinstance(child, cst.IndentedBlock):
+            return child
+        if isinstance(ancestor, (cst.For, cst.While, cst.FunctionDef)):
+            break
+        child = ancestor
+    raise CannotRewrite(f"there is no place in front of line {file.line(node)} to make the list one of numbers")
 
 
 def _kept(file: FileFacts, sites: Sequence[Appended]) -> tuple[list[Edit], list[str], list[str]]:
@@ -155,37 +248,43 @@ def _kept(file: FileFacts, sites: Sequence[Appended]) -> tuple[list[Edit], list[
 
 
 def _as_numbers(
-    file: FileFacts,
-    name: str,
-    sites: Sequence[Appended],
-    others: Sequence[DType | None],
-    *,
-    is_only_tensors: bool,
+    file: FileFacts, target: cst.BaseExpression, sites: Sequence[Appended], held: _Held
 ) -> tuple[str, Sequence[str]]:
     """The statement that makes a list of tensors one of numbers, and the imports that it needs."""
+    name = file.code(target)
     torch, imports = file.names.spelled("torch", sites[0].value)
     shapes = {_shape(site.value) for site in sites}
-    if len(shapes) > 1 or (others and shapes != {""}):
+    is_mixed = bool(held.others) and not isinstance(target, cst.Name)
+    if len(shapes) > 1 or (held.others and not is_mixed and shapes != {""}):
         raise CannotRewrite(f"what is appended to `{name}` comes in several shapes")
     shape = shapes.pop()
-    if is_only_tensors and not shape:
+    if held.container is not None:
+        values = UnusedNames(file).take("values")
+        body = f"{values}[:] = {_converted(torch, shape, values)}"
+        indent = file.source.module.default_indent
+        return f"for {values} in {file.code(held.container)}.values():\n{indent}{body}", imports
+    if held.is_new and not held.others and not held.rare and len(sites) == 1 and not shape:
         # One tensor a step and nothing else: they all come in one transfer.
         bare = sites[0].bare
-        flat = "" if bare is None or file.value(bare.tensor).rank == 0 else ".flatten()"
-        if bare is not None and not has_no_dimensions(file, bare):
-            flat = ""
+        is_reshaped = bare is None or file.value(bare.tensor).rank == 0 or not has_no_dimensions(file, bare)
+        flat = "" if is_reshaped else ".flatten()"
         return f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []", imports
-    dtypes = {term.dtype for site in sites for _, term in site.figures} | set(others)
+    dtypes = {term.dtype for site in sites for _, term in site.figures} | set(held.others)
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype in _CONVERSIONS and not shape:
         return f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]", ()
+    return f"{name}[:] = {_converted(torch, shape, name)}", imports
+
+
+def _converted(torch: str, shape: str, name: str) -> str:
+    """The elements of a list, with numbers in place of tensors; `shape` says what they are themselves."""
     number = f"value.item() if {torch}.is_tensor(value) else value"
     if shape == "dict":
-        return f"{name}[:] = [{{key: {number} for key, value in row.items()}} for row in {name}]", imports
+        return f"[{{key: {number} for key, value in row.items()}} for row in {name}]"
     if shape:
         row = f"[{number} for value in row]" if shape == "list" else f"tuple({number} for value in row)"
-        return f"{name}[:] = [{row} for row in {name}]", imports
-    return f"{name}[:] = [{number} for value in {name}]", imports
+        return f"[{row} for row in {name}]"
+    return f"[{number} for value in {name}]"
 
 
 def _shape(value: cst.BaseExpression) -> str:
@@ -240,12 +339,16 @@ def _is_renewed(file: FileFacts, loop: cst.For | cst.While, definitions: Sequenc
 
 
 def _is_empty_list(file: FileFacts, definition: Definition) -> bool:
-    value, statement = definition.part, file.tree.statement(definition.node)
+    statement = file.tree.statement(definition.node)
     if isinstance(file.tree.parent(definition.node), cst.NamedExpr):
         return False
     if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
         # `losses = history = []` is one list with two names.
         return False
+    return definition.part is not None and _makes_empty_list(file, definition.part)
+
+
+def _makes_empty_list(file: FileFacts, value: cst.BaseExpression) -> bool:
     if isinstance(value, cst.Call):
         return file.qualified(value) == "builtins.list" and not value.args
     return isinstance(value, cst.List) and not value.elements
@@ -281,8 +384,7 @@ def _require_harmless(
 ) -> None:
     line = file.line(use)
     parent = file.tree.parent(use)
-    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-    if around is not None and file.qualified(around) == "builtins.len":
+    if _is_counted(file, use):
         return
     if isinstance(parent, cst.Attribute) and parent.attr.value not in _ADD_NOTHING:
         raise CannotRewrite(f"`{use.value}.{parent.attr.value}` on line {line} may put other values into the list")
@@ -291,34 +393,15 @@ def _require_harmless(
     if file.tree.scope(use) is not definitions[0].scope:
         raise CannotRewrite(f"another function reads `{use.value}` on line {line}")
     for loop in loops:
-        if file.tree.is_within(use, loop):
+        if file.tree.is_within(use, loop) and not file.steps.is_gated(use):
             raise CannotRewrite(f"`{use.value}` is read in the loop on line {line}")
     statement = file.tree.statement(use)
     if isinstance(statement, cst.AugAssign) and statement.target is use:
         raise CannotRewrite(f"`{use.value}` is extended on line {line}")
-    if _may_be_kept(file, use):
+    if may_be_kept(file, use):
         for loop in loops:
             behind = file.comes_before(loop, use) and not file.tree.is_within(use, loop)
             if not (behind and _is_renewed(file, loop, definitions)):
                 raise CannotRewrite(
                     f"`{use.value}` may be kept elsewhere from line {line} on, and tensors would be seen there"
                 )
-
-
-def _may_be_kept(file: FileFacts, use: Read) -> bool:
-    """Whether the list itself, not something computed from it, gets to where other code may look at it later."""
-    child: cst.CSTNode = use
-    for parent in file.tree.ancestors(use):
-        if isinstance(parent, cst.Arg):
-            call = file.tree.parent(parent)
-            name = file.qualified(call) if isinstance(call, cst.Call) else None
-            return name is None or not (name in _READERS or name.partition(".")[0] in _READING_LIBRARIES)
-        if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.Yield, cst.From)):
-            return getattr(parent, "value", getattr(parent, "item", None)) is child
-        if not isinstance(
-            parent,
-            (cst.Tuple, cst.List, cst.Element, cst.Dict, cst.DictElement, cst.IfExp, cst.BooleanOperation),
-        ):
-            return False
-        child = parent
-    return False

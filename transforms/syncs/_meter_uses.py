@@ -175,7 +175,7 @@ class MeterUses:
                         raise CannotRewrite(f"`{name.value}` is stored by `{code}` on line {line}")
 
     def require_rare_reads(self, fed: Sequence[cst.Call]) -> None:
-        """Raise `CannotRewrite` where a figure is needed in every step anyway; `fed` are the updates from the device."""
+        """Raise `CannotRewrite` where a figure is needed in every step; `fed` are the updates from the device."""
         for node in self.reads:
             meter = node.value if isinstance(node, cst.Attribute) else node
             if not any(self.may_be_same(meter, call) for call in fed):

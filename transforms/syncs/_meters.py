@@ -88,7 +88,7 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
         code = file.code(sites[0].figure)
         raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
     sites = shown
-    dtypes = [_dtype(file, meter, site) for site in sites]
+    dtypes = [_dtype(meter, site) for site in sites]
     for call in others:
         doubts += _require_told_apart(file, meter, uses, call, sites, dtypes)
     edits: list[Edit] = []
@@ -199,7 +199,7 @@ def _is_script(file: FileFacts) -> bool:
     return trains or any(is_main_test(test) for test in tests)
 
 
-def _dtype(file: FileFacts, meter: Meter, site: Site) -> DType:
+def _dtype(meter: Meter, site: Site) -> DType:
     terms = [site.term, *(variable.term for _, variable in site.term.variables())]
     if meter.latest and any(read.dtype is DType.BOOL for term in terms for read in term.reads):
         raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")

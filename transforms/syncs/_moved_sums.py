@@ -14,7 +14,9 @@ from perfmod.transforms.syncs._figures import as_number, number_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._sums import RunningSum
 from perfmod.transforms.syncs._terms import Term, kept_term
+from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.syncs._when import is_late
+from perfmod.transforms.writing import insert_after_statement
 
 
 @frozen
@@ -30,6 +32,7 @@ class Moved:
         terms: what goes into it.
         are_stored: whether tensors of a step are kept in it as they are.
         elsewhere: the imports that other files need.
+        container: the code of the dictionary whose entries become numbers all at once behind the loop.
     """
 
     label: str
@@ -40,6 +43,7 @@ class Moved:
     terms: Sequence[Term]
     are_stored: bool = False
     elsewhere: Sequence[Change] = ()
+    container: str | None = None
 
 
 def move(file: FileFacts, found: RunningSum) -> Moved:
@@ -59,10 +63,40 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
         converted, required = as_number(file, use.node, dtype, [start.dtype for start in use.starts])
         edits += converted
         imports += required
+    for loop in found.settled:
+        text, further = _as_number_again(file, found, loop, dtype)
+        edits.append(insert_behind(file, loop, text))
+        imports += further
     for changed in found.changed:
         edits += _as_assignment(file, changed, dtype)
     reads = [*(use.node for use in found.uses), *found.changed]
-    return Moved(f"`{found.label}`", edits, imports, doubts, reads, [site.term for site in found.sites])
+    container = file.code(found.container) if found.container is not None else None
+    terms = [site.term for site in found.sites]
+    return Moved(f"`{found.label}`", edits, imports, doubts, reads, terms, container=container)
+
+
+def insert_behind(file: FileFacts, loop: cst.For | cst.While, text: str) -> Edit:
+    """Statements behind a loop. Raises `CannotRewrite` where there is no line for them."""
+    try:
+        return insert_after_statement(file.source, loop, text)
+    except ValueError as error:
+        raise CannotRewrite(f"there is no place behind the loop on line {file.line(loop)}") from error
+
+
+def _as_number_again(
+    file: FileFacts, found: RunningSum, loop: cst.For | cst.While, dtype: DType
+) -> tuple[str, Sequence[str]]:
+    """The statements behind a loop that make a sum a number, and the imports that they need."""
+    indent = file.source.module.default_indent
+    torch, imports = file.names.spelled("torch", loop)
+    if found.container is not None:
+        names, code = UnusedNames(file), file.code(found.container)
+        key, value = names.take("key"), names.take("value")
+        test = f"{indent}if {torch}.is_tensor({value}):\n{indent}{indent}{code}[{key}] = {value}.item()"
+        return f"for {key}, {value} in {code}.items():\n{test}", imports
+    if {start.dtype for start in found.starts} == {dtype}:
+        return f"{found.label} = {number_type(file, loop, dtype)}({found.label})", ()
+    return f"if {torch}.is_tensor({found.label}):\n{indent}{found.label} = {found.label}.item()", imports
 
 
 def _dtype(found: RunningSum) -> DType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import libcst as cst
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
@@ -17,7 +17,9 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
 from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.syncs._places import contents, reads_in, require_numbers, steps_of
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
+from perfmod.transforms.syncs._when import step_loop
 
 _LINEAR_ASSIGN = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
 
@@ -56,7 +58,9 @@ class RunningSum:
         kept: `+=`, `-=` and `*=` with Python numbers, right for both kinds of sum.
         changed: other augmented assignments, such as `total /= len(loader)`, which have to see a number.
         starts: what sets it.
-        uses: what reads it.
+        uses: what reads it; for places that become numbers behind the loops, only what does so inside of these.
+        settled: the loops behind which it becomes a number, where not all that reads it is known.
+        container: the dictionary, where the entry may be missing, or where steps may feed any of its entries.
     """
 
     label: str
@@ -65,6 +69,8 @@ class RunningSum:
     changed: Sequence[cst.AugAssign]
     starts: Sequence[Start]
     uses: Sequence[Use]
+    settled: Sequence[cst.For | cst.While] = ()
+    container: cst.BaseExpression | None = None
 
 
 def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
@@ -98,10 +104,12 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
         sites.append(Site(statement, term))
     if isinstance(target, cst.Name):
         return _collect_name(file, target, sites)
-    if isinstance(target, cst.Attribute):
-        return _collect_places(file, target, sites, *_attributes(file, target))
-    if isinstance(target, cst.Subscript):
-        return _collect_places(file, target, sites, *_entries(file, target))
+    if isinstance(target, (cst.Attribute, cst.Subscript)):
+        try:
+            all_of = _attributes(file, target) if isinstance(target, cst.Attribute) else _entries(file, target)
+        except CannotRewrite as refusal:
+            return _collect_settled(file, target, sites, refusal)
+        return _collect_places(file, target, sites, *all_of)
     raise CannotRewrite(f"`{file.code(target)}` could not be followed")
 
 
@@ -209,6 +217,28 @@ def _collect_places(
     return RunningSum(file.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses])
 
 
+def _collect_settled(
+    file: FileFacts, target: cst.Attribute | cst.Subscript, sites: list[Site], refusal: CannotRewrite
+) -> RunningSum:
+    """A sum that others may read, and that becomes a number behind the loops. Raises `CannotRewrite`."""
+    loops = [loop for site in sites if (loop := step_loop(file, site.statement)) is not None]
+    if len(loops) < len(sites) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in loops):
+        raise refusal
+    loops = list(dict.fromkeys(loops))
+    try:
+        held = contents(file, target)
+    except CannotRewrite:
+        raise refusal from None
+    places = reads_in(file, target, loops, [site.statement for site in sites])
+    found = _collect_places(file, target, sites, places, [*held.values, *([held.factory] if held.factory else [])])
+    chain = steps_of(target)
+    is_any = chain is not None and chain[1][-1][0] == "index"
+    container = target.value if held.factory is not None or is_any else None
+    if container is not None:
+        require_numbers(file, cst.ensure_type(target, cst.Subscript))
+    return evolve(found, settled=loops, container=container)
+
+
 def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
     child = place
     for parent in file.tree.ancestors(place):
@@ -221,6 +251,8 @@ def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
 
 
 def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
+    if isinstance(value, (cst.Integer, cst.Float)):
+        return Start(value, DType.FLOATING if isinstance(value, cst.Float) else DType.INTEGER)
     found = file.value(value)
     return Start(value, found.dtype if found.kind is Kind.NUMBER else None)
 

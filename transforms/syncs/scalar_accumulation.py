@@ -19,7 +19,7 @@ so that `losses.update(loss.item(), n)` can become `losses.update(loss.detach().
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import libcst as cst
 
@@ -70,10 +70,11 @@ class ScalarAccumulation(Rule):
                     yield self.refused(file, call, reason)
         moved: dict[cst.CSTNode, Moved] = {}
         for node, move in fed.moves():
-            try:
-                moved[node] = move()
-            except CannotRewrite as refusal:
-                yield self.refused(file, node, str(refusal))
+            found = _unless_refused(move)
+            if isinstance(found, Moved):
+                moved[node] = found
+            else:
+                yield self.refused(file, node, found)
         for group in groups(moved):
             yield from self._together(file, {node: moved[node] for node in group})
 
@@ -103,3 +104,11 @@ class ScalarAccumulation(Rule):
             imports=dict.fromkeys((*imports, *(name for member in members for name in member.imports))),
             elsewhere=[change for member in members for change in member.elsewhere],
         )
+
+
+def _unless_refused(move: Callable[[], Moved]) -> Moved | str:
+    """What a move writes, or why it cannot be made."""
+    try:
+        return move()
+    except CannotRewrite as refusal:
+        return str(refusal)
