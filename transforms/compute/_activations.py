@@ -23,6 +23,7 @@ MODULES = {
     "torch.nn.NLLLoss2d": (LOG_SOFTMAX, "CrossEntropyLoss"),
     "torch.nn.BCELoss": (SIGMOID, "BCEWithLogitsLoss"),
 }
+_MADE = {"torch.nn.LogSoftmax": LOG_SOFTMAX, "torch.nn.Sigmoid": SIGMOID}
 _PREFIXES = ("torch.nn.functional.", "torch.special.", "torch.")
 # Views that commute with what is done to every element.
 _VIEWS = frozenset({"squeeze", "view", "reshape", "flatten", "unsqueeze", "view_as", "reshape_as"})
@@ -115,7 +116,7 @@ def _operation(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression
         return name.removeprefix(prefix), subject, [arg for arg in call.args if arg.value is not subject]
     module = file.value(call.func)
     if module.kind is Kind.MODULE:
-        short = {"torch.nn.LogSoftmax": LOG_SOFTMAX, "torch.nn.Sigmoid": SIGMOID}.get(module.name or "", "")
+        short = _MADE.get(module.name or "", "")
         if short and module.call is not None and len(call.args) == 1:
             return short, call.args[0].value, module.call.args
         return "", None, ()
@@ -124,11 +125,23 @@ def _operation(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression
     return "", None, ()
 
 
-def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression, arguments: Sequence[cst.Arg]) -> str:
+def activation_made(file: FileFacts, made: cst.Call, kind: str) -> str | None:
+    """Why a module may not be the first step of a loss, empty if nothing speaks against it; `None` for other modules.
+
+    Raises:
+        NotEqual: it is a log_softmax over another dimension than the classes'.
+    """
+    short = _MADE.get(file.qualified(made) or "", "")
+    if short != kind or has_star(made):
+        return None
+    return _doubt_of_dimension(file, None, made.args) if kind == LOG_SOFTMAX else ""
+
+
+def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression | None, arguments: Sequence[cst.Arg]) -> str:
     """Why the classes may not stand in dimension 1, where cross_entropy wants them."""
     given = next((a.value for a in arguments if a.keyword is None or a.keyword.value == "dim"), None)
     dim = file.constants.value(given) if given is not None else None
-    rank = file.value(logits).rank
+    rank = file.value(logits).rank if logits is not None else None
     if dim == 1 or (rank == 2 and (dim == -1 or given is None)) or (rank == 1 and dim in (0, -1)):
         return ""
     if dim == 0 or (isinstance(dim, int) and dim not in (0, 1, -1)) or (dim == -1 and rank not in (None, 1, 2)):

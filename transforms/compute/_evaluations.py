@@ -28,6 +28,12 @@ _RUNS = frozenset(
         "feature", "features", "loss", "reconstruct", "classify", "prob", "module", "logits", "represent", "embedding",
     }
 )  # fmt: skip
+_VERBS = frozenset(
+    {
+        "unwrap", "wrap", "save", "load", "get", "build", "create", "make", "init", "prepare", "setup", "set", "print",
+        "count", "compile", "export", "eval", "evaluate", "test", "validate", "train", "update", "check", "log", "to",
+    }
+)  # fmt: skip
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "enable_grad"})
 _OPTIMIZERS = frozenset({"optim", "optimizer", "optimiser"})
 # Words in names of functions that are not in sight: what they do needs gradients.
@@ -154,7 +160,7 @@ def _named_models(function: cst.FunctionDef) -> set[str]:
 
 def _is_model_name(code: str) -> bool:
     last = code.rpartition(".")[2]
-    return bool(words(last) & _MODELS) and last.isidentifier()
+    return bool(words(last) & _MODELS) and not words(last) & _VERBS and last.isidentifier()
 
 
 def is_switched(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.compute._activations import Activation, NotEqual, activation_of
+from perfmod.transforms.compute._tails import uses_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._masks import is_unchanged
 from perfmod.transforms.writing import delete_statement, replace
-
-_MOVES = frozenset({"to", "cuda", "cpu", "eval", "train", "float", "double"})
 
 
 def activations(file: FileFacts, calls: Sequence[cst.Call], kind: str) -> list[tuple[cst.Call, Activation]]:
@@ -34,13 +33,10 @@ def require_own(file: FileFacts, nodes: Sequence[cst.CSTNode]) -> None:
 
 def require_all_in_sight(file: FileFacts, made: cst.Call, calls: Sequence[cst.Call]) -> None:
     """Raises `NotEqual` where a loss module is used for anything but the calls that were found."""
-    for held in file.handing.uses(made):
-        parent = file.tree.parent(held.node)
-        if isinstance(parent, cst.Call) and parent.func is held.node and parent in calls:
-            continue
-        if isinstance(parent, cst.Attribute) and parent.attr.value in _MOVES:
-            continue
-        raise NotEqual(f"the loss is used for something else on line {file.line(held.node)}")
+    for use in uses_of(file, made):
+        parent = file.tree.parent(use)
+        if not (isinstance(parent, cst.Call) and parent.func is use and parent in calls):
+            raise NotEqual(f"the loss is used for something else on line {file.line(use)}")
 
 
 def renamed_to(

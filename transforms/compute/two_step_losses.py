@@ -7,6 +7,9 @@ logits and stays exact where the sigmoid is 0 or 1 to the last bit:
     loss = F.nll_loss(F.log_softmax(x, dim=1), y)            loss = F.cross_entropy(x, y)
     loss = F.binary_cross_entropy(torch.sigmoid(x), y)       loss = F.binary_cross_entropy_with_logits(x, y)
 
+A model that ends in `nn.LogSoftmax` loses that last part together with its `nn.NLLLoss` where nothing but the loss
+reads what it computes.
+
 The first is equal to the bit where the classes stand in dimension 1. The second is never applied unasked: where the
 sigmoid saturates, `binary_cross_entropy` cuts its logarithm off at -100 and its gradient vanishes, while the loss on
 logits goes on to grow and pulls the model back. That trains better, and differently.
@@ -27,6 +30,7 @@ from perfmod.transforms.compute._activations import (
     model_output,
 )
 from perfmod.transforms.compute._logits import activations, logits_for, renamed_to, require_all_in_sight, require_own
+from perfmod.transforms.compute._tails import tail_of
 from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
@@ -82,7 +86,8 @@ class TwoStepLosses(Rule):
         kind, better = known
         try:
             found = activations(file, calls, kind)
-            if not found:
+            tail = None if found else tail_of(file, calls, kind)
+            if not found and tail is None:
                 cls = model_output(file, calls[0], kind)
                 if cls:
                     reason = f"the {kind} is the end of `{cls}`, and what else reads its output would get logits"
@@ -95,10 +100,13 @@ class TwoStepLosses(Rule):
         except NotEqual as reason:
             yield self.refused(file, calls[0], str(reason))
             return
+        doubts = [activation.doubt for _, activation in found]
+        if tail is not None:
+            parts += tail.edits
+            doubts.append(tail.doubt)
         renamed = made.func if made is not None else calls[0].func
         edits, imports = renamed_to(file, renamed, better, is_module=made is not None)
-        doubt = next((activation.doubt for _, activation in found if activation.doubt), "")
-        doubt = doubt or (_SATURATES if kind == SIGMOID else "")
+        doubt = next(filter(None, doubts), "") or (_SATURATES if kind == SIGMOID else "")
         exact = kind == LOG_SOFTMAX and all(activation.exact for _, activation in found)
         yield self.found(
             file,

@@ -63,7 +63,7 @@ def _kept_by(file: FileFacts, node: cst.AugAssign | cst.Assign | cst.Call) -> Ke
             return Kept(node, node.value, node.target)
     elif isinstance(node, cst.Assign):
         target = node.targets[0].target
-        if len(node.targets) == 1 and isinstance(target, cst.Subscript):
+        if len(node.targets) == 1 and isinstance(target, cst.Subscript) and not file.value(target.value).is_tensor:
             return Kept(node, node.value, target)
         added = _added(file, node.value, target)
         if len(node.targets) == 1 and added is not None:
