@@ -165,6 +165,70 @@ def test_apply_withdraws_what_is_refuted(perfmod: Run, write: Write) -> None:
     assert "withdrawn" in ran.err
 
 
+ENGINE = """\
+import torch
+
+
+def torch_slow():
+    return 1.0
+
+
+def torch_fast():
+    return 1.0
+
+
+def torch_far():
+    return 1.0
+
+
+def loss_of(output, target):
+    return (output - target).square().mean() * torch_slow() * torch_far()
+"""
+IN_TWO = SCRIPT.replace("import sys\n", "import sys\n\nfrom engine import loss_of\n").replace(
+    "(model(inputs) - target).square().mean() * torch_slow()", "loss_of(model(inputs), target)"
+)
+
+
+def test_the_other_files_of_the_training(project: Path, perfmod: Run, write: Write) -> None:
+    """What is verified and written is the whole training; a script that calls into it changes along."""
+    write("train.py", IN_TWO)
+    write("engine.py", ENGINE)
+    write("evaluate.py", "from engine import torch_far\n\ntorch_far()\ntorch_slow()\n")
+    ran = perfmod("apply", "train.py", "--verify", *FAST)
+    assert ran.code == ExitCode.OK, ran.err
+    assert ".mean() * torch_fast() * torch_near()\n" in (project / "engine.py").read_text()
+    assert (project / "evaluate.py").read_text() == "from engine import torch_near\n\ntorch_near()\ntorch_slow()\n"
+    assert "evaluate.py: is not imported by this script, and changes only along with files that are" in ran.err
+    assert "engine.py:18" in ran.err
+
+
+def test_what_is_refuted_in_another_file_is_withdrawn_there(perfmod: Run, write: Write) -> None:
+    """Also what belongs to it elsewhere; the other rule's rewrite stays."""
+    write("train.py", IN_TWO)
+    wrong = ENGINE.replace(
+        "def torch_far():\n    return 1.0", "def torch_far():\n    return len(torch_far.__name__) / 9"
+    )
+    engine = write("engine.py", wrong)
+    caller = write("evaluate.py", "from engine import torch_far\n\ntorch_far()\n")
+    assert perfmod("verify", "train.py", *FAST).code == ExitCode.REFUTED
+    ran = perfmod("apply", "train.py", "--verify", *FAST)
+    assert ran.code == ExitCode.OK, ran.err
+    assert engine.read_text() == wrong.replace("* torch_slow()", "* torch_fast()")
+    assert caller.read_text() == "from engine import torch_far\n\ntorch_far()\n"
+    assert "withdrawn" in ran.err
+
+
+def test_a_file_of_the_folder_that_the_script_does_not_import(project: Path, perfmod: Run, write: Write) -> None:
+    write("train.py", IN_TWO)
+    write("engine.py", ENGINE)
+    write("other.py", "torch_slow()\n")
+    ran = perfmod("apply", ".", "--entry", "train.py", "--verify", *FAST)
+    assert ran.code == ExitCode.OK, ran.err
+    assert "torch_fast() * torch_near()" in (project / "engine.py").read_text()
+    assert (project / "other.py").read_text() == "torch_slow()\n"
+    assert "other.py: is not imported by this script, so its rewrites are not verified" in ran.err
+
+
 def test_ctrl_c_leaves_nothing_behind(project: Path, write: Write, tmp_path: Path) -> None:
     write("train.py", SCRIPT.replace("    optimizer.step()", "    optimizer.step(); import time; time.sleep(60)"))
     scratch = tmp_path / "scratch"
