@@ -52,7 +52,9 @@ def _why_carried(file: FileFacts, statement: cst.Assign, line: str) -> str | Non
     """Why a figure that is mixed into what was there before has to be a number; `None` for other assignments."""
     targets = [file.code(part) for target in statement.targets for part in _parts(target.target)]
     places = (cst.Name, cst.Attribute, cst.Subscript)
-    read = {file.code(node) for node in walk(statement.value) if isinstance(node, places)}
+    parts = (node for node in walk(statement.value) if isinstance(node, places))
+    # `mean` of `out.mean()` is no variable.
+    read = {file.code(node) for node in parts if not isinstance(node, cst.Name) or file.flow.is_read(node)}
     carried = next((target for target in targets if target in read), None)
     return f"what `{carried}` becomes on line {line} is more than a sum that the figure goes into" if carried else None
 

@@ -12,6 +12,7 @@ from perfmod.transforms.syncs._needed_now import why_needed
 from perfmod.transforms.syncs._report_figures import held_in, is_kept
 
 _LITERALS = (cst.Dict, cst.FormattedString, cst.Tuple, cst.List, cst.ConcatenatedString)
+_PLACES = (cst.Attribute, cst.Subscript)
 _EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
 
 
@@ -69,5 +70,8 @@ def _is_summed(file: FileFacts, place: cst.CSTNode) -> bool:
     if not isinstance(statement, cst.Assign):
         return False
     targets = {file.code(target.target) for target in statement.targets}
-    parts = (cst.Name, cst.Attribute, cst.Subscript)
-    return any(isinstance(n, parts) and file.code(n) in targets for n in walk(statement.value))
+    for node in walk(statement.value):
+        is_read = file.flow.is_read(node) if isinstance(node, cst.Name) else isinstance(node, _PLACES)
+        if is_read and file.code(node) in targets:
+            return True
+    return False
