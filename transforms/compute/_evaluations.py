@@ -298,8 +298,9 @@ def reached(file: FileFacts, nodes: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
 def need_of_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iterable[cst.Call]) -> Need | None:
     """The first place at or below nodes, or in what they call, that asks autograd for something."""
     bodies = reached(file, nodes)
-    if any(file.value(call.func).cls is None for call in calls):
-        # Any module of the file may be the one that is called.
+    inner = (call for body in bodies for call in model_calls(file, body, set()))
+    if any(_is_unknown(file, call) for call in (*calls, *inner)):
+        # Any module in sight may be the one that is called.
         bodies += [body for body in _forwards(file) if body not in bodies]
     for body in bodies:
         for node in walk_scope(body):
@@ -307,6 +308,15 @@ def need_of_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iter
             if reason:
                 return Need(node, f"{reason} on line {file.line(node)}")
     return None
+
+
+def _is_unknown(file: FileFacts, call: cst.Call) -> bool:
+    """Whether what a call runs is not in sight, and no module of PyTorch."""
+    known = file.value(call.func)
+    is_library = (known.name or "").startswith("torch.nn.") and known.name != "torch.nn.Sequential"
+    if known.cls is not None or is_library:
+        return False
+    return file.values.calls.resolve(call) is None
 
 
 def _forwards(file: FileFacts) -> list[cst.CSTNode]:
@@ -366,7 +376,7 @@ def _is_false(call: cst.Call) -> bool:
 
 def suggests_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iterable[cst.Call]) -> str:
     """A name by which a model that is not in sight may take gradients in its forward pass; empty if none does."""
-    if all(file.value(call.func).cls is not None for call in calls):
+    if not any(_is_unknown(file, call) for call in calls):
         return ""
     mentioned = (name.value for node in nodes for name in find_all(node, cst.Name))
     return next((name for name in mentioned if words(name) & _INNER), "")
