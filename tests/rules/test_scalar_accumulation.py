@@ -812,17 +812,43 @@ def test_is_silent(parts: tuple[str, str, str]) -> None:
     assert reasons(training(*parts)) == []
 
 
-def test_evaluation_is_left_alone() -> None:
-    code = training("", "pass", "") + textwrap.dedent("""
+EVALUATION = """
 
-        @torch.no_grad()
-        def evaluate(model, loader, device):
-            total = 0.0
-            for x, y in loader:
-                total += F.cross_entropy(model(x.to(device)), y.to(device)).item()
-            return total
-        """)
-    assert reasons(code) == []
+@torch.no_grad()
+def evaluate(model, loader, device):
+    total, hits, outputs = 0.0, 0, []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        total += {loss}
+        hits += {hits}
+        outputs.append(out.cpu().numpy())
+    return {total} / len(loader), {count}
+"""
+
+
+def test_evaluation() -> None:
+    before = training("", "pass", "") + EVALUATION.format(
+        loss="F.cross_entropy(out, y).item()", hits="(out.argmax(1) == y).sum().item()", total="total", count="hits"
+    )
+    after = training("", "pass", "") + EVALUATION.format(
+        loss="F.cross_entropy(out, y).detach().double()",
+        hits="(out.argmax(1) == y).sum()",
+        total="float(total)",
+        count="int(hits)",
+    )
+    assert_becomes(before, after)
+
+
+def test_evaluation_between_the_steps() -> None:
+    before = training(
+        "valid_loader = loader",
+        "if step % 100 == 0:\n    total = 0.0\n    for x, y in valid_loader:\n"
+        "        total += F.cross_entropy(model(x.cuda()), y.cuda()).item()\n    print(total)",
+        "",
+    )
+    after = before.replace(".item()", ".detach().double()").replace("print(total)", "print(float(total))")
+    assert_becomes(before, after)
 
 
 def test_operand_of_unknown_type_is_held_back() -> None:

@@ -72,8 +72,7 @@ class CallValues:
         device = join(self._values.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
         if module.name in torch_api.LOSS_MODULES:
             options = module.call.args if module.call is not None else ()
-            named = ranks.keyword(options, "reduction", "reduce", "size_average")
-            reduced = module.call is not None and named is None and len(ranks.positional(options)) <= 1
+            reduced = module.call is not None and ranks.is_reduced(options) and len(ranks.positional(options)) <= 1
             return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)
         if module.name is not None and module.name in torch_api.SEQUENCE_MODULES:
             return UNKNOWN

@@ -71,7 +71,7 @@ def operation_rank(
 ) -> int | None:
     """Number of dimensions of `subject.short(*arguments)`; `None` where it is not known."""
     if short in torch_api.LOSS_FUNCTIONS:
-        is_mean = keyword(arguments, "reduction", "reduce") is None and len(positional(arguments)) <= 2
+        is_mean = is_reduced(arguments) and len(positional(arguments)) <= 2
         return 0 if is_mean else None
     if short in torch_api.REDUCTIONS:
         return _reduced_rank(short, subject, arguments, is_number)
@@ -99,6 +99,13 @@ def _reduced_rank(
     if keyword(arguments, "keepdim") is not None or not is_one or is_flag or not subject:
         return None
     return subject - 1
+
+
+def is_reduced(arguments: Sequence[cst.Arg]) -> bool:
+    """Whether a loss is told no reduction by keyword, or one to a single element."""
+    reduction = keyword(arguments, "reduction")
+    is_one = isinstance(reduction, cst.SimpleString) and reduction.evaluated_value in ("mean", "sum")
+    return keyword(arguments, "reduce", "size_average") is None and (reduction is None or is_one)
 
 
 def is_minus_one(node: cst.CSTNode) -> bool:

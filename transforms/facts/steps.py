@@ -104,21 +104,26 @@ class Steps:
 
     def trains(self, code: cst.CSTNode) -> bool:
         """Whether the code at or below a node (such as a loop's body) runs `backward`, itself or through functions."""
-        return self._has_backward(code) or not self._training.isdisjoint(self.called_by(code))
+        if self._has_backward(code):
+            return True
+        return bool(self._training) and not self._training.isdisjoint(self.called_by(code))
 
     def runs_every_step(self, node: cst.CSTNode) -> bool:
         """Whether a step always comes by `node`: reached, and not behind an `if step % n == 0` or in an `except`."""
         return self.reaches(node) and not self.is_gated(node)
 
-    def is_gated(self, node: cst.CSTNode) -> bool:
-        """Whether `node` stands under an `if` that tests a modulo, the last step or a rank, or in an `except`."""
+    def is_gated(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> bool:
+        """Whether `node` stands under an `if` that tests a modulo, the last step or a rank, or in an `except`.
+
+        Only what stands in `within` is looked at, or what stands in the step.
+        """
         child: cst.CSTNode = node
         for ancestor in self._tree.ancestors(node):
             if isinstance(ancestor, cst.ExceptHandler):
                 return True
             if isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test):
                 return True
-            if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions:
+            if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions or ancestor is within:
                 return False
             child = ancestor
         return False
@@ -194,12 +199,15 @@ class Steps:
     def _training(self) -> set[cst.FunctionDef]:
         """The functions that run `backward`, themselves or through what they call."""
         functions = self._tree.all(cst.FunctionDef)
+        stack = [function for function in functions if self._has_backward(function.body)]
+        if not stack:
+            # Most files of a library; who calls whom takes long to find.
+            return set()
         callers: dict[cst.FunctionDef, list[cst.FunctionDef]] = {}
         for function in functions:
             for called in self.called_by(function.body):
                 callers.setdefault(called, []).append(function)
         found: set[cst.FunctionDef] = set()
-        stack = [function for function in functions if self._has_backward(function.body)]
         while stack:
             function = stack.pop()
             if function not in found:

@@ -15,7 +15,7 @@ from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._moved_sums import Moved, move
 from perfmod.transforms.syncs._sums import collect, target_of
 from perfmod.transforms.syncs._terms import variable_of
-from perfmod.transforms.syncs._when import runs_every_step, step_loop
+from perfmod.transforms.syncs._when import comes_often, round_loop
 
 _Place = tuple[cst.CSTNode, str]
 """A variable, attribute or entry: the scope or class that it belongs to, and its code."""
@@ -77,14 +77,14 @@ class Fed:
         target = target_of(file, statement)
         if target is not None and isinstance(statement, (cst.AugAssign, cst.Assign)):
             # A number that weights what is added on the device already is no part of the pattern.
-            if not is_read and (not runs_every_step(file, statement) or file.value(statement.value).is_tensor):
+            if not is_read and (not comes_often(file, statement) or file.value(statement.value).is_tensor):
                 return False
             key = self._place(target)
             self._targets[key] = target
             self._sums.setdefault(key, {})[statement] = None
             return True
         appended = _kept_lists.appended_to(file, place)
-        if appended is not None and runs_every_step(file, place):
+        if appended is not None and comes_often(file, place):
             key = self._place(appended[0])
             self._targets[key] = appended[0]
             self._lists.setdefault(key, {})[appended[1]] = None
@@ -103,7 +103,7 @@ class Fed:
         return move(self._file, collect(self._file, target, statements))
 
     def _list(self, target: cst.BaseExpression, values: list[cst.BaseExpression]) -> Moved:
-        sites = [_kept_lists.appended(self._file, value, step_loop(self._file, value)) for value in values]
+        sites = [_kept_lists.appended(self._file, value, round_loop(self._file, value)) for value in values]
         return _kept_lists.keep_on_device(self._file, target, sites)
 
 

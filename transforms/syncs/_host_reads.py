@@ -10,6 +10,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._when import in_evaluation
 
 # Methods that only bring the tensor to where Python reads it anyway.
 _ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})
@@ -72,7 +73,8 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     if method == "tolist" and not trained and not (value.is_tensor and value.rank == 0):
         return None
     # In a training loop `.item()` is called on tensors; elsewhere an unknown value may as well be an array.
-    guessed = conversion is None and value.kind is Kind.UNKNOWN and file.steps.in_sight(node)
+    is_guess = conversion is None and value.kind is Kind.UNKNOWN
+    guessed = is_guess and (file.steps.in_sight(node) or in_evaluation(file, node))
     if not (value.is_tensor or trained or guessed):
         return None
     return HostRead(node, tensor, way, conversion or value.dtype or (DType.FLOATING if trained else None))

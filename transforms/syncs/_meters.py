@@ -18,10 +18,10 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
 from perfmod.transforms.syncs._meter_class import Meter, understood
 from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
-from perfmod.transforms.syncs._moved_sums import Moved
+from perfmod.transforms.syncs._moved_sums import Moved, inference
 from perfmod.transforms.syncs._never_zero import is_never_zero
 from perfmod.transforms.syncs._terms import Term, kept_term, settled_variables, term_of, variable_uses
-from perfmod.transforms.syncs._when import runs_every_step
+from perfmod.transforms.syncs._when import comes_often
 
 # What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
 _DOUBLE = re.compile(r"\b(double|float64|DoubleTensor)\b")
@@ -48,7 +48,7 @@ def metered_at(file: FileFacts, node: cst.CSTNode) -> ClassFacts | None:
     for parent in file.tree.ancestors(node):
         if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
             cls = file.value(parent.func.value).cls if parent.func.attr.value == "update" else None
-            if cls is not None and cls.method("update") is not None and runs_every_step(file, parent):
+            if cls is not None and cls.method("update") is not None and comes_often(file, parent):
                 return cls
         if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             break
@@ -80,6 +80,7 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
         elif file.value(figure).kind is not Kind.NUMBER:
             others.append(call)
     uses.require_rare_reads([site.call for site in sites])
+    _require_one_mode(file, uses)
     if _is_exposed(home, cls):
         doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
     # What is an integer or a float goes on being read; added to tensors, the number does not change.
@@ -112,6 +113,18 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
     terms = tuple(site.term for site in sites if file.is_own(site.call))
     elsewhere = [Change(path, imports=(name,)) for path, name in imports]
     return Moved(f"what `{cls.name}` keeps", edits, (), doubts, uses.reads, terms, are_stored=True, elsewhere=elsewhere)
+
+
+def _require_one_mode(file: FileFacts, uses: MeterUses) -> None:
+    """A tensor that was made in inference mode cannot be added to outside of it."""
+    inside = [call for call in uses.updates if inference(file, call) is not None]
+    for call in uses.updates:
+        mixed = [other for other in inside if call not in inside and uses.may_be_same(_receiver(call), other)]
+        if mixed:
+            raise CannotRewrite(
+                f"a meter may be updated inside of `torch.inference_mode()` on line {file.line(mixed[0])} and outside "
+                f"of it on line {file.line(call)}"
+            )
 
 
 def _facts_of(file: FileFacts, node: cst.CSTNode) -> FileFacts:
@@ -154,7 +167,7 @@ def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[s
 
 def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site | None:
     """The scalars of the device in a figure of a step; `None` where it has none, or no step comes by."""
-    if not runs_every_step(file, call) or file.value(figure).kind in (Kind.TENSOR, Kind.ARRAY):
+    if not comes_often(file, call) or file.value(figure).kind in (Kind.TENSOR, Kind.ARRAY):
         return None
     term = term_of(file, figure)
     if term.shared and not term.is_fed:

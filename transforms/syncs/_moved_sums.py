@@ -122,7 +122,7 @@ def _require_one_mode(file: FileFacts, found: RunningSum) -> None:
     """A tensor that was made in inference mode cannot be added to outside of it."""
     modes: dict[cst.CSTNode | None, cst.CSTNode] = {}
     for statement in (*(site.statement for site in found.sites), *found.kept):
-        modes.setdefault(_inference(file, statement), statement)
+        modes.setdefault(inference(file, statement), statement)
     inside = next((statement for mode, statement in modes.items() if mode is not None), None)
     if len(modes) > 1 and inside is not None:
         outside = next(statement for statement in modes.values() if statement is not inside)
@@ -132,7 +132,7 @@ def _require_one_mode(file: FileFacts, found: RunningSum) -> None:
         )
 
 
-def _inference(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
+def inference(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
     """The block or function around `node` that runs in inference mode."""
     for ancestor in file.tree.ancestors(node):
         switches: list[cst.BaseExpression] = []

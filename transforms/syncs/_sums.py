@@ -19,7 +19,7 @@ from perfmod.transforms.syncs._by_name import require_unread_by_name, require_un
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._places import contents, reads_in, require_numbers, steps_of
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
-from perfmod.transforms.syncs._when import step_loop
+from perfmod.transforms.syncs._when import round_loop
 
 _LINEAR_ASSIGN = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
 
@@ -221,7 +221,7 @@ def _collect_settled(
     file: FileFacts, target: cst.Attribute | cst.Subscript, sites: list[Site], refusal: CannotRewrite
 ) -> RunningSum:
     """A sum that others may read, and that becomes a number behind the loops. Raises `CannotRewrite`."""
-    loops = [loop for site in sites if (loop := step_loop(file, site.statement)) is not None]
+    loops = [loop for site in sites if (loop := round_loop(file, site.statement)) is not None]
     if len(loops) < len(sites) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in loops):
         raise refusal
     loops = list(dict.fromkeys(loops))

@@ -23,7 +23,7 @@ from perfmod.transforms.syncs._host_reads import (
     tensor_doubts,
 )
 from perfmod.transforms.syncs._never_zero import is_never_zero, raise_if_zero
-from perfmod.transforms.syncs._when import is_late, runs_every_step
+from perfmod.transforms.syncs._when import comes_often, is_late
 from perfmod.transforms.writing import replace
 
 _TARGETS = (cst.AssignTarget, cst.AnnAssign, cst.Element)
@@ -264,7 +264,7 @@ def _variable(file: FileFacts, node: cst.BaseExpression) -> Variable | None:
     definition = definitions[0] if len(definitions) == 1 else None
     if definition is None or definition.binding is not Binding.ASSIGNED or definition.part is None:
         return None
-    if definition.scope is not file.tree.scope(node) or not runs_every_step(file, definition.node):
+    if definition.scope is not file.tree.scope(node) or not comes_often(file, definition.node):
         return None
     # A name that sees what stands below it is carried from round to round.
     if not file.comes_before(definition.node, node):

@@ -27,10 +27,41 @@ def is_repeated(file: FileFacts, node: cst.CSTNode, loop: cst.For | cst.While) -
     return any(file.tree.is_within(node, part) for part in parts)
 
 
+def comes_often(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether every step comes by, be it of a training or a round of a loop over the batches of a loader."""
+    if runs_every_step(file, node):
+        return True
+    return in_evaluation(file, node) and not file.steps.is_gated(node, round_loop(file, node))
+
+
+def round_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
+    """The innermost loop around `node` of which each round is a step of a training or of an evaluation."""
+    region = file.steps.region(node)
+    for loop in file.tree.loops(node):
+        if loop is region or goes_through_loader(file, loop):
+            return loop
+    return step_loop(file, node)
+
+
+def in_evaluation(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether `node` runs for every batch of a loader."""
+    loop = round_loop(file, node)
+    return loop is not None and goes_through_loader(file, loop)
+
+
+def goes_through_loader(file: FileFacts, loop: cst.CSTNode) -> bool:
+    """Whether a loop goes through the batches of a loader."""
+    if not isinstance(loop, cst.For):
+        return False
+    value = file.values.iterated(loop.iter)
+    return any(part.origin is not None for part in (value, *(value.items or ())))
+
+
 def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
     """Whether `node` is behind the steps that come by `fed`, or runs only in some of them."""
-    if file.steps.is_gated(node):
+    loop = round_loop(file, fed)
+    if loop is not None and is_repeated(file, node, loop):
+        return file.steps.is_gated(node, loop)
+    if loop is not None and file.tree.function(node) is file.tree.function(loop):
         return True
-    loop = step_loop(file, fed)
-    inside = loop is not None and is_repeated(file, node, loop)
-    return not (inside or file.steps.in_sight(node))
+    return file.steps.is_gated(node) or not file.steps.in_sight(node)

@@ -31,7 +31,7 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._needed_now import why_needed
 from perfmod.transforms.syncs._terms import joined, settled_variables
-from perfmod.transforms.syncs._when import runs_every_step
+from perfmod.transforms.syncs._when import comes_often, runs_every_step
 
 
 class ScalarAccumulation(Rule):
@@ -62,9 +62,10 @@ class ScalarAccumulation(Rule):
         fed = Fed(file)
         for call in find_all(file.tree.module, cst.Call):
             read = host_read(file, call)
-            if read is None or not runs_every_step(file, call):
+            if read is None or not comes_often(file, call):
                 continue
-            if not fed.add(read):
+            # What evaluations do with other figures costs them nothing that a training waits for.
+            if not fed.add(read) and runs_every_step(file, call):
                 reason = why_needed(file, read)
                 if reason is not None:
                     yield self.refused(file, call, reason)
