@@ -183,6 +183,10 @@ SILENT = {
         "def nograd(f):\n    def g(*a):\n        with torch.no_grad():\n            return f(*a)\n    return g\n"
         "@nograd\n" + evaluation("total += model(x).sum().item()")
     ),
+    "a decorator of the project": (
+        "from utils import smart_inference_mode\n\n\n@smart_inference_mode()\n"
+        + evaluation("total += model(x).sum().item()")
+    ),
     "switched off for good": "torch.set_grad_enabled(False)\n" + evaluation("total += model(x).sum().item()"),
     "phases": script(
         "for phase in ('train', 'val'):\n    model.train(phase == 'train')\n    for x, y in loaders[phase]:\n"

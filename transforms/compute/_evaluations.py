@@ -185,7 +185,8 @@ def _switches(file: FileFacts, node: cst.BaseExpression) -> bool:
     for part in walk(node):
         if isinstance(part, (cst.Name, cst.Attribute)):
             name = (file.qualified(part) or dotted(part)).rpartition(".")[2]
-            if name in _SWITCHES or name in ("nograd", "inference"):
+            # `smart_inference_mode` decides, too
+            if any(switch in name.lower() for switch in (*_SWITCHES, "nograd")):
                 return True
             own = [d.node for d in file.flow.definitions(part) if isinstance(d.node, cst.FunctionDef)]
             if any(_SWITCHES & {inner.value for inner in find_all(f.body, cst.Name)} for f in own):
