@@ -43,7 +43,11 @@ class Steps:
         self._forwards = {
             method for cls in classes if cls.is_module for name, method in cls.methods.items() if name == "forward"
         }
-        self._library = self._reach(self._forwards) | self._forwards
+
+    @cached_property
+    def _library(self) -> set[cst.FunctionDef]:
+        """Forward passes of modules, and what they call."""
+        return self._reach(self._forwards) | self._forwards
 
     @property
     def found(self) -> bool:
@@ -66,14 +70,15 @@ class Steps:
 
         In a file without any step, functions count too whose callers are elsewhere.
         """
+        function = self._tree.function(node)
+        is_free = function is not None and not self._is_data_code(function)
+        if not self.found and is_free:
+            return True
         if self.in_sight(node) or self._function_reached(node, self._library):
             return True
-        if self._tree.module_of(node) in self._in_modules:
+        if function is None or not is_free or self._tree.module_of(node) in self._in_modules:
             return False
-        function = self._tree.function(node)
-        if function is None or self._is_data_code(function):
-            return False
-        return not self.found or self._may_be_reached(function, set())
+        return self._may_be_reached(function, set())
 
     def _may_be_reached(self, function: cst.FunctionDef, passed: set[cst.FunctionDef]) -> bool:
         """Whether a function that no step in sight runs may be called from elsewhere, itself or through its callers."""
