@@ -11,10 +11,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the .out.py of every golden that changes; the run fails, so that somebody reads them",
     )
+    parser.addoption("--exhaustive", action="store_true", help="run what is marked as exhaustive, too")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is marked `cuda` where torch sees no device."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is marked `exhaustive` unless asked for, and what is marked `cuda` where torch sees no device."""
+    if not config.getoption("--exhaustive"):
+        for item in items:
+            if item.get_closest_marker("exhaustive"):
+                item.add_marker(pytest.mark.skip(reason="like others that do run; --exhaustive runs it"))
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ SCRIPTS = [golden for golden in GOLDENS if golden.head.script]
 COUNTED = [golden for golden in CHANGES if golden.head.syncs is not None]
 OUTPUTS = sorted(ROOT.glob("*/*.out.py"))
 RULES = {rule.name: rule for rule in catalog.rules()}
+
+
+def _params(goldens: Iterable[Golden]) -> list[object]:
+    """Those that stay are equal before and after; running them shows that they run."""
+    marks = {True: [], False: [pytest.mark.exhaustive]}
+    return [pytest.param(golden, marks=marks[golden.head.change], id=golden.name) for golden in goldens]
 
 
 def _rules(golden: Golden) -> list[Rule]:
@@ -90,7 +97,7 @@ def test_second_run_finds_nothing(golden: Golden) -> None:
     assert (result.after, result.applied, result.held_back) == (golden.after, (), ())
 
 
-@pytest.mark.parametrize("golden", PROBES, ids=lambda golden: golden.name)
+@pytest.mark.parametrize("golden", _params(PROBES))
 def test_does_the_same(golden: Golden, folder: Path) -> None:
     if golden.head.cuda:
         pytest.skip("needs a CUDA device")
@@ -109,7 +116,7 @@ def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("golden", PROBES, ids=lambda golden: golden.name)
+@pytest.mark.parametrize("golden", _params(PROBES))
 def test_does_the_same_on_cuda(golden: Golden, folder: Path) -> None:
     _needs(golden)
     assert compare_probes(golden.before, golden.after, _numerics(golden), folder, "cuda") == []

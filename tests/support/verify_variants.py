@@ -10,6 +10,7 @@ Every folder in `verify_scripts` holds one training script as people write them,
     reason = "loss"                 # regular expression for the reason given: refused for the right one
     edits = [["mask]", "~mask]"]]   # old and new text; the old one stands in the script exactly once
     cuda = true                     # it goes wrong there only; may be left out
+    exhaustive = true               # it is like others, and run with --exhaustive only; may be left out
     both = [["lr=0.1", "lr=1e9"]]   # edits of the original, too; may be left out
 
     [[right]]
@@ -52,6 +53,7 @@ class Variant:
         verdicts: those that are right for it.
         reason: regular expression that the reason of a refusal matches.
         cuda: what is wrong with it can only go wrong on CUDA.
+        exhaustive: it is like others of its script, and need not be run every time.
     """
 
     path: Path
@@ -63,6 +65,7 @@ class Variant:
     verdicts: frozenset[Verdict]
     reason: str
     cuda: bool
+    exhaustive: bool
 
     def __str__(self) -> str:
         return f"{self.path.parent.name}: {self.name}"
@@ -128,6 +131,7 @@ def _variant(script: Path, entry: dict[str, Any]) -> Variant:
         verdicts=frozenset(Verdict(verdict) for verdict in entry["verdicts"]),
         reason=entry.get("reason", ""),
         cuda=entry.get("cuda", False),
+        exhaustive=entry.get("exhaustive", False),
     )
 
 
