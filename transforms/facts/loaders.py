@@ -270,7 +270,9 @@ class Loaders:
         return [way] if way is not None else None
 
     def _passed_on(self, param: cst.Param) -> list[dict[str, cst.BaseExpression]] | None:
-        """What the callers of a function pass as further keywords; `None` where some are out of sight."""
+        """What the callers of a function pass as further keywords; `None` where some are out of sight, or some pass
+        others.
+        """
         function = self._tree.parent(self._tree.parent(param) or param)
         if not isinstance(function, cst.FunctionDef) or not self._values.calls.is_only_called(function):
             return None
@@ -281,7 +283,7 @@ class Loaders:
                 return None
             given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
             ways.append({name: value for name, value in given.items() if name not in named})
-        return ways or None
+        return ways if len({frozenset(way) for way in ways}) == 1 else None
 
     def _is_changed(self, attribute: str) -> bool:
         """Whether a dictionary that an attribute holds may be changed after it was made."""
