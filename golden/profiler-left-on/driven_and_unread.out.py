@@ -12,7 +12,7 @@ def train(model, loader):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-            # next
+        # next
 
     # done
     print('trained')
