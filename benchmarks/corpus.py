@@ -1,11 +1,12 @@
 """perfmod over the code of the world: public training repositories, and libraries on PyPI.
 
     python benchmarks/corpus.py --sources DIR [--fetch] [--only OWNER/NAME ...] [--json FILE] [--markdown FILE]
-    python benchmarks/corpus.py --pypi [--wheels DIR] [--only NAME ...] [--json FILE]
+    python benchmarks/corpus.py --pypi [--wheels DIR] [--every N] [--only NAME ...] [--json FILE]
 
 `corpus/repositories.toml` pins the repositories by commit; they are no part of this one. DIR holds each as
 `DIR/<owner>/<name>`, a git repository with that commit (a bare one will do); `--fetch` gets what is missing from
-GitHub. `corpus/packages.toml` pins the releases of the packages; pip downloads those that are not in `--wheels`.
+GitHub. `corpus/packages.toml` pins the releases of the packages; pip downloads those that are not in `--wheels`. All of
+them are 90 MB of Python, which takes minutes; CI reads each sixteenth file.
 
 For every repository and package perfmod runs as for a user, `perfmod apply --dry-run` without its cache, in a clean
 tree in a scratch folder. Then has to hold:
@@ -96,16 +97,16 @@ def examine_repositories(
 
 
 def examine_packages(
-    chosen: Iterable[Package], wheels: Path, jobs: int, output: Output, talk: Console
+    chosen: Iterable[Package], wheels: Path, jobs: int, every: int, output: Output, talk: Console
 ) -> list[dict[str, Any]]:
-    """The rows of packages."""
+    """The rows of packages; of their files each `every`-th is read."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
         for package in chosen:
-            pinned = {"version": package.version}
+            pinned = {"version": package.version, "every": every}
             try:
-                tree = package.tree(wheels, scratch)
+                tree = package.tree(wheels, scratch, every)
             except Unavailable as error:
                 rows.append(_missing(package.name, error, talk) | pinned)
                 continue
@@ -145,6 +146,7 @@ def main() -> int:
     which.add_argument("--pypi", action="store_true", help="the packages on PyPI instead")
     parser.add_argument("--fetch", action="store_true", help="get missing repositories from GitHub first")
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="where the wheels of the packages are, or go")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of packages, each N-th file alone")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these repositories or packages alone")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of perfmod (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here")
@@ -163,7 +165,9 @@ def main() -> int:
     if args.pypi:
         with tempfile.TemporaryDirectory() as downloads:
             wheels = (args.wheels or Path(downloads)).resolve()
-            rows = examine_packages([p for p in packages() if p.name in chosen], wheels, args.jobs, output, talk)
+            rows = examine_packages(
+                [p for p in packages() if p.name in chosen], wheels, args.jobs, args.every, output, talk
+            )
     else:
         listed = [repository for repository in repositories() if repository.name in chosen]
         for repository in listed if args.fetch else ():

@@ -86,8 +86,9 @@ class Package:
     version: str
     paths: Sequence[str] = (".",)
 
-    def tree(self, wheels: Path, scratch: Path) -> Path:
-        """The Python files of the wheel in `wheels`, which is downloaded where it is not there, as a clean tree.
+    def tree(self, wheels: Path, scratch: Path, every: int = 1) -> Path:
+        """The Python files of the wheel in `wheels`, which is downloaded where it is not there, as a clean tree; only
+        each `every`-th of them, in the order of their paths.
 
         Raises:
             Unavailable: pip cannot get it.
@@ -104,7 +105,7 @@ class Package:
         tree = scratch / self.name
         tree.mkdir(parents=True)
         with zipfile.ZipFile(found) as archive:
-            archive.extractall(tree, [name for name in archive.namelist() if name.endswith(".py")])
+            archive.extractall(tree, sorted(name for name in archive.namelist() if name.endswith(".py"))[::every])
         git(tree, "init", "--quiet")
         git(tree, "add", "--all")
         git(
