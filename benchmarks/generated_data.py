@@ -155,21 +155,6 @@ def pictures(folder: Path, *, train: int = 100, test: int = 10) -> None:
             _colours(random, (320, 320), np.zeros(3, dtype=np.int64)).save(folder / part / f"{index:04d}.jpg")
 
 
-def hourly_table(folder: Path, *, name: str, hours: int = 15_000) -> None:
-    """A table like those of the ETT sets: a date and seven loads of every hour, which follow the day and the year."""
-    random = np.random.default_rng(SEED)
-    hour = np.arange(hours)
-    waves = np.stack([np.sin(hour * 2 * np.pi / period) for period in (12, 24, 168, 8_760)], axis=1)
-    values = waves @ random.uniform(-1, 1, (4, 7)) + random.normal(0, 0.1, (hours, 7))
-    dates = np.datetime64("2016-07-01T00:00:00") + hour.astype("timedelta64[h]")
-    rows = [
-        ",".join([str(date).replace("T", " "), *(f"{value:.4f}" for value in row)])
-        for date, row in zip(dates, values, strict=True)
-    ]
-    heads = "date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT"
-    (folder / name).write_text("\n".join([heads, *rows]) + "\n")
-
-
 def graph_text(folder: Path, *, name: str, graphs: int = 200) -> None:
     """Labelled graphs in one file, as those of graph isomorphism networks: their number; for each its nodes and label,
     and a line per node with a tag, the number of neighbours and the neighbours.
@@ -247,7 +232,6 @@ RECIPES: dict[str, Callable[..., None]] = {
         tokens,
         words,
         pictures,
-        hourly_table,
         graph_text,
         cora_tables,
         package_link,

@@ -21,7 +21,6 @@ FEWER = {
     "tokens": {"train": 200, "val": 100},
     "words": {"train": 100, "held_out": 40},
     "pictures": {"train": 3, "test": 1},
-    "hourly_table": {"name": "table.csv", "hours": 50},
     "graph_text": {"name": "graphs.txt", "graphs": 5},
     "cora_tables": {"nodes": 50, "features": 10, "edges": 60},
     "package_link": {"name": "package", "target": __file__},
