@@ -38,7 +38,9 @@ def host_copies(file: FileFacts) -> Iterator[HostCopy]:
     """The copies that a file makes, except for those that bring one scalar over, which are other rules'."""
     for call in find_all(file.tree.module, cst.Call):
         copy = host_copy(file, call)
-        if copy is not None and not _is_extended(file, call) and not _is_scalar(file, copy):
+        # Modules are moved in place; of tensors nobody drops the copy.
+        is_dropped = isinstance(file.tree.parent(call), cst.Expr)
+        if copy is not None and not (is_dropped or _is_extended(file, call) or _is_scalar(file, copy)):
             yield copy
 
 
