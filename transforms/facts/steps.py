@@ -198,7 +198,19 @@ class Steps:
         return any(function in reached for function in functions if function is not None)
 
     def _has_backward(self, node: cst.CSTNode) -> bool:
-        return any(isinstance(call, cst.Call) and _is_backward(call) for call in walk_scope(node))
+        """Whether `backward` stands at or below a node, not in the body of a function or class below it."""
+        return node in self._around_backward
+
+    @cached_property
+    def _around_backward(self) -> set[cst.CSTNode]:
+        found: set[cst.CSTNode] = set()
+        for call in filter(_is_backward, self._tree.all(cst.Call)):
+            found.add(call)
+            for ancestor in self._tree.ancestors(call):
+                found.add(ancestor)
+                if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                    break
+        return found
 
     @cached_property
     def _training(self) -> set[cst.FunctionDef]:
