@@ -851,6 +851,90 @@ def test_evaluation_between_the_steps() -> None:
     assert_becomes(before, after)
 
 
+RETURNED = """\
+import torch
+import torch.nn.functional as F
+
+
+def train_step(model, x, y, optimizer):
+    optimizer.zero_grad()
+    out = model(x.cuda())
+    loss = F.cross_entropy(out, y.cuda())
+    loss.backward()
+    optimizer.step()
+    return {returned}
+
+
+def fit(model, loader, optimizer):
+    total, hits, losses = 0.0, 0, []
+    for step, (x, y) in enumerate(loader):
+        {called}
+    {behind}
+
+
+if __name__ == "__main__":
+    fit(torch.nn.Linear(3, 3).cuda(), [], None)
+"""
+FIGURES = "loss.item(), (out.argmax(1) == y.cuda()).sum().item()"
+TENSORS = "loss.detach().double(), (out.argmax(1) == y.cuda()).sum()"
+STEP = "train_step(model, x, y, optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            ("loss.item()", f"total += {STEP}", "print(total)"),
+            ("loss.detach().double()", f"total += {STEP}", "print(float(total))"),
+        ),
+        (
+            ("loss.item()", f"losses.append({STEP})", "print(losses)"),
+            (
+                "loss.detach().double()",
+                f"losses.append({STEP})",
+                "losses[:] = torch.stack(losses).tolist() if losses else []\n    print(losses)",
+            ),
+        ),
+        (
+            (FIGURES, f"loss, n = {STEP}; total += loss * 2; hits += n", "print(total, hits)"),
+            (TENSORS, f"loss, n = {STEP}; total += loss * 2; hits += n", "print(float(total), int(hits))"),
+        ),
+        (
+            ("loss.item()", f"loss = {STEP}; total += loss", "print(total, loss)"),
+            ("loss.detach().double()", f"loss = {STEP}; total += loss", "print(float(total), float(loss))"),
+        ),
+    ],
+)
+def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str], after: tuple[str, str, str]) -> None:
+    names = ("returned", "called", "behind")
+    assert_becomes(
+        RETURNED.format(**dict(zip(names, before, strict=True))),
+        RETURNED.format(**dict(zip(names, after, strict=True))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("called", "behind", "reason"),
+    [
+        (f"loss = {STEP}; total += loss; print(loss)", "", "`loss` is used on line 17 too"),
+        (f"total += {STEP}; print({STEP})", "", "what `train_step` returns is needed on line 17"),
+        (f"total += {STEP}; model.hook(train_step)", "", "`train_step`, which returns the figure, is handed on as"),
+        (f"print({STEP})", "", "the figure is returned in every step on line 11, and the callers may need a number"),
+    ],
+)
+def test_figure_that_the_caller_needs(called: str, behind: str, reason: str) -> None:
+    (found,) = reasons(RETURNED.format(returned="loss.item()", called=called, behind=behind or "print(total)"))
+    assert found.startswith(reason)
+
+
+def test_figure_that_other_files_may_ask_for_is_held_back() -> None:
+    code = RETURNED.format(returned="loss.item()", called=f"total += {STEP}", behind="print(total)")
+    held = result(code.partition("\n\nif __name__")[0] + "\n")
+    assert [finding.reason for finding in held.held_back] == [
+        "other files may call `train_step`, and would get a tensor"
+    ]
+
+
 def test_operand_of_unknown_type_is_held_back() -> None:
     before = training("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total")
     held = result(before)

@@ -14,7 +14,7 @@ from perfmod.transforms.syncs import _kept_lists, _meters
 from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._moved_sums import Moved, move
 from perfmod.transforms.syncs._sums import collect, target_of
-from perfmod.transforms.syncs._terms import variable_of
+from perfmod.transforms.syncs._terms import Returned, variable_of
 from perfmod.transforms.syncs._when import comes_often, round_loop
 
 _Place = tuple[cst.CSTNode, str]
@@ -50,6 +50,7 @@ class Fed:
     def _places(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """A read, and the uses of the variables that hold it or what is computed from it."""
         seen: set[Definition] = set()
+        returns: set[cst.CSTNode] = set()
         waiting: list[cst.CSTNode] = [node]
         while waiting:
             place = waiting.pop()
@@ -58,6 +59,16 @@ class Fed:
                 if definition not in seen and variable_of(self._file, definition) is not None:
                     seen.add(definition)
                     waiting += [use for use in self._file.flow.uses(definition) if self._file.is_own(use)]
+            statement = self._file.tree.statement(place)
+            if isinstance(statement, cst.Return) and statement not in returns:
+                returns.add(statement)
+                waiting += self._calls(statement)
+
+    def _calls(self, statement: cst.Return) -> list[cst.Call]:
+        """The calls of the function around a `return` that stand in this file."""
+        function = self._file.tree.function(statement)
+        callers = self._file.values.calls.callers(function) if function is not None else ()
+        return [call for call in callers if self._file.is_own(call)]
 
     def _defined(self, place: cst.CSTNode) -> list[Definition]:
         """The variables that are assigned what stands at a place."""
@@ -69,7 +80,7 @@ class Fed:
             targets = [statement.target]
         names = [name for target in targets for name in _names(target)]
         found = [definition for name in names for definition in self._file.flow.defined(name)]
-        return [d for d in found if d.part is not None and self._file.tree.is_within(place, d.part)]
+        return [d for d in found if self._file.tree.is_within(place, d.part or d.value or d.node)]
 
     def _add(self, place: cst.CSTNode, *, is_read: bool) -> bool:
         file = self._file
@@ -109,9 +120,12 @@ class Fed:
 
 def groups(moved: Mapping[cst.CSTNode, Moved]) -> list[list[cst.CSTNode]]:
     """The keys, in order, of what has to be moved together, because variables or dictionaries are shared."""
-    found: list[tuple[list[cst.CSTNode], set[Definition | str]]] = []
+    found: list[tuple[list[cst.CSTNode], set[Definition | Returned | str]]] = []
     for node, member in moved.items():
-        own: set[Definition | str] = {variable.definition for term in member.terms for _, variable in term.variables()}
+        own: set[Definition | Returned | str] = {
+            variable.definition for term in member.terms for _, variable in term.variables()
+        }
+        own |= {figure for term in member.terms for _, figure in term.returned()}
         own |= {member.container} if member.container is not None else set()
         together: list[cst.CSTNode] = []
         for group in [group for group in found if not own.isdisjoint(group[1])]:

@@ -22,9 +22,10 @@ from perfmod.transforms.syncs._host_reads import (
     tensor_doubts,
     without_read,
 )
+from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._moved_sums import Moved, insert_behind
 from perfmod.transforms.syncs._places import contents, may_be_kept, reads_in, steps_of
-from perfmod.transforms.syncs._terms import Term, kept_term, term_of
+from perfmod.transforms.syncs._terms import Term, term_of
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement
 

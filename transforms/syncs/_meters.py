@@ -10,17 +10,19 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import has_star, passed
 from perfmod.transforms.facts.classes import ClassFacts
-from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Change, Edit
+from perfmod.transforms.syncs._carriers import carried
+from perfmod.transforms.syncs._exposure import is_exposed
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
+from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._meter_class import Meter, understood
 from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved, inference
 from perfmod.transforms.syncs._never_zero import is_never_zero
-from perfmod.transforms.syncs._terms import Term, kept_term, settled_variables, term_of, variable_uses
+from perfmod.transforms.syncs._terms import Term, term_of, variable_uses
 from perfmod.transforms.syncs._when import comes_often
 
 # What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
@@ -81,7 +83,7 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
             others.append(call)
     uses.require_rare_reads([site.call for site in sites])
     _require_one_mode(file, uses)
-    if _is_exposed(home, cls):
+    if is_exposed(home, cls.node):
         doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
     # What is an integer or a float goes on being read; added to tensors, the number does not change.
     shown = [site for site in sites if site.term.dtype is not None]
@@ -101,8 +103,9 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
         alone = not _is_shared(uses, site, sites)
         written, needed, missing = kept_term(own, site.term, dtype, stored=stored, is_alone=alone)
         if own is not file:
-            further, required, unsure = settled_variables(own, [site.term], are_stored=True)
-            written, needed, missing = [*written, *further], [*needed, *required], [*missing, *unsure]
+            further = carried(own, [site.term], are_stored=True)
+            written, needed = [*written, *further.edits], [*needed, *further.imports]
+            missing = [*missing, *further.doubts]
         edits += _located(own, written)
         imports += [(own.source.path, name) for name in needed]
         doubts += missing
@@ -135,13 +138,6 @@ def _facts_of(file: FileFacts, node: cst.CSTNode) -> FileFacts:
 def _located(file: FileFacts, edits: Iterable[Edit]) -> list[Edit]:
     """Edits that say to which file they belong."""
     return [evolve(edit, path=file.source.path) for edit in edits]
-
-
-def _is_exposed(home: FileFacts, cls: ClassFacts) -> bool:
-    """Whether files that are not in sight may use a class."""
-    if home.world.is_linked or home.flow.is_open(cls.node):
-        return home.flow.is_open(cls.node)
-    return not _is_script(home)
 
 
 def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
@@ -203,13 +199,6 @@ def _require_told_apart(
     if any(dtype is not DType.FLOATING for dtype in dtypes) or _DOUBLE.search(text):
         raise CannotRewrite(f"`{code}` on line {line} may be a tensor of the type that the sums have")
     return [f"`{code}` is taken for something else than a float64 of NumPy"] if _ARRAYS.search(text) else []
-
-
-def _is_script(file: FileFacts) -> bool:
-    """Whether the file is there to be run, not to be imported: it trains, or has a `__main__` guard."""
-    tests = (statement.test for statement in file.source.module.body if isinstance(statement, cst.If))
-    trains = any(file.entry.runs_on_import(region) is not None for region in file.steps.regions)
-    return trains or any(is_main_test(test) for test in tests)
 
 
 def _dtype(meter: Meter, site: Site) -> DType:

@@ -12,8 +12,9 @@ from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._figures import as_number, number_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._sums import RunningSum
-from perfmod.transforms.syncs._terms import Term, kept_term
+from perfmod.transforms.syncs._terms import Term
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.syncs._when import is_late
 from perfmod.transforms.writing import insert_after_statement

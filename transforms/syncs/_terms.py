@@ -1,30 +1,21 @@
-"""Sums and products of numbers and of scalars that are read from the device, such as `loss.item() * x.size(0)`."""
+"""Sums and products of numbers and of scalars that are read from the device, such as `loss.item() * x.size(0)`.
+
+A scalar may have been read before: into a variable, or in a function that returns it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Device, DType, Kind
-from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._figures import as_number
-from perfmod.transforms.syncs._float64 import missing_float64
-from perfmod.transforms.syncs._host_reads import (
-    CannotRewrite,
-    HostRead,
-    can_ask_for_device,
-    host_read,
-    kept_on_device,
-    tensor_doubts,
-)
-from perfmod.transforms.syncs._never_zero import is_never_zero, raise_if_zero
+from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
 from perfmod.transforms.syncs._when import comes_often, is_late
-from perfmod.transforms.writing import replace
 
 _TARGETS = (cst.AssignTarget, cst.AnnAssign, cst.Element)
 LINEAR = (cst.Add, cst.Subtract, cst.Multiply)
@@ -43,6 +34,25 @@ class Variable:
         return self.term.dtype or DType.FLOATING
 
 
+@frozen
+class Returned:
+    """A figure that a function returns: `loss.item()` of `return loss.item(), hits`, with `index` 0."""
+
+    function: cst.FunctionDef
+    index: int | None
+
+    def parts(self) -> Iterator[cst.BaseExpression | None]:
+        """What each `return` gives for it; `None` where that is not written down."""
+        returns = [node for node in walk_scope(self.function.body) if isinstance(node, cst.Return)]
+        for node in returns:
+            part = node.value
+            if self.index is not None:
+                is_listed = isinstance(part, cst.Tuple) and self.index < len(part.elements)
+                element = part.elements[self.index] if is_listed and isinstance(part, cst.Tuple) else None
+                part = element.value if isinstance(element, cst.Element) else None
+            yield part
+
+
 @define
 class Term:
     """What one statement adds: numbers of Python and scalars of the device, joined by `+`, `-`, `*` and `/`.
@@ -53,6 +63,7 @@ class Term:
         unknown: operands that could not be shown to be Python numbers.
         conversions: calls of `float()` and `int()` around such parts, with what they convert.
         through: variables that hold terms, where they are used.
+        calls: calls of functions that return scalars of the device.
         shared: why other variables, which hold scalars that were read, have to stay numbers.
         dtypes: of everything that is not the sum itself; `None` among them where one could not be shown.
     """
@@ -62,13 +73,20 @@ class Term:
     unknown: list[cst.BaseExpression] = field(factory=list)
     conversions: list[tuple[cst.Call, cst.BaseExpression]] = field(factory=list)
     through: list[tuple[cst.Name, Variable]] = field(factory=list)
+    calls: list[tuple[cst.Call, Returned]] = field(factory=list)
     shared: list[str] = field(factory=list)
     dtypes: list[DType | None] = field(factory=list)
 
     @property
     def is_fed(self) -> bool:
         """Whether anything of it comes from the device."""
-        return bool(self.reads or self.through)
+        return bool(self.reads or self.through or self.calls)
+
+    def returned(self) -> Iterator[tuple[cst.Call, Returned]]:
+        """The calls whose figures go into it, directly or through variables."""
+        yield from self.calls
+        for _, variable in self.through:
+            yield from variable.term.returned()
 
     def variables(self) -> Iterator[tuple[cst.Name, Variable]]:
         """The variables that it goes through, and those that these go through."""
@@ -95,99 +113,6 @@ def term_of(file: FileFacts, node: cst.BaseExpression, own: str = "") -> Term:
     return term
 
 
-def kept_term(
-    file: FileFacts, term: Term, dtype: DType, *, stored: Collection[HostRead] = (), is_alone: bool = True
-) -> tuple[list[Edit], list[str], list[str]]:
-    """Edits that leave a term on the device, the imports that they need, and what is taken for granted.
-
-    `dtype` is that of what the term goes into; `stored` are the reads whose tensors are kept beyond the step;
-    `is_alone` says that no other term goes there.
-
-    Raises:
-        CannotRewrite: the device would give another number.
-    """
-    edits: list[Edit] = []
-    imports: list[str] = []
-    doubts = [f"`{file.code(operand)}` is taken for a Python number" for operand in term.unknown]
-    missing = missing_float64(file) if dtype is DType.FLOATING else None
-    # Where float64 is missing the figure stays a number, and no tensor may divide it.
-    by_device = missing is not None and not term.divisions and all(map(can_ask_for_device, term.reads))
-    for node, variable in term.through:
-        if dtype is DType.FLOATING and variable.dtype is not DType.FLOATING:
-            end = file.source.span(node)[1]
-            edits.append(Edit(end, end, ".double()"))
-    for read in term.reads:
-        doubts += tensor_doubts(file, read)
-        is_stored = read in stored
-        edits.append(kept_on_device(file, read, dtype, is_stored=is_stored, is_alone=is_alone, needs_cuda=by_device))
-    for edit, needed in _divisors_on_device(file, term, doubts):
-        edits.append(edit)
-        imports += needed
-    for call, inner in term.conversions:
-        edits += _unwrapped(file, call, inner)
-    return joined(edits), imports, [*doubts, *([missing] if missing is not None and not by_device else [])]
-
-
-def joined(edits: Iterable[Edit]) -> list[Edit]:
-    """Edits of which those that insert something at one place are one, each thing once."""
-    inserted: dict[tuple[str, int], dict[str, None]] = {}
-    others: dict[Edit, None] = {}
-    for edit in edits:
-        if edit.start == edit.end:
-            inserted.setdefault((edit.path, edit.start), {})[edit.replacement] = None
-        else:
-            others[edit] = None
-    return [*others, *(Edit(at, at, "".join(texts), path) for (path, at), texts in inserted.items())]
-
-
-def _divisors_on_device(file: FileFacts, term: Term, doubts: list[str]) -> Iterator[tuple[Edit, tuple[str, ...]]]:
-    """Edits that make divisors tensors, and their imports; by numbers, CUDA multiplies with rounded reciprocals.
-
-    Raises:
-        CannotRewrite: there is no tensor to make the divisor like.
-    """
-    for division in term.divisions:
-        divisor = division.right
-        code = file.code(divisor)
-        numerators = [read.tensor for read in term.reads if file.tree.is_within(read.call, division.left)]
-        numerators += [node for node, _ in term.through if file.tree.is_within(node, division.left)]
-        named = [node for node in numerators if isinstance(node, (cst.Name, cst.Attribute))]
-        nearby = [node for tensor in numerators for node in find_all(tensor, cst.Name) if _is_on_device(file, node)]
-        torch, imports = file.names.spelled("torch", divisor)
-        if named:
-            text = f"{torch}.full_like({file.code(named[0])}, {code}, dtype={torch}.float64)"
-        elif nearby:
-            device = f"{file.code(nearby[0])}.device"
-            text = f"{torch}.full((), {code}, dtype={torch}.float64, device={device})"
-        else:
-            raise CannotRewrite(f"the device divides by `{code}` with other last digits than Python")
-        if not is_never_zero(file, divisor):
-            raised = raise_if_zero(file, divisor)
-            if raised is not None:
-                yield raised, ()
-            else:
-                doubts.append(f"that `{code}` is never zero could not be shown, and only Python raises then")
-        yield replace(file.source, divisor, text), imports
-
-
-def _is_on_device(file: FileFacts, node: cst.Name) -> bool:
-    value = file.value(node)
-    return file.flow.is_read(node) and value.is_tensor and value.device is not Device.CPU
-
-
-def _unwrapped(file: FileFacts, call: cst.Call, inner: cst.BaseExpression) -> Iterator[Edit]:
-    """`float(a.item() + b.item())` as `(a.item() + b.item())`: `float()` of a tensor would read it."""
-    source = file.source
-    (start, end), code = source.span(call), source.whole_code(inner)
-    first = source.span(inner.lpar[0])[0] if inner.lpar else source.span(inner)[0]
-    before, behind = source.text[start:first], source.text[first + len(code) : end]
-    if "#" in before + behind:
-        raise CannotRewrite("a comment stands inside the read")
-    is_atom = bool(inner.lpar) or isinstance(inner, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    yield Edit(start, first, "" if is_atom else "(")
-    yield Edit(first + len(code), end, "" if is_atom else ")")
-
-
 def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> bool:
     """Collect a term's parts; whether the value of `node` would be on the device."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*LINEAR, cst.Divide)):
@@ -209,6 +134,11 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> boo
     converted = _converted(file, node)
     if converted is not None:
         return _add_converted(file, *converted, own, term)
+    returned = returned_by(file, node, None)
+    if returned is not None:
+        term.calls.append((cst.ensure_type(node, cst.Call), returned))
+        term.dtypes.append(dtype_of(file, returned))
+        return True
     code = file.code(node)
     if isinstance(node, (cst.List, cst.Tuple)):
         raise CannotRewrite("a list is extended by it, and of lists only `append` is followed")
@@ -262,7 +192,7 @@ def _variable(file: FileFacts, node: cst.BaseExpression) -> Variable | None:
         return None
     definitions = file.flow.definitions(node)
     definition = definitions[0] if len(definitions) == 1 else None
-    if definition is None or definition.binding is not Binding.ASSIGNED or definition.part is None:
+    if definition is None or definition.binding is not Binding.ASSIGNED:
         return None
     if definition.scope is not file.tree.scope(node) or not comes_often(file, definition.node):
         return None
@@ -275,14 +205,50 @@ def _variable(file: FileFacts, node: cst.BaseExpression) -> Variable | None:
 def variable_of(file: FileFacts, definition: Definition) -> Variable | None:
     """What a definition gives its name, if that is a term with scalars of the device in it."""
     value = definition.part
-    is_plain = definition.binding is Binding.ASSIGNED and isinstance(file.tree.parent(definition.node), _TARGETS)
-    if value is None or not is_plain or file.value(value).kind is not Kind.NUMBER:
+    if definition.binding is not Binding.ASSIGNED or not isinstance(file.tree.parent(definition.node), _TARGETS):
+        return None
+    if value is None:
+        index = definition.path[0] if len(definition.path) == 1 else None
+        returned = returned_by(file, definition.value, index) if definition.value is not None else None
+        if returned is None or index is None:
+            return None
+        calls = [(cst.ensure_type(definition.value, cst.Call), returned)]
+        return Variable(definition, Term(calls=calls, dtypes=[dtype_of(file, returned)]))
+    if file.value(value).kind is not Kind.NUMBER:
         return None
     try:
         term = term_of(file, value)
     except CannotRewrite:
         return None
     return Variable(definition, term) if term.is_fed else None
+
+
+def returned_by(file: FileFacts, node: cst.BaseExpression, index: int | None) -> Returned | None:
+    """The figure that a call returns, if every `return` of the function reads it from the device."""
+    function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
+    if function is None or not file.is_own(function) or function.asynchronous is not None:
+        return None
+    is_called = any(file.tree.is_within(call, function) for call in file.values.calls.callers(function))
+    if is_called or any(isinstance(inner, cst.Yield) for inner in walk_scope(function.body)):
+        return None
+    returned = Returned(function, index)
+    parts = list(returned.parts())
+    is_read = parts and all(part is not None and host_read(file, part) is not None for part in parts)
+    return returned if is_read and isinstance(_last(function), cst.Return) else None
+
+
+def dtype_of(file: FileFacts, returned: Returned) -> DType | None:
+    """Python's type of a returned figure."""
+    reads = [host_read(file, part) for part in returned.parts() if part is not None]
+    dtypes = {read.dtype for read in reads if read is not None}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
+def _last(function: cst.FunctionDef) -> cst.CSTNode | None:
+    """The last statement of a function."""
+    body = function.body
+    line = body.body[-1] if isinstance(body, cst.IndentedBlock) else body
+    return line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else line
 
 
 def _why_needed(file: FileFacts, definition: Definition) -> str | None:
@@ -305,50 +271,6 @@ def _is_carried(file: FileFacts, use: Read) -> bool:
     call = statement.value if isinstance(statement, cst.Expr) else None
     func = call.func if isinstance(call, cst.Call) else None
     return isinstance(func, cst.Attribute) and func.attr.value in ("append", "update")
-
-
-def settled_variables(
-    file: FileFacts, terms: Iterable[Term], *, are_stored: bool
-) -> tuple[list[Edit], list[str], list[str]]:
-    """Edits that keep the variables of terms on the device, the imports they need, and what is taken for granted.
-
-    `are_stored` says that the tensors themselves are kept, beyond the step.
-
-    Raises:
-        CannotRewrite: the number is needed in every step, or in code that cannot be followed.
-    """
-    edits: list[Edit] = []
-    imports: list[str] = []
-    doubts: list[str] = []
-    variables: dict[Definition, Variable] = {}
-    absorbed: set[cst.CSTNode] = set()
-    for term in terms:
-        for node, variable in term.variables():
-            variables.setdefault(variable.definition, variable)
-            absorbed.add(node)
-    for definition, variable in variables.items():
-        reads = variable.term.reads
-        stored = [read for read in reads if are_stored or file.aliasing.is_mutated(read.tensor)]
-        alone = not are_stored
-        kept, needed, missing = kept_term(file, variable.term, variable.dtype, stored=stored, is_alone=alone)
-        edits += kept
-        imports += needed
-        doubts += missing
-        for use in file.flow.uses(definition):
-            if use in absorbed:
-                continue
-            if not is_late(file, use, definition.node) or file.tree.scope(use) is not definition.scope:
-                raise CannotRewrite(f"`{definition.name}` is used on line {file.line(use)} too")
-            if variable.term.dtype is None:
-                raise CannotRewrite(f"whether `{definition.name}` is an integer or a float could not be shown")
-            others = [other for other in file.flow.definitions(use) if other is not definition]
-            if not all(file.values.of_definition(other).kind is Kind.NUMBER for other in others):
-                raise CannotRewrite(f"`{definition.name}` may be no number on line {file.line(use)}")
-            starts = [file.values.of_definition(other).dtype for other in others]
-            written, required = as_number(file, use, variable.dtype, starts)
-            edits += written
-            imports += required
-    return edits, imports, doubts
 
 
 def variable_uses(file: FileFacts, read: HostRead) -> Iterator[Read]:

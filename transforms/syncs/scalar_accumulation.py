@@ -26,11 +26,12 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._carriers import carried
 from perfmod.transforms.syncs._fed import Fed, groups
 from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
+from perfmod.transforms.syncs._kept_terms import joined
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._needed_now import why_needed
-from perfmod.transforms.syncs._terms import joined, settled_variables
 from perfmod.transforms.syncs._when import comes_often, runs_every_step
 
 
@@ -84,14 +85,12 @@ class ScalarAccumulation(Rule):
         members = list(group.values())
         terms = [term for member in members for term in member.terms]
         try:
-            edits, imports, doubts = settled_variables(
-                file, terms, are_stored=any(member.are_stored for member in members)
-            )
+            carriers = carried(file, terms, are_stored=any(member.are_stored for member in members))
         except CannotRewrite as refusal:
             for node in group:
                 yield self.refused(file, node, str(refusal))
             return
-        doubts += [doubt for member in members for doubt in member.doubts]
+        doubts = carriers.doubts + [doubt for member in members for doubt in member.doubts]
         reads = [read for member in members for read in member.reads]
         labels = " and ".join(dict.fromkeys(member.label for member in members))
         lines = "on " + file.lines(reads) if reads else "nowhere"
@@ -100,9 +99,9 @@ class ScalarAccumulation(Rule):
             file,
             next(iter(group)),
             doubts[0] if doubts else reason,
-            joined([*edits, *(edit for member in members for edit in member.edits)]),
+            joined([*carriers.edits, *(edit for member in members for edit in member.edits)]),
             safety=Safety.UNSAFE if doubts else None,
-            imports=dict.fromkeys((*imports, *(name for member in members for name in member.imports))),
+            imports=dict.fromkeys((*carriers.imports, *(name for member in members for name in member.imports))),
             elsewhere=[change for member in members for change in member.elsewhere],
         )
 
