@@ -115,7 +115,7 @@ def _assigned(file: FileFacts, call: cst.Call, figure: Returned) -> list[Variabl
     statement = file.tree.parent(call)
     if not isinstance(statement, cst.Assign) or statement.value is not call or len(statement.targets) != 1:
         return []
-    target = statement.targets[0].target
+    target: cst.BaseExpression = statement.targets[0].target
     if figure.index is not None:
         elements = target.elements if isinstance(target, (cst.Tuple, cst.List)) else ()
         if figure.index >= len(elements) or any(isinstance(e, cst.StarredElement) for e in elements):
