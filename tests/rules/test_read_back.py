@@ -124,6 +124,7 @@ def test_sums_that_stay_tensors_stay() -> None:
     "body",
     [
         "n = loss.cpu().item()",
+        "a, b = torch.stack((loss.detach(), out.mean())).tolist()",
         "n = float(loss.detach().cpu())",
         "if i % 10 == 0:\n    score(pred.cpu().numpy())",
         "n = args.counts.tolist()",

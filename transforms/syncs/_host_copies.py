@@ -78,7 +78,7 @@ def _is_extended(file: FileFacts, call: cst.Call) -> bool:
 
 def _is_scalar(file: FileFacts, copy: HostCopy) -> bool:
     """Whether the copy is the way on which a scalar is read: `loss.cpu()` of `loss.cpu().item()`."""
-    if host_read(file, copy.node) is not None:
+    if host_read(file, copy.node) is not None or _is_joined(file, copy):
         return True
     parent = file.tree.parent(copy.node)
     around = [file.tree.parent(parent)] if isinstance(parent, (cst.Attribute, cst.Arg)) else []
@@ -87,6 +87,14 @@ def _is_scalar(file: FileFacts, copy: HostCopy) -> bool:
         if read is not None and not file.tree.is_within(copy.node, read.tensor):
             return True
     return False
+
+
+def _is_joined(file: FileFacts, copy: HostCopy) -> bool:
+    """Whether scalars are brought over together on purpose: `torch.stack((loss, accuracy)).tolist()`."""
+    made = copy.tensor
+    if not copy.is_list or not isinstance(made, cst.Call) or file.qualified(made) != "torch.stack" or not made.args:
+        return False
+    return len(made.args) == 1 and isinstance(made.args[0].value, (cst.Tuple, cst.List))
 
 
 def variable_of(file: FileFacts, node: cst.BaseExpression) -> Definition | None:
