@@ -150,12 +150,12 @@ def rewrite_together(
     """
     results: dict[str, FileResult] = {}
     sources: dict[str, Source] = {}
-    searched = {file.path: _is_searched(file, rules) for file in files}
-    for file in files if any(searched.values()) else ():
+    trains = any(_names_library(file.data) for file in files)
+    for file in files if any(_is_searched(file, rules, trains) for file in files) else ():
         read = _read(file)
         if isinstance(read, Source):
             sources[file.path] = read
-        elif searched[file.path]:
+        elif _is_searched(file, rules, _names_library(file.data)):
             results[file.path] = read
     while sources:
         group = [file for file in files if file.path in sources]
@@ -175,17 +175,25 @@ def rewrite_together(
     return tuple(results.get(f.path) or FileResult(f.path, Outcome.UNCHANGED, f.data, f.data) for f in files)
 
 
-def _is_searched(file: Given, rules: Sequence[Rule]) -> bool:
-    """Whether a file has to be parsed for its own sake: rules may find something in it, or comments speak to us."""
+def _is_searched(file: Given, rules: Sequence[Rule], trains: bool) -> bool:
+    """Whether a file has to be parsed for its own sake: rules may find something in it, or comments speak to us.
+
+    `trains` says whether it, or one that it is read with, names the libraries by which one trains.
+    """
     if file.part is not Part.ASKED:
         return False
-    if is_notebook(file.path) and not any(word.encode() in file.data for word in (*LIBRARIES, "perfmod:")):
+    if is_notebook(file.path) and not (_names_library(file.data) or b"perfmod:" in file.data):
         return False  # it is not even taken apart
     try:
         text = code_of(file.data, file.path)
     except Exception:  # noqa: BLE001, to be said when it is parsed
         return True
-    return bool(_possible(rules, text)) or mentioned(text)
+    return (trains and bool(_possible(rules, text))) or mentioned(text)
+
+
+def _names_library(data: bytes) -> bool:
+    """Whether a file may train by itself; others may be what is called in a step."""
+    return any(library.encode() in data for library in LIBRARIES)
 
 
 def _read(file: Given) -> Source | FileResult:
@@ -252,6 +260,7 @@ class _Rewriting:
         self.words = Words({self.labels[path]: text for path, text in self.texts.items()})
         self.rules = {rule.code: rule for rule in rules}
         self.choice = choice
+        self.trains = any(_names_library(file.data) for file in files)
         self.applied: dict[str, list[Finding]] = defaultdict(list)
         self.together = {path: {path} for path in self.files}
         """The files that have to be written with each file."""
@@ -317,7 +326,8 @@ class _Rewriting:
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
         """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
-            return _findings(_possible(self.rules.values(), file.source.text), file)
+            rules = _possible(self.rules.values(), file.source.text) if self.trains else []
+            return _findings(rules, file)
         except _Broken as error:
             raise _Failed(path, str(error)) from error
         except RecursionError as error:
@@ -433,8 +443,6 @@ class _Broken(Exception):
 def _possible(rules: Iterable[Rule], text: str) -> list[Rule]:
     """The rules that can find something in a text, judged by its words alone."""
     rules = list(rules)
-    if not any(library in text for library in LIBRARIES):
-        return []
     present = set(_words(frozenset().union(*(rule.triggers for rule in rules))).findall(text))
     return [rule for rule in rules if not rule.triggers.isdisjoint(present)]
 

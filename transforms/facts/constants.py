@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from perfmod.transforms.facts.aliasing import Aliasing
-from perfmod.transforms.facts.flow import Binding, Flow, Read
+from perfmod.transforms.facts.flow import Flow, Read
 
 Constant = float | tuple["Constant", ...]
 
@@ -52,13 +52,14 @@ class Constants:
         if len(definitions) != 1:
             return None
         (definition,) = definitions
-        if definition.binding is not Binding.ASSIGNED or definition.path or definition.value is None:
+        part = definition.part
+        if part is None:
             return None
         if len(self._flow.bound(definition.scope, definition.name)) != 1:
             return None
         if any(self._aliasing.mutates(use) for use in self._flow.uses(definition)):
             return None
-        return self.value(definition.value)
+        return self.value(part)
 
     def _comprehended(self, node: cst.ListComp, bound: Mapping[str, Constant]) -> Constant | None:
         loop = node.for_in

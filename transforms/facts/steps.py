@@ -55,11 +55,19 @@ class Steps:
         return bool(self.regions)
 
     def decide(self, node: cst.CSTNode) -> bool:
-        """Whether steps in sight tell when the code at `node` runs: one of them reaches it, or its file has some."""
+        """Whether steps in sight tell when the code at `node` runs.
+
+        They do in files that have some, where they reach, and in the code that runs them.
+        """
         if not self.found:
             return False
-        is_near = self._tree.module_of(node) in self._in_modules
-        return is_near or self.in_sight(node) or self._function_reached(node, self._library)
+        if self._tree.module_of(node) in self._in_modules or self._runs_steps(node):
+            return True
+        return self.in_sight(node) or self._function_reached(node, self._library)
+
+    def _runs_steps(self, node: cst.CSTNode) -> bool:
+        function = self._tree.function(node)
+        return self.trains(function.body if function is not None else self._tree.module_of(node))
 
     def in_sight(self, node: cst.CSTNode) -> bool:
         """Whether a training step in sight runs the code at `node`."""
@@ -76,7 +84,7 @@ class Steps:
             return True
         if self.in_sight(node) or self._function_reached(node, self._library):
             return True
-        if function is None or not is_free or self._tree.module_of(node) in self._in_modules:
+        if function is None or not is_free or self._tree.module_of(node) in self._in_modules or self._runs_steps(node):
             return False
         return self._may_be_reached(function, set())
 

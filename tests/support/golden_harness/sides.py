@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -91,9 +91,16 @@ def run_script(code: bytes, folder: Path, start_method: str | None = None) -> tu
 
     `start_method` starts worker processes by `spawn` or `forkserver` instead of the platform's default.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    return run_project({"train.py": code}, folder, start_method)
+
+
+def run_project(files: Mapping[str, bytes], folder: Path, start_method: str | None = None) -> tuple[int, str]:
+    """Run the `train.py` among files that import each other, like `run_script`."""
+    for path, code in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(code)
     script = folder / "train.py"
-    script.write_bytes(code)
+    code = b"\n".join(files.values())
     command = ["-c", _STARTED_BY, start_method, str(script)] if start_method else [str(script)]
     environment = torchvision_cpu.environment() if b"torchvision" in code else dict(os.environ)
     done = subprocess.run(

@@ -1,0 +1,2 @@
+def disturb(points):
+    points.mul_(2.0)
