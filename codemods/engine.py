@@ -241,6 +241,7 @@ class _Admitted:
 class _Round:
     """What the rules found in one state of the files, by what is to become of it."""
 
+    comments: dict[str, Suppressions] = field(factory=dict)
     preambles: dict[str, Preamble] = field(factory=dict)
     admitted: list[_Admitted] = field(factory=list)
     held_back: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
@@ -341,8 +342,7 @@ class _Rewriting:
         changes = {change.path or path: change for change in finding.changes if change.edits}
         for place, change in changes.items():
             finding = self._fitted(finding, place, change, path)
-        silenced = self._is_silenced(finding, path)
-        if silenced:
+        if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
         elif finding.refused or not changes or finding.safety is Safety.ADVICE:
             found.refused[path].append(finding)
@@ -366,7 +366,7 @@ class _Rewriting:
             return evolve(finding, safety=Safety.UNSAFE, reason=self._said_of(place, doubt, path))
         return finding
 
-    def _is_silenced(self, finding: Finding, path: str) -> bool:
+    def _is_silenced(self, finding: Finding, path: str, found: _Round) -> bool:
         """Whether a comment at the finding, or at a line that it would change, forbids it."""
         silenced = False
         for change in finding.changes:
@@ -375,8 +375,9 @@ class _Rewriting:
             if place != path:
                 first, last = change.edits[0].start, change.edits[-1].end
                 finding = evolve(finding, start=first, end=max(first, last), edits=change.edits)
-            comments = Suppressions.read(text.source)
-            silencing = comments.silencing(finding, text.source, self.rules[finding.code])
+            if place not in found.comments:
+                found.comments[place] = Suppressions.read(text.source)
+            silencing = found.comments[place].silencing(finding, text.source, self.rules[finding.code])
             self.used[place].update((text.start_in_given(each.offset), name) for each, name in silencing)
             silenced = silenced or bool(silencing)
         return silenced
@@ -405,7 +406,7 @@ class _Rewriting:
                     edits[place] += change.edits
         for each in batch:
             self.applied[each.path].append(self.words.in_given(each.finding, self.texts[each.path]))
-            self._join({each.path, *each.changes} if each.path in each.changes else set(each.changes))
+            self._join(set(each.changes))
         needs = {
             place: found.preambles[place].missing([each.changes[place] for each in batch if place in each.changes])
             for place, wanted in edits.items()

@@ -114,19 +114,19 @@ class Names:
             scope = self._tree.scope(scope)
         yield scope
 
-    def imports(self, package: str) -> bool:
-        """Whether a module imports a package, or something from it, at its top level."""
-        return package in self._packages
+    def imports(self, package: str, at: cst.CSTNode | None = None) -> bool:
+        """Whether the module of a node, or any module, imports a package or something from it at its top level."""
+        modules = self._tree.modules if at is None else (self._tree.module_of(at),)
+        return any(package in self._packages[module] for module in modules)
 
     @cached_property
-    def _packages(self) -> frozenset[str]:
-        bound = (
-            definition
-            for module in self._tree.modules
-            for name in self._flow.names(module)
-            for definition in self._flow.bound(module, name)
-        )
-        return frozenset((imported_name(definition) or "").partition(".")[0] for definition in bound)
+    def _packages(self) -> dict[cst.Module, frozenset[str]]:
+        return {module: frozenset(self._imported_by(module)) for module in self._tree.modules}
+
+    def _imported_by(self, module: cst.Module) -> Iterator[str]:
+        for name in self._flow.names(module):
+            for definition in self._flow.bound(module, name):
+                yield (imported_name(definition) or "").partition(".")[0]
 
     def hides_builtin(self, name: str, at: cst.CSTNode) -> bool:
         """Whether a builtin's name means something else to code at `at`."""

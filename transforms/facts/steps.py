@@ -54,6 +54,10 @@ class Steps:
         """Whether any file has a training step."""
         return bool(self.regions)
 
+    def in_file_of(self, node: cst.CSTNode) -> bool:
+        """Whether the file in which `node` stands has a training step."""
+        return self._tree.module_of(node) in self._in_modules
+
     def decide(self, node: cst.CSTNode) -> bool:
         """Whether steps in sight tell when the code at `node` runs.
 
@@ -61,7 +65,7 @@ class Steps:
         """
         if not self.found:
             return False
-        if self._tree.module_of(node) in self._in_modules or self._runs_steps(node):
+        if self.in_file_of(node) or self._runs_steps(node):
             return True
         return self.in_sight(node) or self._function_reached(node, self._library)
 
@@ -84,7 +88,7 @@ class Steps:
             return True
         if self.in_sight(node) or self._function_reached(node, self._library):
             return True
-        if function is None or not is_free or self._tree.module_of(node) in self._in_modules or self._runs_steps(node):
+        if function is None or not is_free or self.in_file_of(node) or self._runs_steps(node):
             return False
         return self._may_be_reached(function, set())
 

@@ -493,7 +493,7 @@ class Values:
         if base.origin is not None:
             if attribute == "device":
                 return Value(Kind.DEVICE)
-            if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric"):
+            if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric", node):
                 return INTEGER
             return self.item(base, attribute)
         if attribute == "shape":

@@ -18,7 +18,7 @@ def step_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
     if isinstance(region, (cst.For, cst.While)):
         return region
     loops = file.tree.loops(node)
-    return loops[0] if loops and not file.steps.decide(node) else None
+    return loops[0] if loops and not file.steps.in_file_of(node) else None
 
 
 def is_repeated(file: FileFacts, node: cst.CSTNode, loop: cst.For | cst.While) -> bool:
