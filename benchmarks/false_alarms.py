@@ -102,13 +102,12 @@ def main() -> int:
 
         def work(task: tuple[str, int], gpu: str | None) -> None:
             name, number = task
-            row = {"name": name, "number": number, **compared(*where[name], gpu)}
+            row = {"name": name, "number": number, **compared(*where[name], gpu), "commit": revision()}
             with lock:
                 rows.append(row)
                 if args.json is not None:
-                    args.json.write_text(
-                        json.dumps({"schema": 1, "commit": revision(), "runs": rows}, indent=2) + "\n", encoding="utf-8"
-                    )
+                    result = {"schema": 1, "runs": rows}
+                    args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
             talk.print(f"{name} {number}: {row['verdict']}, {row['reason']}")
 
         tasks = [(name, number) for number in range(args.times) for name in where]
