@@ -16,7 +16,8 @@ from typing import Any
 from attrs import define, field, frozen
 from corpus_checks import Checked, reason_class
 from corpus_index import Index
-from corpus_survey import MEASURES, Occurrence, by_key, survey
+from corpus_occurrence import MEASURES, Occurrence, by_key
+from corpus_survey import survey
 
 RULES: Mapping[str, re.Pattern[str]] = {
     "sums": re.compile(r"PM1"),

@@ -221,6 +221,24 @@ def test_what_is_gone_was_rewritten_and_the_rest_has_a_reason_or_none(tmp_path: 
     assert found["tails", line_of(TRAIN, "Compose")] == ("silent", "")
 
 
+def test_of_two_tails_the_rewritten_one_is_gone(tmp_path: Path) -> None:
+    second = (
+        "transform = transforms.Compose([transforms.Resize(9), transforms.ToTensor(), transforms.Normalize(0, 1)])\n"
+    )
+    other = second.replace("transform =", "other =")
+    before = TRAIN.replace("train_loader =", other + "train_loader =").replace("train=False", "transform=other")
+    after = before.replace("transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))", "transforms.PILToTensor()")
+    survey, index = module("corpus_survey").survey, module("corpus_index").Index
+    (tmp_path / "train.py").write_text(before)
+    read = index.of_tree(tmp_path, ["."])
+    keys = [
+        {each.key for each in survey(tree) if each.measure == "tails"}
+        for tree in (read, read.rewritten({"train.py": after}))
+    ]
+    assert [len(found) for found in keys] == [2, 1]
+    assert keys[1] < keys[0]
+
+
 def test_a_copy_that_does_not_wait_counts_only_with_pinning(tmp_path: Path) -> None:
     after = TRAIN.replace("x.to(device), y", "x.to(device, non_blocking=True), y")
     found = reached(tmp_path, after, [])

@@ -1,0 +1,207 @@
+"""Constructions of loaders, and copies of their batches to the device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from corpus_index import File, Index, Loop, last
+from corpus_occurrence import Occurrence, occurrence
+from corpus_steps import Steps
+
+_LOADERS = re.compile(r"Loader$")
+_TORCH_LOADER = re.compile(r"^(torch\.utils\.data(\.dataloader)?\.|utils\.data\.|data\.|torchdata\.|td\.)?DataLoader$")
+_STRIPPED = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "non_blocking")
+
+
+def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
+    """The copies of batches in the steps of a file, where the loaders can be found."""
+    for loop in steps.loops.get(file, []):
+        sources = list(drawn(loop))
+        constructions = {
+            (other, call)
+            for source, _ in sources
+            for other, call in index.ends(file, source)
+            if isinstance(call, ast.Call) and _LOADERS.search(last(call.func))
+        }
+        if not constructions:
+            continue
+        names = {name for _, target in sources for name in _names(target)}
+        depends = frozenset((other.path, *other.place(call.lineno)) for other, call in constructions)
+        unpinned = any(not _given(index, other, call, "pin_memory") for other, call in constructions)
+        for call in _in_order(loop.body):
+            if not isinstance(call, ast.Call) or not _moves_batch(call, names):
+                names |= _derived(call, names)
+                continue
+            blocking = not _is_true(argument(call, "non_blocking", 1 if last(call.func) == "cuda" else 2))
+            lacks = frozenset({"non_blocking"} if blocking else ()) | ({"pinning"} if unpinned else frozenset())
+            yield occurrence(file, call, "moves", last(call.func), _stripped(call), lacks=lacks, depends=depends)
+
+
+def drawn(loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Iterables of a step, and the targets that their batches go to."""
+    if isinstance(loop, (ast.For, ast.AsyncFor)):
+        yield loop.iter, loop.target
+    for node in (each for statement in loop.body for each in ast.walk(statement)):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            name = last(node.value.func)
+            if name == "next" and node.value.args:
+                yield node.value.args[0], node.targets[0]
+            elif name in ("next", "__next__") and isinstance(node.value.func, ast.Attribute):
+                yield node.value.func.value, node.targets[0]
+
+
+def _names(target: ast.AST) -> Iterator[str]:
+    for node in ast.walk(target):
+        if isinstance(node, ast.Name):
+            yield node.id
+
+
+def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Assignments and calls of a step, by line."""
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    kept = [node for node in nodes if isinstance(node, (ast.Assign, ast.Call, ast.comprehension, ast.For))]
+    yield from sorted(
+        kept,
+        key=lambda node: (
+            getattr(node, "lineno", getattr(getattr(node, "iter", None), "lineno", 0)),
+            not isinstance(node, ast.comprehension),
+        ),
+    )
+
+
+def _derived(node: ast.AST, names: set[str]) -> set[str]:
+    """Names that a statement gives to parts of a batch; a result of a model is none."""
+    if isinstance(node, ast.Assign) and _root(node.value) in names:
+        return {name for target in node.targets for name in _names(target)}
+    if (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and all(_root(e) in names for e in node.value.elts)
+    ):
+        return {name for target in node.targets for name in _names(target)}
+    if isinstance(node, (ast.comprehension, ast.For)) and _root(node.iter) in names:
+        return set(_names(node.target))
+    return set()
+
+
+def _root(node: ast.AST) -> str:
+    """The name that an attribute, item, move or view of something starts with."""
+    while True:
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Call) and last(node.func) in ("Variable", "enumerate", "zip") and node.args:
+            node = node.args[0]
+        else:
+            return node.id if isinstance(node, ast.Name) else ""
+
+
+def _moves_batch(call: ast.Call, names: set[str]) -> bool:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
+        return False
+    if _root(call.func.value) not in names or _is_computed(call.func.value):
+        return False
+    if call.func.attr == "cuda":
+        return True
+    first = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+    if first is None:
+        return False
+    code = ast.unparse(first)
+    return not re.search(r"dtype|float|long|int|half|bool|'cpu'|memory_format", code) and code != "torch.device('cpu')"
+
+
+def _is_computed(node: ast.AST) -> bool:
+    """Whether the receiver is more than a part of the batch, such as a sum over it."""
+    return any(
+        isinstance(each, ast.Call)
+        and last(each.func) in ("sum", "mean", "cpu", "item", "size", "max", "argmax", "backward")
+        for each in ast.walk(node)
+    )
+
+
+def loaders(index: Index, file: File) -> Iterator[Occurrence]:
+    """The constructions of PyTorch's loader in a file."""
+    for call in ast.walk(file.module):
+        if not isinstance(call, ast.Call) or last(call.func) != "DataLoader":
+            continue
+        if not _TORCH_LOADER.match(file.dotted(call.func)):
+            continue
+        lacks = set()
+        if not _given(index, file, call, "num_workers"):
+            lacks.add("workers")
+        if not _given(index, file, call, "pin_memory"):
+            lacks.add("pinning")
+        yield occurrence(file, call, "loaders", "DataLoader", "DataLoader", lacks=frozenset(lacks))
+
+
+def _given(index: Index, file: File, call: ast.Call, name: str) -> bool:
+    """Whether a setting has a value of its own, or may have one out of a dictionary that cannot be found."""
+    positions = {"num_workers": 5, "pin_memory": 7}
+    value = argument(call, name, positions[name])
+    if value is not None:
+        return not (isinstance(value, ast.Constant) and not value.value)
+    for keyword in call.keywords:
+        if keyword.arg is None:
+            keys = _keys(index, file, keyword.value)
+            if keys is None or name in keys:
+                return True
+    return any(isinstance(arg, ast.Starred) for arg in call.args)
+
+
+def _keys(index: Index, file: File, node: ast.expr, depth: int = 3) -> set[str] | None:
+    """The keys that a dictionary of keywords may have, with what is put into it later; None where it is not found."""
+    found: set[str] = set()
+    shown = False
+    for other, end in [(file, node)] if isinstance(node, ast.Dict) else index.ends(file, node):
+        if isinstance(end, ast.Dict):
+            found |= {key.value for key in end.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+            spread = [value for key, value in zip(end.keys, end.values, strict=True) if key is None]
+        elif isinstance(end, ast.Call) and last(end.func) == "dict":
+            found |= {keyword.arg for keyword in end.keywords if keyword.arg}
+            spread = [*end.args, *(keyword.value for keyword in end.keywords if keyword.arg is None)]
+        else:
+            return None
+        shown = True
+        for each in spread:
+            more = _keys(index, other, each, depth - 1) if depth else None
+            if more is None:
+                return None
+            found |= more
+    if not shown:
+        return None
+    if isinstance(node, ast.Name):
+        found |= _put_later(index, file, node, depth)
+    return found
+
+
+def _put_later(index: Index, file: File, name: ast.Name, depth: int) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(file.function(name) or file.module):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _root(node) == name.id:
+            found |= {node.slice.value} if isinstance(node.slice, ast.Constant) else set()  # type: ignore[arg-type]
+        elif isinstance(node, ast.Call) and last(node.func) == "update" and _root(node.func) == name.id:
+            found |= {keyword.arg for keyword in node.keywords if keyword.arg}
+            for arg in node.args:
+                found |= (_keys(index, file, arg, depth - 1) if depth else None) or set()
+    return found
+
+
+def argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    """The argument of a call by name or position."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    return call.args[position] if len(call.args) > position else None
+
+
+def _is_true(node: ast.expr | None) -> bool:
+    return node is not None and not (isinstance(node, ast.Constant) and not node.value)
+
+
+def _stripped(call: ast.Call) -> str:
+    """A call's code without the keywords that rules add."""
+    kept = [keyword for keyword in call.keywords if keyword.arg not in _STRIPPED]
+    return ast.unparse(ast.Call(func=call.func, args=call.args[:1], keywords=kept))
