@@ -71,6 +71,9 @@ class CallValues:
     def _module_call(self, node: cst.Call, module: Value) -> Value:
         device = join(self._values.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
         if module.name in torch_api.LOSS_MODULES:
+            # Whatever one side says: both have to be on one device.
+            sides = {self._values.of(arg.value).device for arg in node.args}
+            device = Device.ACCELERATOR if Device.ACCELERATOR in sides else device
             options = module.call.args if module.call is not None else ()
             reduced = module.call is not None and ranks.is_reduced(options) and len(ranks.positional(options)) <= 1
             return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)

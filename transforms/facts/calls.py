@@ -40,6 +40,7 @@ class Calls:
         if call in self._resolved:
             return self._resolved[call]
         if call in self._resolving:
+            self._values.cut()
             return None
         self._resolving.add(call)
         try:

@@ -28,6 +28,10 @@ _CANONICAL_PREFIXES = (
 )
 
 
+# Builtins in whose place no module is known to export something else, as NumPy does `sum` and `round`.
+_NEVER_STARRED = frozenset({"enumerate", "float", "int", "len", "range"})
+
+
 class Names:
     """Resolves names of the files."""
 
@@ -65,7 +69,8 @@ class Names:
         return imported.pop() if len(imported) == 1 else None
 
     def _qualify_builtin(self, node: cst.Name) -> str | None:
-        unknown = node.value not in _BUILTINS or self._flow.has_star_import(node)
+        may_be_starred = node.value not in _NEVER_STARRED and self._flow.has_star_import(node)
+        unknown = node.value not in _BUILTINS or may_be_starred
         return None if unknown else f"builtins.{node.value}"
 
     def _qualify_member(self, node: cst.Attribute) -> str | None:
@@ -130,7 +135,8 @@ class Names:
 
     def hides_builtin(self, name: str, at: cst.CSTNode) -> bool:
         """Whether a builtin's name means something else to code at `at`."""
-        return self._flow.has_star_import(at) or any(self._flow.bound(scope, name) for scope in self._scopes(at))
+        may_be_starred = name not in _NEVER_STARRED and self._flow.has_star_import(at)
+        return may_be_starred or any(self._flow.bound(scope, name) for scope in self._scopes(at))
 
 
 def imported_name(definition: Definition) -> str | None:

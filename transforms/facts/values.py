@@ -108,15 +108,23 @@ class Values:
         """Whether no question is open, so that an answer given now is the best there will be."""
         return not self._open
 
+    def cut(self) -> None:
+        """Note that an answer which is asked for just now is left out, because it is asked for already."""
+        self._cut = True
+
     # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
     # UNKNOWN; what was computed from such a cut is kept only by the outermost question, because asked from elsewhere it
     # may come out better. A question that takes too many steps keeps everything from then on, for itself: a chain of
     # cycles would otherwise be walked once for every way through it.
 
     def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
-        known = self._known.get(key) or self._hasty.get(key)
+        known = self._known.get(key)
         if known is not None:
             return known
+        hasty = self._hasty.get(key)
+        if hasty is not None:
+            self._cut = True
+            return hasty
         if key in self._open or len(self._open) > _DEPTH:
             self._cut = True
             return UNKNOWN
@@ -572,7 +580,12 @@ def _is_empty_list(node: cst.CSTNode) -> bool:
 
 def _is_complete(value: Value) -> bool:
     """Whether a value says enough to be kept although a cycle of questions was cut while it was computed."""
-    return value.kind is not Kind.UNKNOWN and not (value.is_tensor and value.dtype is None)
+    parts = (*(value.items or ()), *((value.element,) if value.element is not None else ()))
+    return (
+        value.kind is not Kind.UNKNOWN
+        and not (value.is_tensor and value.dtype is None)
+        and all(map(_is_complete, parts))
+    )
 
 
 def _is_division(operator: cst.CSTNode | None) -> bool:
