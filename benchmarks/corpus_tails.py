@@ -61,6 +61,8 @@ def _composes_of(index: Index, file: File, loader: ast.Call, wanted: set[ast.Cal
                 found.add(end)
             elif isinstance(end, ast.Call):
                 stack += [(other, arg) for arg in (*end.args, *(each.value for each in end.keywords))]
+            elif isinstance(end, (ast.List, ast.Tuple)):
+                stack += [(other, part) for part in end.elts]
     return found
 
 

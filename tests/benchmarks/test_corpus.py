@@ -226,7 +226,8 @@ def test_of_two_tails_the_rewritten_one_is_gone(tmp_path: Path) -> None:
         "transform = transforms.Compose([transforms.Resize(9), transforms.ToTensor(), transforms.Normalize(0, 1)])\n"
     )
     other = second.replace("transform =", "other =")
-    before = TRAIN.replace("train_loader =", other + "train_loader =").replace("train=False", "transform=other")
+    both = 'ConcatDataset([MNIST(".", transform=transform), MNIST("more", transform=other)])'
+    before = TRAIN.replace("train_loader =", other + "train_loader =").replace('MNIST(".", transform=transform)', both)
     after = before.replace("transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))", "transforms.PILToTensor()")
     survey, index = module("corpus_survey").survey, module("corpus_index").Index
     (tmp_path / "train.py").write_text(before)
