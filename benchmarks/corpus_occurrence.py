@@ -26,6 +26,7 @@ class Occurrence:
             still there.
         code: the code, in one line.
         lacks: what is missing at it: `workers`, `pinning`, `non_blocking`.
+        is_read: for sums, whether the step reads what it adds to every time, such as for a progress bar.
         depends: for moves, the places of the loaders' constructions; path, cell and line.
     """
 
@@ -40,6 +41,7 @@ class Occurrence:
     code: str
     also: frozenset[int] = frozenset()
     lacks: frozenset[str] = frozenset()
+    is_read: bool = False
     depends: frozenset[tuple[str, int, int]] = frozenset()
 
 

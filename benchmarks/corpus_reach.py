@@ -78,6 +78,7 @@ class Reach:
                 },
                 "share": _share(measure, counts.get(measure, {})),
                 "complete": sum(fate.complete and fate.state != "silent" for fate in own),
+                "read_every_step": dict(Counter(fate.state for fate in own if fate.occurrence.is_read)),
                 "rest": dict(missed.most_common()),
             }
         return result
@@ -93,6 +94,7 @@ class Reach:
                 "cell": fate.occurrence.cell,
                 "line": fate.occurrence.line,
                 "code": fate.occurrence.code,
+                "read_every_step": fate.occurrence.is_read,
                 "complete": fate.complete,
                 "lacks": sorted(fate.occurrence.lacks),
                 "loaders": sorted(":".join(map(str, place)) for place in fate.occurrence.depends),

@@ -51,7 +51,22 @@ def sums(file: File, steps: Steps) -> Iterator[Occurrence]:
                 continue
             if not _gated(file, node, body):
                 done.add(id(node))
-                yield occurrence(file, node, "sums", form, f"{form} {target}", also=also)
+                is_read = any(_reads(file, each, target) and not _gated(file, each, body) for each in nodes)
+                yield occurrence(file, node, "sums", form, f"{form} {target}", also=also, is_read=is_read)
+
+
+def _reads(file: File, node: ast.AST, target: str) -> bool:
+    """Whether a node reads what sums, lists and meters keep, and not only to feed or empty it."""
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(node.ctx, ast.Load):
+        return False
+    if ast.unparse(node) != target:
+        return False
+    parent = file.parents.get(node)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr not in ("append", "update", "add", "push", "reset")
+    statement = next((each for each in (parent, *file.ancestors(node)) if isinstance(each, ast.stmt)), None)
+    fed = _fed(statement) if statement is not None else None
+    return fed is None or fed[1] != target
 
 
 def _on_cuda(value: ast.expr) -> Iterator[ast.AST]:

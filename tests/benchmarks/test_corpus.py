@@ -140,6 +140,30 @@ def test_every_kind_of_occurrence_is_counted(tmp_path: Path) -> None:
     assert [each.line for each in found if each.measure == "tails"] == [line_of(TRAIN, "Compose")]
 
 
+def test_sums_that_the_step_reads_are_told_from_the_others(tmp_path: Path) -> None:
+    text = """
+        import torch
+        for step, batch in enumerate(batches):
+            loss = model(batch.cuda())
+            loss.backward()
+            shown += loss.item()
+            kept += loss.item()
+            losses.update(loss.item())
+            meter.update(loss.item())
+            bar.set_postfix(loss=shown / (step + 1), average=meter.avg)
+            if step % 100 == 0:
+                print(kept, losses.avg)
+                kept = 0.0
+    """
+    found = surveyed(tmp_path, {"train.py": text})
+    assert {each.key: each.is_read for each in found} == {
+        "sum shown": True,
+        "sum kept": False,
+        "meter losses": False,
+        "meter meter": True,
+    }
+
+
 def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
     files = {
         "data.py": """
