@@ -19,11 +19,12 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import libcst as cst
-from attrs import evolve, frozen
+from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.feeding._device_arithmetic import common, free_names
-from perfmod.transforms.feeding._image_copies import Copy, copies
+from perfmod.transforms.feeding._image_conversions import check_scopes, conversions, first_of_each, merged
+from perfmod.transforms.feeding._image_copies import copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable, pipelines
@@ -148,15 +149,15 @@ def _moved(file: FileFacts, movable: list[Movable]) -> _Moves:
         if file.qualified(call) in _DEFAULT_TYPES:
             raise Unmovable(f"line {file.line(call)} changes torch's default type")
     arithmetic = common(file, movable)
-    _check_scopes(file, moves)
+    check_scopes(file, moves)
     names = free_names({file.source_of(move.call) for move in moves})
     edits = [edit for pipeline in split for edit in as_bytes(file, pipeline)]
     edits += imported(file, split)
     edits += unread(file, split)
     edits += [edit for one in by_hand for edit in one.edits]
-    edits += _conversions(file, [move.call for move in moves], arithmetic.operations(names))
+    edits += conversions(file, [move.call for move in moves], arithmetic.operations(names))
     needs: list[Change] = []
-    for move in _first_of_each(file, moves):
+    for move in first_of_each(file, moves):
         source = file.source_of(move.anchor)
         torch, imports = file.names.spelled("torch", move.call)
         needs.append(Change(source.path, imports=imports))
@@ -165,77 +166,4 @@ def _moved(file: FileFacts, movable: list[Movable]) -> _Moves:
         edits.append(insert(source, move.anchor, lines))
     where = file.lines([move.call for move in moves]).removeprefix("lines ").removeprefix("line ")
     reason = f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
-    return _Moves(movable[0].node, reason, tuple(_merged(edits)), tuple(needs))
-
-
-def _home(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
-    """The function or the module whose names a node sees first."""
-    return file.tree.function(node) or file.tree.module_of(node)
-
-
-def _check_scopes(file: FileFacts, moves: list[Copy]) -> None:
-    """Raises `Unmovable` where a copy would read constants that a function around it binds later."""
-    binding = {_home(file, move.anchor) for move in moves}
-    for move in moves:
-        home = _home(file, move.call)
-        while home not in binding and not isinstance(home, cst.Module):
-            home = _home(file, home)
-        if home is not _home(file, move.anchor):
-            line = file.line(move.call)
-            raise Unmovable(f"the constants of the copy on line {line} would be hidden by those of another copy")
-    devices: dict[cst.CSTNode, str] = {}
-    for move in moves:
-        if devices.setdefault(_home(file, move.anchor), move.device) != move.device:
-            line = file.line(move.call)
-            raise Unmovable(f"the copy on line {line} goes to another device than others for the same constants")
-
-
-def _first_of_each(file: FileFacts, moves: list[Copy]) -> list[Copy]:
-    """One copy for each place where constants are made; none where an earlier place in the same block serves."""
-    chosen: list[Copy] = []
-    for move in sorted(moves, key=lambda move: file.tree.places[move.anchor]):
-        block = file.tree.block(move.anchor)
-        if not any(
-            move.anchor is other.anchor or (bool(move.source) and move.source == other.source and other.anchor in block)
-            for other in chosen
-        ):
-            chosen.append(move)
-    return chosen
-
-
-def _conversions(file: FileFacts, calls: list[cst.Call], operations: str) -> Iterator[Edit]:
-    """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call."""
-    lines: dict[cst.Assign, list[str]] = {}
-    for call in calls:
-        statement, target = file.tree.statement(call), _target(file, call)
-        if target is None or not isinstance(statement, cst.Assign):
-            source = file.source_of(call)
-            end = source.span(call)[1]
-            yield Edit(end, end, operations, source.path)
-        else:
-            lines.setdefault(statement, []).append(f"{target} = {target}{operations}")
-    for statement, added in lines.items():
-        yield insert_after_statement(file.source_of(statement), statement, "\n".join(added))
-
-
-def _target(file: FileFacts, copy: cst.Call) -> str | None:
-    """The variable that an assignment, also one of several at once, gives the copied images."""
-    statement = file.tree.statement(copy)
-    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
-        return None
-    target: cst.BaseExpression = statement.targets[0].target
-    value = statement.value
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        pairs = zip(target.elements, value.elements, strict=True)
-        target, value = next(((t.value, v.value) for t, v in pairs if v.value is copy), (target, value))
-    return target.value if value is copy and isinstance(target, cst.Name) else None
-
-
-def _merged(edits: list[Edit]) -> list[Edit]:
-    """Insertions joined with what is replaced at the same place, such as constants above a line that goes."""
-    joined: dict[tuple[str, int], Edit] = {}
-    for edit in sorted(edits):
-        before = joined.get((edit.path, edit.start))
-        text = edit.replacement if before is None else before.replacement + edit.replacement
-        joined[edit.path, edit.start] = evolve(edit, replacement=text)
-    return list(joined.values())
+    return _Moves(movable[0].node, reason, tuple(merged(edits)), tuple(needs))
