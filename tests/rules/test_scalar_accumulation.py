@@ -619,6 +619,14 @@ STAYS = {
         ("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"),
         "`math.exp(loss.item())` is more than a sum or a product of the figure",
     ),
+    "added up by NumPy": (
+        ("total = 0.0", "total += loss.detach().cpu().numpy()", "print(total)"),
+        "NumPy adds the figure up in 32 or in 64 bits, depending on its version",
+    ),
+    "added up by NumPy through a variable": (
+        ("total = 0.0", "value = loss.data.cpu().numpy()\ntotal += value", "print(total)"),
+        "NumPy adds the figure up in 32 or in 64 bits, depending on its version",
+    ),
     "a choice": (
         ("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"),
         "`loss.item() if step else 0.0` is more than a sum or a product of the figure",

@@ -38,6 +38,13 @@ class Fed:
             found |= self._add(place, is_read=place is read.call)
         return found
 
+    def takes(self, node: cst.CSTNode) -> bool:
+        """Whether what stands at `node` is added to something or collected, directly or through variables."""
+        file = self._file
+        places = [node, *(use for definition in self._defined(node) for use in file.flow.uses(definition))]
+        sums = (target_of(file, file.tree.statement(place)) for place in places if file.is_own(place))
+        return any(target is not None for target in sums) or _kept_lists.appended_to(file, node) is not None
+
     def moves(self) -> Iterator[tuple[cst.CSTNode, Callable[[], Moved]]]:
         """For all that is fed, where it is fed first, and what moves it; that may raise `CannotRewrite`."""
         for place, statements in self._sums.items():

@@ -90,6 +90,8 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
     if sites and not shown:
         code = file.code(sites[0].figure)
         raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
+    unshown = [site.figure for site in sites if site.term.dtype is None and file.is_own(site.call)]
+    left = [(node, f"whether `{file.code(node)}` is an integer or a float could not be shown") for node in unshown]
     sites = shown
     dtypes = [_dtype(meter, site) for site in sites]
     for call in others:
@@ -115,7 +117,17 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
     imports += [(home.source.path, name) for name in of_home]
     terms = tuple(site.term for site in sites if file.is_own(site.call))
     elsewhere = [Change(path, imports=(name,)) for path, name in imports]
-    return Moved(f"what `{cls.name}` keeps", edits, (), doubts, uses.reads, terms, are_stored=True, elsewhere=elsewhere)
+    return Moved(
+        f"what `{cls.name}` keeps",
+        edits,
+        (),
+        doubts,
+        uses.reads,
+        terms,
+        are_stored=True,
+        elsewhere=elsewhere,
+        left=left,
+    )
 
 
 def _require_one_mode(file: FileFacts, uses: MeterUses) -> None:

@@ -34,6 +34,7 @@ class Moved:
         are_stored: whether tensors of a step are kept in it as they are.
         elsewhere: the imports that other files need.
         container: the code of the dictionary whose entries become numbers all at once behind the loop.
+        left: figures that go on being read, with the reason.
     """
 
     label: str
@@ -45,6 +46,7 @@ class Moved:
     are_stored: bool = False
     elsewhere: Sequence[Change] = ()
     container: str | None = None
+    left: Sequence[tuple[cst.CSTNode, str]] = ()
 
 
 def move(file: FileFacts, found: RunningSum) -> Moved:

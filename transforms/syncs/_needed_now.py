@@ -6,7 +6,8 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.syncs._host_reads import HostRead
+from perfmod.transforms.facts.value import Device
+from perfmod.transforms.syncs._host_reads import HostRead, host_read, is_differentiated
 from perfmod.transforms.syncs._terms import variable_uses
 
 # Methods that put what they are given into a list, a deque or a set.
@@ -38,6 +39,26 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
                 break
             child = parent
     return None
+
+
+def why_array(file: FileFacts, node: cst.Call) -> str | None:
+    """Why `loss.detach().cpu().numpy()` has to stay, if `node` is such a read of a scalar of the device."""
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "numpy" or node.args:
+        return None
+    parent = file.tree.parent(node)
+    around = file.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
+    if isinstance(around, cst.Call) and host_read(file, around) is not None:
+        return None
+    tensor: cst.BaseExpression = node.func.value
+    while True:
+        inner = tensor.func if isinstance(tensor, cst.Call) and not tensor.args else tensor
+        if not isinstance(inner, cst.Attribute) or inner.attr.value not in ("cpu", "detach", "data", "clone"):
+            break
+        tensor = inner.value
+    value, trained = file.value(tensor), is_differentiated(file, tensor)
+    if not trained and not (value.is_tensor and value.rank == 0 and value.device is not Device.CPU):
+        return None
+    return "NumPy adds the figure up in 32 or in 64 bits, depending on its version"
 
 
 def _why_collected(file: FileFacts, func: cst.BaseExpression, line: str) -> str | None:

@@ -7,6 +7,9 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 
 
+_WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
+
+
 def runs_every_step(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether steps come by; in files without any, whether a loop does."""
     return file.steps.runs_every_step(node) and (file.steps.decide(node) or bool(file.tree.loops(node)))
@@ -38,7 +41,7 @@ def round_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None
     """The innermost loop around `node` of which each round is a step of a training or of an evaluation."""
     region = file.steps.region(node)
     for loop in file.tree.loops(node):
-        if loop is region or goes_through_loader(file, loop):
+        if loop is region or evaluates(file, loop):
             return loop
     return step_loop(file, node)
 
@@ -46,15 +49,26 @@ def round_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None
 def in_evaluation(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether `node` runs for every batch of a loader."""
     loop = round_loop(file, node)
-    return loop is not None and goes_through_loader(file, loop)
+    return loop is not None and evaluates(file, loop)
 
 
-def goes_through_loader(file: FileFacts, loop: cst.CSTNode) -> bool:
-    """Whether a loop goes through the batches of a loader."""
+def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
+    """Whether a loop goes through the batches of a loader, or through anything without gradients."""
     if not isinstance(loop, cst.For):
         return False
     value = file.values.iterated(loop.iter)
-    return any(part.origin is not None for part in (value, *(value.items or ())))
+    if any(part.origin is not None for part in (value, *(value.items or ()))):
+        return True
+    if file.qualified(loop.iter) == "builtins.range":
+        return False
+    switches: list[cst.BaseExpression] = []
+    for ancestor in file.tree.ancestors(loop):
+        if isinstance(ancestor, cst.With):
+            switches += [item.item for item in ancestor.items]
+        elif isinstance(ancestor, cst.FunctionDef):
+            switches += [decorator.decorator for decorator in ancestor.decorators]
+            break
+    return any((file.qualified(switch) or "").endswith(_WITHOUT_GRADIENTS) for switch in switches)
 
 
 def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:

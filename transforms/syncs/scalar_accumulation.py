@@ -31,7 +31,7 @@ from perfmod.transforms.syncs._fed import Fed, groups
 from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
 from perfmod.transforms.syncs._kept_terms import joined
 from perfmod.transforms.syncs._moved_sums import Moved
-from perfmod.transforms.syncs._needed_now import why_needed
+from perfmod.transforms.syncs._needed_now import why_array, why_needed
 from perfmod.transforms.syncs._when import comes_often, runs_every_step
 
 
@@ -47,7 +47,7 @@ class ScalarAccumulation(Rule):
     safety = Safety.SAFE
     min_torch = "1.0"
     status = Status.STABLE
-    triggers = frozenset({"item", "float", "int"})
+    triggers = frozenset({"item", "float", "int", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
         "The training is the same to the bit, and so is every figure that is printed or returned: floats are "
@@ -63,7 +63,12 @@ class ScalarAccumulation(Rule):
         fed = Fed(file)
         for call in find_all(file.tree.module, cst.Call):
             read = host_read(file, call)
-            if read is None or not comes_often(file, call):
+            if not comes_often(file, call):
+                continue
+            if read is None:
+                reason = why_array(file, call)
+                if reason is not None and fed.takes(call):
+                    yield self.refused(file, call, reason)
                 continue
             # What evaluations do with other figures costs them nothing that a training waits for.
             if not fed.add(read) and runs_every_step(file, call):
@@ -90,6 +95,8 @@ class ScalarAccumulation(Rule):
             for node in group:
                 yield self.refused(file, node, str(refusal))
             return
+        for node, why in (left for member in members for left in member.left):
+            yield self.refused(file, node, why)
         doubts = carriers.doubts + [doubt for member in members for doubt in member.doubts]
         reads = [read for member in members for read in member.reads]
         labels = " and ".join(dict.fromkeys(member.label for member in members))
