@@ -193,12 +193,15 @@ def test_a_function_that_another_file_hands_on_is_not_only_called() -> None:
 def names(files: Mapping[str, str]) -> list[str | None]:
     """The qualified names of what main.py uses."""
     file = linked(files)["main.py"]
-    return [file.qualified(node) for node in used(file)]
+    return [file.names.qualified(node) for node in used(file)]
 
 
 def test_names_of_libraries_come_through_and_those_of_the_project_have_none() -> None:
     common = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nloss = 1"
-    main = "from common import torch, nn, F, loss\nimport common\nuse(torch.zeros, nn.Linear, F.relu, loss, common.nn.ReLU, common, common.loss)"
+    main = (
+        "from common import torch, nn, F, loss\nimport common\n"
+        "use(torch.zeros, nn.Linear, F.relu, loss, common.nn.ReLU, common, common.loss)"
+    )
     assert names({"common.py": common, "main.py": main}) == [
         "torch.zeros", "torch.nn.Linear", "torch.nn.functional.relu", None, "torch.nn.ReLU", None, None,
     ]  # fmt: skip
@@ -233,9 +236,13 @@ def test_classes_derive_from_imported_ones() -> None:
     )
     file = world["main.py"]
     value = file.value(used(file)[0])
-    assert value.kind is Kind.MODULE and value.cls is not None and value.cls.name == "Net" and value.cls.is_module
+    assert value.kind is Kind.MODULE
+    assert value.cls is not None
+    assert value.cls.name == "Net"
+    assert value.cls.is_module
     forward = value.cls.method("forward")
-    assert forward is not None and file.source_of(forward).path == "base.py"
+    assert forward is not None
+    assert file.source_of(forward).path == "base.py"
 
 
 def test_values_come_from_other_files() -> None:
@@ -243,7 +250,10 @@ def test_values_come_from_other_files() -> None:
         {
             "config.py": "import torch\nSIZE = 3\nDEVICE = torch.device('cpu')",
             "helpers.py": "import torch\ndef make(n):\n    return torch.zeros(n), [1, 2]",
-            "main.py": "import config\nfrom helpers import make\nx, y = make(config.SIZE)\nuse(config.SIZE, x, y, config.DEVICE)",
+            "main.py": (
+                "import config\nfrom helpers import make\n"
+                "x, y = make(config.SIZE)\nuse(config.SIZE, x, y, config.DEVICE)"
+            ),
         }
     )
     kinds = [world["main.py"].value(node).kind for node in used(world["main.py"])]
@@ -278,28 +288,43 @@ def train(net, loader, opt):
 @pytest.mark.parametrize(
     "main",
     [
-        "from data import make_loaders\nimport loop\nloaders, n = make_loaders('.')\nloop.train(None, loaders['train'], None)",
-        "import data\nfrom loop import train\nfor epoch in range(9):\n    train(net, opt=1, loader=data.make_loaders('.')[0]['train'])",
-        "import data, loop\nclass Trainer:\n    def __init__(self):\n        self.loaders, _ = data.make_loaders('.')\n"
-        "    def run(self):\n        loop.train(1, self.loaders['train'], 2)\nTrainer().run()",
+        (
+            "from data import make_loaders\nimport loop\n"
+            "loaders, n = make_loaders('.')\nloop.train(None, loaders['train'], None)"
+        ),
+        (
+            "import data\nfrom loop import train\nfor epoch in range(9):\n"
+            "    train(net, opt=1, loader=data.make_loaders('.')[0]['train'])"
+        ),
+        ((
+            "import data, loop\nclass Trainer:\n    def __init__(self):\n"
+            "        self.loaders, _ = data.make_loaders('.')\n"
+        )
+        "    def run(self):\n        loop.train(1, self.loaders['train'], 2)\nTrainer().run()"),
     ],
 )
 def test_loaders_of_one_file_feed_the_loops_of_another(main: str) -> None:
     world = linked({"data.py": DATA, "loop.py": LOOP, "main.py": main})
     train, val = world["data.py"].loaders
-    assert train.trains and not val.trains
+    assert train.trains
+    assert not val.trains
     assert [world["main.py"].line(each.node) for each in train.iterations] == ["2 of loop.py"]
-    assert list(world["main.py"].loaders) == [] and len(list(world["main.py"].loaders.everywhere)) == 2
+    assert list(world["main.py"].loaders) == []
+    assert len(list(world["main.py"].loaders.everywhere)) == 2
 
 
 def test_loops_train_through_functions_of_other_files() -> None:
-    step = "def train_step(net, x):\n    loss = net(x).sum()\n    loss.backward()\n    return loss.item()\ndef unused(x):\n    return x.item()"
+    step = (
+        "def train_step(net, x):\n    loss = net(x).sum()\n    loss.backward()\n"
+        "    return loss.item()\ndef unused(x):\n    return x.item()"
+    )
     main = "from step import train_step\nfor epoch in range(3):\n    for x in loader:\n        train_step(net, x)"
     world = linked({"step.py": step, "main.py": main})
     file = world["step.py"]
     assert [world["main.py"].line(region) for region in file.steps.regions] == ["3"]
     calls = {file.code(call): call for call in find_all(file.source.module, cst.Call)}
-    assert file.steps.in_sight(calls["loss.item()"]) and file.steps.reaches(calls["loss.item()"])
+    assert file.steps.in_sight(calls["loss.item()"])
+    assert file.steps.reaches(calls["loss.item()"])
     assert file.steps.reaches(calls["x.item()"]), "who calls it is not in sight"
 
 
@@ -311,7 +336,10 @@ def test_epoch_loops_around_the_loop_of_another_file_are_no_steps() -> None:
 
 def test_functions_whose_callers_are_seen_not_to_train_are_not_reached() -> None:
     helpers = "def accuracy(x):\n    return x.sum().item()"
-    main = "from helpers import accuracy\ndef evaluate():\n    accuracy(net(1))\nfor x in loader:\n    net(x).sum().backward()"
+    main = (
+        "from helpers import accuracy\ndef evaluate():\n"
+        "    accuracy(net(1))\nfor x in loader:\n    net(x).sum().backward()"
+    )
     world = linked({"helpers.py": helpers, "main.py": main})
     file = world["helpers.py"]
     call = next(call for call in find_all(file.source.module, cst.Call) if file.code(call) == "x.sum().item()")
@@ -321,7 +349,10 @@ def test_functions_whose_callers_are_seen_not_to_train_are_not_reached() -> None
 def test_values_are_followed_into_other_files() -> None:
     world = linked(
         {
-            "main.py": "from torchvision import transforms as T\nfrom data import build\nnorm = T.Normalize(1, 2)\nbuild(norm)",
+            "main.py": (
+                "from torchvision import transforms as T\n"
+                "from data import build\nnorm = T.Normalize(1, 2)\nbuild(norm)"
+            ),
             "data.py": "def build(transform):\n    return wrap(transform)",
         }
     )

@@ -255,8 +255,12 @@ class FileFacts:
         return Entry(self.tree, self.flow, self.names, self.classes, self.values)
 
     def qualified(self, node: cst.CSTNode) -> str | None:
-        """The qualified name of a dotted expression; of a call, that of what is called."""
-        return self.names.qualified(node.func if isinstance(node, cst.Call) else node)
+        """The qualified name of a dotted expression; of a call, that of what is called.
+
+        What stands in a module in sight has its dotted name, `engine.train`: it is no method of an object.
+        """
+        named = node.func if isinstance(node, cst.Call) else node
+        return self.names.qualified(named) or self.names.member(named)
 
     def value(self, node: cst.CSTNode) -> Value:
         """What is known of an expression's value."""

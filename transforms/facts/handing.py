@@ -232,6 +232,7 @@ class Handing:
             node
             for node in self._attributes.get(name, ())
             if self._names.qualified(node) is None
+            and self._names.member(node) is None
             and not self._is_target(node)
             and (
                 (own := self._classes.self_attribute(node)) is None

@@ -82,6 +82,14 @@ class Names:
             base = self._path(node.value)
         return canonical(f"{base}.{node.attr.value}") if base is not None else None
 
+    def member(self, node: cst.CSTNode) -> str | None:
+        """The dotted name of a module in sight, or of what is read from one, as its import spells it."""
+        if isinstance(node, (cst.Name, cst.Attribute)) and isinstance(self._flow.place(node), cst.Module):
+            return self._path(node)
+        if isinstance(node, cst.Attribute) and isinstance(self._flow.place(node.value), cst.Module):
+            return self._path(node)
+        return None
+
     def _path(self, module: cst.BaseExpression) -> str | None:
         """The dotted name of an imported module as its import spells it."""
         if isinstance(module, cst.Attribute):

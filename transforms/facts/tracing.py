@@ -274,7 +274,7 @@ class Tracing:
         function = self._values.calls.resolve(node)
         if function is not None:
             return self._from_function(function, path) if function.name.value != "forward" else None
-        if isinstance(node.func, cst.Attribute):
+        if isinstance(node.func, cst.Attribute) and self._flow.place(node.func.value) is None:
             return self._from_method(node.func.value, node.func.attr.value, values, path)
         return None
 

@@ -454,7 +454,7 @@ class Values:
         definitions = self._flow.definitions(node)
         if not definitions and isinstance(node, cst.Name):
             return {"True": BOOL, "False": BOOL, "None": Value(Kind.NONE)}.get(node.value, UNKNOWN)
-        imported = self._names.qualified(node)
+        imported = self._names.qualified(node) or (self._names.member(node) if isinstance(node, cst.Name) else None)
         if imported is not None:
             return Value(Kind.OBJECT, name=imported)
         value = join(self.of_definition(definition) for definition in definitions)

@@ -101,6 +101,10 @@ class _Survey:
             self._callee(value, held=True)
         self.found.in_memory = in_memory and not loader.values("collate_fn")
 
+    def _qualified(self, node: cst.CSTNode) -> str | None:
+        """The name of a library's thing; of a call, that of what is called."""
+        return self.file.names.qualified(node.func if isinstance(node, cst.Call) else node)
+
     def _remark(self, trait: Trait, node: cst.CSTNode, text: str) -> None:
         remark = Remark(trait, node, text)
         if remark not in self.found.remarks:
@@ -124,7 +128,7 @@ class _Survey:
             return self._datasets([e for side in (node.left, node.right) for e in self.file.tracing.ends(side)])
         if not isinstance(node, cst.Call):
             return self._other_dataset(node)
-        name = self.file.qualified(node)
+        name = self._qualified(node)
         if name in data_api.DATASETS_OF_DATASETS and node.args:
             inner = node.args[0].value
             return self._datasets(self.file.tracing.ends(inner, (None,) if name in data_api.LISTS_OF_DATASETS else ()))
@@ -178,7 +182,7 @@ class _Survey:
         )
 
     def _is_path(self, node: cst.CSTNode) -> bool:
-        name = self.file.qualified(node) or "" if isinstance(node, cst.Call) else ""
+        name = self._qualified(node) or "" if isinstance(node, cst.Call) else ""
         return name.startswith(("os.", "pathlib.", "builtins."))
 
     def _class_of_dataset(self, cls: ClassFacts) -> bool:
@@ -204,7 +208,7 @@ class _Survey:
                 self._runs(root)
         run = [f for f in self.found.functions if f not in before]
         calls = (n for f in run for n in walk(f.body) if isinstance(n, cst.Call))
-        return bool(run) and all(self.file.qualified(call) in data_api.CHEAP for call in calls)
+        return bool(run) and all(self._qualified(call) in data_api.CHEAP for call in calls)
 
     def _instance(self, cls: ClassFacts) -> None:
         """An instance of a class of this file is sent to the workers."""
@@ -215,7 +219,7 @@ class _Survey:
             self._remark(Trait.UNPICKLABLE, cls.node, f"{cls.name}, which is defined inside a function,")
         for base in cls.lineage():
             for arg in base.node.bases:
-                name = self.file.qualified(arg.value)
+                name = self._qualified(arg.value)
                 known = name.startswith(data_api.KNOWN_BASES) if name else self._is_own_class(arg.value)
                 if not known:
                     self._remark(Trait.UNSEEN, arg.value, f"its base class {self._code(arg.value)}")
@@ -240,7 +244,7 @@ class _Survey:
                     if (
                         node.func.attr.value == "__init__"
                         and isinstance(inner, cst.Call)
-                        and self.file.qualified(inner) == "builtins.super"
+                        and self._qualified(inner) == "builtins.super"
                     ):
                         yield node
 
@@ -271,7 +275,7 @@ class _Survey:
                 self._held_call(made)
 
     def _held_call(self, call: cst.Call) -> None:
-        name = self.file.qualified(call)
+        name = self._qualified(call)
         cls = self.file.values.calls.constructed(call)
         if name in data_api.OPENS:
             self._remark(Trait.UNPICKLABLE, call, f"the open handle {self._code(call)}")
@@ -303,7 +307,7 @@ class _Survey:
 
     def _rounding(self, call: cst.Call) -> None:
         """Look whether the last bits of a tensor depend on how many threads compute it."""
-        name = self.file.qualified(call)
+        name = self._qualified(call)
         if name is not None:
             rounds = name.startswith("torch.") and name.rpartition(".")[2] in data_api.ROUNDS_BY_THREADS
         else:
@@ -324,7 +328,7 @@ class _Survey:
             self._runs(method)
 
     def _call(self, call: cst.Call) -> None:
-        name = self.file.qualified(call)
+        name = self._qualified(call)
         if name is not None:
             self._library_call(call, name)
             return
@@ -332,7 +336,7 @@ class _Survey:
         target = made.method("__init__") if made is not None else self.file.values.calls.resolve(call)
         if target is not None:
             self._runs(target)
-        elif made is None and isinstance(call.func, cst.Attribute):
+        elif made is None and isinstance(call.func, cst.Attribute) and not self.file.flow.is_variable(call.func):
             self._method(call, call.func)
         elif made is None:
             self._callee(call.func, held=False)
@@ -355,7 +359,7 @@ class _Survey:
     def _generator(self, node: cst.BaseExpression) -> Trait | None:
         """How drawing from a generator object behaves: `None` where it is made and seeded for each sample."""
         for end in self.file.tracing.ends(node):
-            name = self.file.qualified(end.node) if isinstance(end.node, cst.Call) else None
+            name = self._qualified(end.node) if isinstance(end.node, cst.Call) else None
             if name not in data_api.GENERATORS and not self._is_seeding(end.node):
                 return Trait.OWN_GENERATOR
             function = self.file.tree.function(end.node)
@@ -383,7 +387,7 @@ class _Survey:
             self._callee(func, held=True)
             return
         ends = self.file.tracing.ends(func.value)
-        if any(isinstance(e.node, cst.Call) and self.file.qualified(e.node) in data_api.GENERATORS for e in ends):
+        if any(isinstance(e.node, cst.Call) and self._qualified(e.node) in data_api.GENERATORS for e in ends):
             trait = self._generator(func.value)
             if trait is not None and method not in ("seed", "manual_seed"):
                 self._remark(trait, call, self._code(call))
@@ -391,7 +395,7 @@ class _Survey:
         if method in data_api.COMMON_METHODS:
             return
         for end in ends:
-            name = self.file.qualified(end.node) if isinstance(end.node, cst.Call) else None
+            name = self._qualified(end.node) if isinstance(end.node, cst.Call) else None
             if (isinstance(end.node, cst.Param) and not self._is_sample(end.node)) or (
                 name is not None and name.partition(".")[0] not in data_api.TRUSTED
             ):
@@ -421,14 +425,14 @@ class _Survey:
                 self._inherited(made)
             elif isinstance(made, cst.Name) and made.value == "None":
                 continue
-            elif isinstance(made, (cst.Name, cst.Attribute)) and self.file.qualified(made) is not None:
+            elif isinstance(made, (cst.Name, cst.Attribute)) and self._qualified(made) is not None:
                 self._imported(made)
             else:
                 text = made.name.value if isinstance(made, cst.Param) else self._code(made)
                 self._remark(Trait.UNSEEN, made, text)
 
     def _imported(self, node: cst.BaseExpression) -> None:
-        name = self.file.qualified(node) or ""
+        name = self._qualified(node) or ""
         if data_api.draws(name, seeded=False):
             self._remark(Trait.RANDOM, node, f"{name}()")
         elif name.partition(".")[0] not in data_api.TRUSTED:
@@ -445,7 +449,7 @@ class _Survey:
             if method is not None:
                 self._runs(method)
             return
-        name = self.file.qualified(call)
+        name = self._qualified(call)
         if name is None:
             self._remark(Trait.UNSEEN, call, self._code(call))
         elif name.startswith("torchvision.transforms.") or name == "functools.partial":
@@ -511,7 +515,7 @@ class _Survey:
                 target: cst.BaseExpression | None = None
                 if method in data_api.MUTATORS or in_place:
                     target = node.func.value
-                elif self.file.qualified(node) in ("random.shuffle", "numpy.random.shuffle") and node.args:
+                elif self._qualified(node) in ("random.shuffle", "numpy.random.shuffle") and node.args:
                     target = node.args[0].value
                 if target is not None and self._is_kept(target, through_names=True):
                     self._remark(Trait.STATE, node, self._code(target))
@@ -550,7 +554,7 @@ class _Survey:
     def _is_lazy(self, target: cst.Attribute) -> bool:
         """`if self.file is None: self.file = h5py.File(...)`: each worker opens its own."""
         statement = self.file.tree.statement(target)
-        opens = isinstance(statement, cst.Assign) and self.file.qualified(statement.value) in data_api.OPENS
+        opens = isinstance(statement, cst.Assign) and self._qualified(statement.value) in data_api.OPENS
         guarded = any(isinstance(ancestor, cst.If) for ancestor in self.file.tree.ancestors(target))
         return opens and guarded
 
@@ -559,13 +563,13 @@ class _Survey:
     def _default_device(self) -> None:
         """`torch.set_default_device("cuda")` puts on the device whatever a sample is made of."""
         for call in self.file.tree.all(cst.Call):
-            name = self.file.qualified(call)
+            name = self._qualified(call)
             if name not in ("torch.set_default_device", "torch.set_default_tensor_type") or not call.args:
                 continue
             given = call.args[0].value
             on_host = self.file.values.placement.device_of(given) is Device.CPU
             if name == "torch.set_default_tensor_type":
-                text = given.evaluated_value if isinstance(given, cst.SimpleString) else self.file.qualified(given)
+                text = given.evaluated_value if isinstance(given, cst.SimpleString) else self._qualified(given)
                 on_host = text is not None and "cuda" not in str(text)
             if not on_host:
                 self._remark(Trait.DEVICE, call, self._code(call))
@@ -574,7 +578,7 @@ class _Survey:
         for node in walk(function.body):
             if not isinstance(node, cst.Call):
                 continue
-            name = self.file.qualified(node) or ""
+            name = self._qualified(node) or ""
             if (
                 name.startswith("torch.cuda.")
                 and name
@@ -590,7 +594,7 @@ class _Survey:
                         self._remark(Trait.DEVICE, node, self._code(node))
 
     def _copies_to_device(self, call: cst.Call) -> bool:
-        if not isinstance(call.func, cst.Attribute) or self.file.qualified(call) is not None:
+        if not isinstance(call.func, cst.Attribute) or self._qualified(call) is not None:
             return False
         if call.func.attr.value == "cuda":
             return True

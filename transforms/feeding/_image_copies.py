@@ -172,7 +172,9 @@ class _Copies:
     def _is_parameter(self, parent: cst.CSTNode | None) -> bool:
         """Whether an argument goes to a parameter of a function of the file, whose reads are traced back to here."""
         call = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call) or self.file.qualified(call) is not None:
+        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+            return False
+        if self.file.names.qualified(call.func) is not None:
             return False
         return self.file.handing.parameter(parent) is not None
 

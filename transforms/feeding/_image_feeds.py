@@ -151,7 +151,7 @@ class _Search:
             raise Unmovable(f"the pipeline is used on line {self._line(use.node)} in a way that is not followed")
 
     def _given_to_dataset(self, call: cst.Call, pipeline: cst.BaseExpression) -> None:
-        name = self.file.qualified(call) or self._base_of(call)
+        name = self.file.names.qualified(call.func) or self._base_of(call)
         place = f"on line {self._line(call)}"
         if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
             raise Unmovable(f"it is handed to {self.file.code(call.func)} {place}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attrs import frozen
+
 from golden_harness.golden import ROOT, Head, HeadError
 
 MAIN = "train.py"
