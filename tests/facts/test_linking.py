@@ -296,11 +296,11 @@ def train(net, loader, opt):
             "import data\nfrom loop import train\nfor epoch in range(9):\n"
             "    train(net, opt=1, loader=data.make_loaders('.')[0]['train'])"
         ),
-        ((
+        (
             "import data, loop\nclass Trainer:\n    def __init__(self):\n"
             "        self.loaders, _ = data.make_loaders('.')\n"
-        )
-        "    def run(self):\n        loop.train(1, self.loaders['train'], 2)\nTrainer().run()"),
+            "    def run(self):\n        loop.train(1, self.loaders['train'], 2)\nTrainer().run()"
+        ),
     ],
 )
 def test_loaders_of_one_file_feed_the_loops_of_another(main: str) -> None:
@@ -350,8 +350,7 @@ def test_values_are_followed_into_other_files() -> None:
     world = linked(
         {
             "main.py": (
-                "from torchvision import transforms as T\n"
-                "from data import build\nnorm = T.Normalize(1, 2)\nbuild(norm)"
+                "from torchvision import transforms as T\nfrom data import build\nnorm = T.Normalize(1, 2)\nbuild(norm)"
             ),
             "data.py": "def build(transform):\n    return wrap(transform)",
         }
