@@ -34,6 +34,9 @@ with open(sys.argv[1], "w") as file:
 sys.exit(os.waitstatus_to_exitcode(status) & 255)
 """
 
+# `python -m perfmod` would import the modules of the tree that it is started in.
+_PERFMOD = "import sys; sys.path = [path for path in sys.path if path]; import perfmod.cli.main as main; main.run()"
+
 _LINES = re.compile(r"\blines? \d+(?:(?:, | and | or | to |-|\u2013)\d+)*")
 _CODE = re.compile(r"`[^`]*`")
 _NUMBER = re.compile(r"\b\d+\b")
@@ -90,7 +93,7 @@ def apply(tree: Path, targets: Iterable[str], scratch: Path, jobs: int) -> Run:
     patch, out, err = (scratch / name for name in ("run.diff", "run.json", "run.err"))
     patch.unlink(missing_ok=True)
     options = ["--dry-run", f"--patch={patch}", "--output-format=json", "--no-cache", f"--jobs={jobs}"]
-    command = [sys.executable, "-m", "perfmod", "apply", *options, *targets]
+    command = [sys.executable, "-c", _PERFMOD, "apply", *options, *targets]
     with out.open("wb") as stdout, err.open("wb") as stderr:
         measured = subprocess.run(
             [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(scratch / "run.usage"), *command],

@@ -52,7 +52,7 @@ def _reach(reach: Mapping[str, Any]) -> str:
         "",
         (
             f"The step itself reads {sum(needed.values())} of the sums every time, as for a progress bar: "
-            f"{needed.get('rewritten', 0)} are rewritten. Of the other {rest}, {moved} are ({moved / max(rest, 1):.1%})."
+            f"{needed.get('rewritten', 0)} are rewritten. Of the other {rest} {moved} are, {moved / max(rest, 1):.1%}."
         ),
         "",
         f"Everything that a loader lacks is rewritten or has a reason of its own at {complete} constructions.",
