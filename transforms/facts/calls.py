@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -90,10 +90,11 @@ class Calls:
             owner = self._classes.of(self._tree.scope(function))
             name = function.name.value
             if owner is not None and name == "__init__":
-                found = [call for call in self._own if self._runs_init(call, function)]
+                makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
+                found = makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
             else:
                 through = owner is not None and name in ("forward", "__call__")
-                candidates = self._own if through else self._named(function)
+                candidates = self._through_instances if through else self._named(function)
                 found = [call for call in candidates if self.resolve(call) is function]
             known = tuple(found)
             if not self._resolving:
@@ -108,7 +109,24 @@ class Calls:
                 call = self._tree.parent(use)
                 if isinstance(call, cst.Call) and call.func is use:
                     found[call] = None
-        return sorted(found, key=self._tree.places.__getitem__)
+        return self._in_order(found)
+
+    def _in_order(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
+        return sorted(calls, key=self._tree.places.__getitem__)
+
+    @cached_property
+    def _through_instances(self) -> list[cst.Call]:
+        """Calls that may call an instance of a class in sight, or its `forward` by name."""
+        attributes = self._classes.attributes | {"forward", "__call__"}
+        found: list[cst.Call] = []
+        for call in self._own:
+            func = call.func
+            if self._flow.is_variable(func):
+                if not all(definition.binding is Binding.DEFINED for definition in self._flow.definitions(func)):
+                    found.append(call)
+            elif not isinstance(func, cst.Attribute) or func.attr.value in attributes:
+                found.append(call)
+        return found
 
     def is_only_called(self, function: cst.FunctionDef) -> bool:
         """Whether all callers of the function are in sight: nobody hands it on, every use of its name is a call."""
@@ -121,10 +139,6 @@ class Calls:
                 if not (isinstance(parent, cst.Call) and parent.func is use):
                     return False
         return True
-
-    def _runs_init(self, call: cst.Call, init: cst.FunctionDef) -> bool:
-        made = self.constructed(call)
-        return made is not None and made.method("__init__") is init
 
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         func = call.func

@@ -157,6 +157,11 @@ class Classes:
         return self._elsewhere.get(name, [])
 
     @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes that anything is assigned to."""
+        return frozenset(name for cls in self for name in cls.assigned) | self._elsewhere.keys()
+
+    @cached_property
     def _elsewhere(self) -> dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]]:
         found: dict[str, list[tuple[cst.BaseExpression, AttributeAssignment]]] = {}
         for assign in self._tree.all(cst.Assign):
