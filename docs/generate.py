@@ -230,8 +230,8 @@ def render_verified(
     honest = (
         f"Public training scripts, unmodified, on generated data: rules rewrite {touched} of {len(others)}, and "
         f"{faster} are proven faster. Measured with `--quick` (10 steps, few processes), each on one {gpu['gpu']}, all "
-        f"but unet's of a busy eight-GPU host, torch {gpu['torch']}. Noise was large there and intervals are wide, so that a smaller "
-        "gain shows as no measurable change; what has none is what `apply --verify` withdraws."
+        f"but unet's of a busy eight-GPU host, torch {gpu['torch']}. Noise was large there and intervals are "
+        "wide, so that a smaller gain shows as no measurable change; what has none is what `apply --verify` withdraws."
     )
     if missing:
         honest += f" Listed but not reached in the time: {', '.join(missing)}."

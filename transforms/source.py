@@ -192,7 +192,7 @@ class Source:
         return ""
 
     def doubt(self, edits: Iterable[Edit]) -> str:
-        """Why edits that are right when the file runs from top to bottom may not be; empty where nothing else can be."""
+        """Why edits that are right when the file runs from top to bottom may not be; empty where they always are."""
         return ""
 
     def part_end(self, offset: int) -> int:

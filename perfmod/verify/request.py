@@ -60,5 +60,7 @@ def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:
     if not path.is_file():
         raise UsageMistake(f"{shown(path)}: is not a file")
     if path.suffix == ".ipynb":
-        raise UsageMistake(f"{shown(path)}: is a notebook; verify the script that `jupyter nbconvert --to script` makes")
+        raise UsageMistake(
+            f"{shown(path)}: is a notebook; verify the script that `jupyter nbconvert --to script` makes"
+        )
     return path.resolve()

@@ -103,7 +103,9 @@ class Rewriting:
             if each.task is None:
                 return each
             if id(each.task) not in made:
-                paths = {file.result.path for file in self.examined if file.task is each.task and file.file.real in files}
+                paths = {
+                    file.result.path for file in self.examined if file.task is each.task and file.file.real in files
+                }
                 task = each.task.sparing(paths)
                 made[id(each.task)] = task, {result.path: result for result in task.run()}
             task, results = made[id(each.task)]

@@ -144,9 +144,7 @@ def _change(file: FileFacts, definition: Definition) -> Read | None:
     return None
 
 
-def _indent(
-    file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[Definition]
-) -> Indented | str:
+def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[Definition]) -> Indented | str:
     """How a script gets the guard, or why it cannot."""
     entry, source = file.entry, file.source_of(module)
     statements = entry.statements_of(module)

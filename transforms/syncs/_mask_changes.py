@@ -108,9 +108,14 @@ def _is_called_again(file: FileFacts, function: cst.FunctionDef, passed: set[cst
     passed.add(function)
     calls = file.values.calls.callers(function)
     around = [(call, file.tree.function(call)) for call in calls]
-    return not file.values.calls.is_only_called(function) or not calls or any(
-        file.tree.loops(call) or (caller is not None and (caller in passed or _is_called_again(file, caller, passed)))
-        for call, caller in around
+    return (
+        not file.values.calls.is_only_called(function)
+        or not calls
+        or any(
+            file.tree.loops(call)
+            or (caller is not None and (caller in passed or _is_called_again(file, caller, passed)))
+            for call, caller in around
+        )
     )
 
 

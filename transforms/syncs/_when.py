@@ -6,7 +6,6 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 
-
 _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
 
 
