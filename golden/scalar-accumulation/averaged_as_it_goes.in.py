@@ -1,0 +1,28 @@
+# golden: stay refused="read in every step on line 19"
+"""A moving average that the step reads to weigh the next figure."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    average = 0.0
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        average = 0.9 * average + 0.1 * loss.item()
+        if average > 100.0:
+            raise RuntimeError("diverged")
+    return average
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(8, 3), torch.randint(3, (8,))) for _ in range(4)]
+    return train(model, loader, torch.device("cpu")), model
