@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
 
 _APIS = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")

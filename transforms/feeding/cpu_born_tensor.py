@@ -27,7 +27,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target, born, target
-from perfmod.transforms.feeding._keywords import add_keyword
+from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 _ROUNDED = frozenset({"arange", "linspace", "logspace"})

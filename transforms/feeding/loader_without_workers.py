@@ -42,11 +42,11 @@ from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
-from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, places
 from perfmod.transforms.feeding._worker_count import count
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
+from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 

@@ -41,7 +41,6 @@ from perfmod.transforms.facts.values import is_loader_name
 from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
-from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.feeding._transfer_safety import (
@@ -52,6 +51,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_not_copy,
     why_overwritten,
 )
+from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 

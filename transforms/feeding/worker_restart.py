@@ -27,8 +27,8 @@ from perfmod.transforms.facts.loaders import TORCH_LOADERS, Iteration, Loader, S
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import first_change
 from perfmod.transforms.feeding._graph_loaders import joins_graphs
-from perfmod.transforms.feeding._keywords import add_keyword
 from perfmod.transforms.feeding._settings import written
+from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
 _DEEPEST = 3

@@ -9,9 +9,9 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
 
 _COLLECTS = frozenset({"append", "appendleft", "update", "add", "push", "extend"})
 _NUMBERS = frozenset({"item", "tolist", "size", "numel", "dim", "detach", "argmax", "eq", "numpy", "data_ptr"})

@@ -11,11 +11,11 @@ from attrs import field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
+from perfmod.transforms.facts.gradients import cuts_graph
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
-from perfmod.transforms.syncs._gradients import cuts_graph
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import comments, dedent_block, replace
 

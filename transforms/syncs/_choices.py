@@ -17,11 +17,11 @@ from attrs import evolve, frozen
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
+from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import CannotSelect, shown
-from perfmod.transforms.syncs._gradients import may_carry_gradient, runs_without_graph
 
 _RANDOM = frozenset(
     {"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "dropout",

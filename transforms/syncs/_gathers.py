@@ -8,9 +8,9 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.masks import is_unchanged, may_be_mask
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.syncs._masks import is_unchanged, may_be_mask
 
 _CASTS = frozenset({"float", "double", "half", "long", "int"})
 

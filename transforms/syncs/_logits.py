@@ -6,11 +6,11 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.masks import is_unchanged
 from perfmod.transforms.facts.names import canonical
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, assignment_of, postfix, sole_definition
-from perfmod.transforms.syncs._masks import is_unchanged
 from perfmod.transforms.writing import delete_statement
 
 

@@ -9,12 +9,12 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.masks import is_repeatable, is_unchanged, selects_all_of
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, postfix
 from perfmod.transforms.syncs._logits import class_second
 from perfmod.transforms.syncs._loss_calls import SAME_SHAPES, ZERO_AT_ZERO, Loss, subject
-from perfmod.transforms.syncs._masks import is_repeatable, is_unchanged, selects_all_of
 from perfmod.transforms.writing import delete_statement, replace
 
 _LINE_LENGTH = 110

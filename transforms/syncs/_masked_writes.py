@@ -14,9 +14,9 @@ from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
+from perfmod.transforms.facts.gradients import cuts_graph, may_carry_gradient
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Numerics
-from perfmod.transforms.syncs._gradients import cuts_graph, may_carry_gradient
 
 _OPERATORS: dict[type[cst.BaseAugOp], tuple[str, type[cst.BaseBinaryOp]]] = {
     cst.AddAssign: ("+", cst.Add),

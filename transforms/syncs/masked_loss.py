@@ -17,6 +17,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.masks import is_mask, is_mask_name, may_be_mask, same_mask
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
@@ -25,7 +26,6 @@ from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
 from perfmod.transforms.syncs._loss_calls import CLASS_INDEX, loss_call, objection, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
-from perfmod.transforms.syncs._masks import is_mask, is_mask_name, may_be_mask, same_mask
 from perfmod.transforms.writing import comments
 
 
