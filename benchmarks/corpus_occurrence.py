@@ -26,7 +26,7 @@ class Occurrence:
             still there.
         code: the code, in one line.
         lacks: what is missing at it: `workers`, `pinning`, `non_blocking`.
-        is_read: for sums, whether the step reads what it adds to every time, such as for a progress bar.
+        is_needed: for sums, whether each step needs the number for something else too, such as a progress bar.
         depends: for moves, the places of the loaders' constructions; path, cell and line.
     """
 
@@ -41,7 +41,7 @@ class Occurrence:
     code: str
     also: frozenset[int] = frozenset()
     lacks: frozenset[str] = frozenset()
-    is_read: bool = False
+    is_needed: bool = False
     depends: frozenset[tuple[str, int, int]] = frozenset()
 
 

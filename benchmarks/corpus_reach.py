@@ -63,22 +63,25 @@ class Reach:
     def figures(self) -> dict[str, Any]:
         """The counts and shares by measure, and the reasons of the rest."""
         everything = [fate for fates in self.fates.values() for fate in fates]
-        counts = _counted(everything)
         result: dict[str, Any] = {}
         for measure in MEASURES:
-            own = [fate for fate in everything if fate.occurrence.measure == measure]
+            found = [fate for fate in everything if fate.occurrence.measure == measure]
+            needed = [fate for fate in found if fate.occurrence.is_needed]
+            own = [fate for fate in found if not fate.occurrence.is_needed]
+            counts = Counter(fate.state for fate in own)
             missed = Counter(fate.reason or "no finding" for fate in own if fate.state != "rewritten")
             names = {name for name, fates in self.fates.items() if any(f.occurrence.measure == measure for f in fates)}
             result[measure] = {
-                **counts.get(measure, {}),
+                **counts,
                 "repositories": len(names),
                 "forms": {
                     form: dict(Counter(fate.state for fate in own if fate.occurrence.form == form))
                     for form in sorted({fate.occurrence.form for fate in own})
                 },
-                "share": _share(measure, counts.get(measure, {})),
+                "share": _share(measure, counts),
                 "complete": sum(fate.complete and fate.state != "silent" for fate in own),
-                "read_every_step": dict(Counter(fate.state for fate in own if fate.occurrence.is_read)),
+                "needed_every_step": dict(Counter(fate.state for fate in needed)),
+                "reasons_of_needed": dict(Counter(fate.reason for fate in needed if fate.reason).most_common()),
                 "rest": dict(missed.most_common()),
             }
         return result
@@ -94,7 +97,7 @@ class Reach:
                 "cell": fate.occurrence.cell,
                 "line": fate.occurrence.line,
                 "code": fate.occurrence.code,
-                "read_every_step": fate.occurrence.is_read,
+                "needed_every_step": fate.occurrence.is_needed,
                 "complete": fate.complete,
                 "lacks": sorted(fate.occurrence.lacks),
                 "loaders": sorted(":".join(map(str, place)) for place in fate.occurrence.depends),

@@ -1,4 +1,18 @@
-"""Sums, lists and meters that a training step feeds with scalars of the device."""
+"""Sums, lists and meters that a training step feeds with scalars of the device.
+
+A sum is **ungated** where each step comes by it: no `if` that tests a modulo and no `except` stands around it in the
+step. An ungated sum counts for the reach unless the step **needs the number** every time, whatever a rewrite does:
+
+- it reads what the sum adds up to: for a progress bar, a print, a log, a condition, as an operand of something else;
+- it uses the scalar itself for more than sums: hands it to a call (a print, a guard against NaN), or tests it.
+
+Where the step goes through batches itself, as an evaluation does, each of these is a step.
+
+Such a number has to be on the host in every step, so that no rewrite without another report saves the wait. What reads
+or uses the number only behind a modulo, or behind the loop, does not make it needed; nor does an `if` that asks for a
+rank or an option, since there all steps of one process come by: that makes it needed. All of this is told from the
+syntax of the step alone, and so independently of what perfmod makes of it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +24,9 @@ from corpus_index import File, last
 from corpus_occurrence import Occurrence, occurrence
 from corpus_steps import BACKWARD, Steps
 
+_NUMBERS = frozenset({"float", "int", "round"})
+_TESTS_OF_TYPE = frozenset({"isinstance", "is_tensor"})
+_BATCHES = re.compile(r"loader|batch|iter", re.IGNORECASE)
 _NO_METER = re.compile(r"pbar|bar$|tqdm|progress|task|scaler|writer|logger|optim", re.IGNORECASE)
 
 
@@ -29,30 +46,81 @@ def sums(file: File, steps: Steps) -> Iterator[Occurrence]:
             if isinstance(call, ast.Call) and last(call.func) in ("backward", "loss_scaler", "manual_backward", "scale")
             for arg in call.args[:1]
         }
-        read_into = {
-            target.id: node.lineno
-            for node in nodes
-            if isinstance(node, ast.Assign) and len(node.targets) == 1
-            for target in node.targets
-            if isinstance(target, ast.Name) and any(_is_read(each, losses) for each in _on_cuda(node.value))
-        }
+        assigned = _assigned(nodes)
         for node in nodes:
             parts = _fed(node)
-            if parts is None or id(node) in done:
+            if parts is None or id(node) in done or _gated(file, node, body):
                 continue
             form, target, values = parts
             inside = [each for value in values for each in _on_cuda(value)]
-            through = [n.id for n in inside if isinstance(n, ast.Name) and n.id in read_into]
-            if any(_is_read(each, losses) for each in inside):
-                also: frozenset[int] = frozenset()
-            elif through and target not in through:
-                also = frozenset(file.place(read_into[name])[1] for name in through)
-            else:
-                continue
-            if not _gated(file, node, body):
-                done.add(id(node))
-                is_read = any(_reads(file, each, target) and not _gated(file, each, body) for each in nodes)
-                yield occurrence(file, node, "sums", form, f"{form} {target}", also=also, is_read=is_read)
+            scalars = {ast.unparse(each) for each in inside if _is_read(each, losses)}
+            also: frozenset[int] = frozenset()
+            if not scalars:
+                held = {n.id: _last_value(n, assigned) for n in inside if isinstance(n, ast.Name)}
+                through = {
+                    name: statement
+                    for name, statement in held.items()
+                    if statement is not None
+                    and not _gated(file, statement, body)
+                    and any(_is_read(each, losses) for each in _on_cuda(statement.value))
+                }
+                if not through or target in through:
+                    continue
+                also = frozenset(file.place(statement.lineno)[1] for statement in through.values())
+                scalars = set(through)
+            done.add(id(node))
+            needed = any(
+                (_reads(file, each, target) or _uses(file, each, scalars)) and not _gated(file, each, body)
+                for each in _round(file, node, body)
+            )
+            yield occurrence(file, node, "sums", form, f"{form} {target}", also=also, is_needed=needed)
+
+
+def _round(file: File, node: ast.AST, body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """What runs with a node each time: the round of a loop over batches in the step, or else the step."""
+    for ancestor in file.ancestors(node):
+        if isinstance(ancestor, ast.For) and _BATCHES.search(ast.unparse(ancestor.iter)):
+            body = ancestor.body
+            break
+        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)) or any(ancestor is each for each in body):
+            break
+    return (each for statement in body for each in ast.walk(statement))
+
+
+def _assigned(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Assign]]:
+    """The plain assignments of names in a step."""
+    found: dict[str, list[ast.Assign]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, []).append(node)
+    return found
+
+
+def _last_value(name: ast.Name, assigned: dict[str, list[ast.Assign]]) -> ast.Assign | None:
+    """The last assignment of a name above its use."""
+    above = [each for each in assigned.get(name.id, ()) if each.lineno < name.lineno]
+    return max(above, key=lambda each: each.lineno, default=None)
+
+
+def _uses(file: File, node: ast.AST, scalars: set[str]) -> bool:
+    """Whether a scalar that feeds a sum stands where the step needs its number for something else than sums."""
+    if not isinstance(node, (ast.Call, ast.Name)) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+        return False
+    if ast.unparse(node) not in scalars:
+        return False
+    child = node
+    is_used = False
+    for ancestor in file.ancestors(node):
+        if _fed(ancestor) is not None or (isinstance(ancestor, ast.Call) and last(ancestor.func) in _TESTS_OF_TYPE):
+            return False
+        is_used |= isinstance(ancestor, (ast.Compare, ast.FormattedValue)) or (
+            isinstance(ancestor, ast.Call) and child is not ancestor.func and last(ancestor.func) not in _NUMBERS
+        )
+        is_used |= isinstance(ancestor, (ast.If, ast.While, ast.IfExp, ast.Assert)) and child is ancestor.test
+        if isinstance(ancestor, ast.stmt):
+            break
+        child = ancestor
+    return is_used
 
 
 def _reads(file: File, node: ast.AST, target: str) -> bool:
@@ -113,7 +181,8 @@ def _fed(node: ast.AST) -> tuple[str, str, Sequence[ast.expr]] | None:
         owner = ast.unparse(node.func.value)
         if node.func.attr == "append" and len(node.args) == 1:
             return "append", owner, node.args
-        if node.func.attr in ("update", "add", "push") and not _NO_METER.search(owner):
+        is_dictionary = any(isinstance(arg, ast.Dict) for arg in node.args)
+        if node.func.attr in ("update", "add", "push") and not _NO_METER.search(owner) and not is_dictionary:
             return "meter", owner, [*node.args, *(keyword.value for keyword in node.keywords)]
         if node.func.attr == "update" and re.search(r"metric_logger|MetricLogger", owner):
             return "meter", owner, [*node.args, *(keyword.value for keyword in node.keywords)]

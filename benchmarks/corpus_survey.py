@@ -5,9 +5,11 @@ code with perfmod:
 
 **sums**: a statement of a training step that adds a device scalar to something (`+=`, or `x = x + ...`), appends it to
 a list, or hands it to a meter's `update`, `add` or `push`. A device scalar is `.item()` of anything; `float(...)` and
-`.numpy()` of what the step runs `backward` on; and a variable that the step assigned from one. What stands behind an
-`if` that tests a modulo, or in an `except`, is not counted, nor is `.data[0]`, which torch refuses since 0.5, nor what
-is computed only where a tensor is not on a GPU (`... if x.is_cuda else x.item()`).
+`.numpy()` of what the step runs `backward` on; and a variable that the step assigned from one, last above it. What
+stands behind an `if` that tests a modulo, or in an `except`, is not counted, nor is `.data[0]`, which torch refuses
+since 0.5, nor what is computed only where a tensor is not on a GPU (`... if x.is_cuda else x.item()`). Sums whose
+number every step needs for something else as well are told apart, and are no part of the reach (`corpus_sums.py` says
+what that means).
 
 **moves**: a `.to(...)` or `.cuda(...)` of a batch or of a part of it, in the loop of a training step, whose loader can
 be found by following names: through `enumerate`, `tqdm` and the like, parameters, callers, attributes and functions

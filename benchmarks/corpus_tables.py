@@ -43,16 +43,13 @@ def _reach(reach: Mapping[str, Any]) -> str:
         share = "-" if own["share"] is None else f"{own['share']:.1%}"
         cells = [TITLES[measure], f"{goal:.0%}", share, sum(counts), *counts, own["repositories"]]
         lines.append(_line(cells))
-    sums = reach["sums"]
-    needed = sums["read_every_step"]
-    rest = sum(sums.get(state, 0) for state in STATES) - sum(needed.values())
-    moved = sums.get("rewritten", 0) - needed.get("rewritten", 0)
+    needed = reach["sums"]["needed_every_step"]
     complete = reach["loaders"]["complete"]
     lines += [
         "",
         (
-            f"The step itself reads {sum(needed.values())} of the sums every time, as for a progress bar: "
-            f"{needed.get('rewritten', 0)} are rewritten. Of the other {rest} {moved} are, {moved / max(rest, 1):.1%}."
+            f"Not among them are {sum(needed.values())} sums whose number every step needs for something else, as for "
+            f"a progress bar; {needed.get('rewritten', 0)} of these are rewritten."
         ),
         "",
         f"Everything that a loader lacks is rewritten or has a reason of its own at {complete} constructions.",

@@ -156,11 +156,64 @@ def test_sums_that_the_step_reads_are_told_from_the_others(tmp_path: Path) -> No
                 kept = 0.0
     """
     found = surveyed(tmp_path, {"train.py": text})
-    assert {each.key: each.is_read for each in found} == {
+    assert {each.key: each.is_needed for each in found} == {
         "sum shown": True,
         "sum kept": False,
         "meter losses": False,
         "meter meter": True,
+    }
+
+
+def test_what_only_looks_like_a_sum_of_the_step_is_not_counted(tmp_path: Path) -> None:
+    text = """
+        import torch
+        for step, batch in enumerate(batches):
+            loss = model(batch.cuda())
+            loss.backward()
+            running.update(loss.detach())
+            logs.update({"loss": loss.item()})
+            if step % 100 == 0:
+                loss = running.compute().item()
+                print(loss)
+    """
+    assert surveyed(tmp_path, {"train.py": text}) == []
+
+
+def test_sums_of_numbers_that_the_step_uses_are_told_from_the_others(tmp_path: Path) -> None:
+    text = """
+        import math, torch
+        for step, batch in enumerate(batches):
+            loss, other = model(batch.cuda())
+            loss.backward()
+            value = loss.item()
+            if not math.isfinite(value):
+                break
+            guarded += value
+            seen = other.item()
+            assert isinstance(seen, float)
+            kept.append(seen)
+            shown += hits.item()
+            print(hits.item())
+            rare += far.item()
+            if step % 100 == 0:
+                print(far.item())
+        for epoch in range(3):
+            out = model(everything.cuda()).sum()
+            out.backward()
+            for batch in test_loader:
+                total += model(batch).item()
+            for name in names:
+                scores.append(model(name).item())
+            print(total, scores)
+    """
+    found = surveyed(tmp_path, {"train.py": text})
+    assert {each.key: each.is_needed for each in found} == {
+        "sum guarded": True,
+        "append kept": False,
+        "sum shown": True,
+        "sum rare": False,
+        "sum total": False,
+        "append scores": True,
     }
 
 
