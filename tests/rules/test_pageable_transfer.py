@@ -267,6 +267,165 @@ def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:
     assert run(code.replace("    model(batch)\n", "")).applied
 
 
+@pytest.mark.parametrize(
+    ("collate", "use", "is_equal"),
+    [
+        ("torch.stack(samples), torch.ones(3)", "model(*batch)", True),
+        ("torch.stack(samples), torch.ones(3)", "count = len(batch)", True),
+        ("torch.stack(samples), torch.ones(3)", "parts = [part for part in batch]", True),
+        ("torch.stack(samples), torch.ones(3)", "first, last = batch", True),
+        ("torch.stack(samples), torch.ones(3)", "rest = batch[1:]", False),
+        ("torch.stack(samples), torch.ones(3)", "rest = batch + (1,)", False),
+        ("torch.stack(samples), torch.ones(3)", "kept = {batch}", False),
+        ("torch.stack(samples), torch.ones(3)", "if isinstance(batch, tuple):\n        pass", False),
+        ("torch.stack(samples), torch.ones(3)", "helper(batch, device)", False),
+        ("torch.stack(samples), samples", "more = batch[1]", True),
+        ("torch.stack(samples), tuple(samples)", "size = len(batch[1])", True),
+        ("torch.stack(samples), tuple(samples)", "model(batch[1])", False),
+        ("tuple(zip(*samples))", "x = torch.stack(batch[0])", True),
+        ("tuple(zip(*samples))", "model(batch[1])", False),
+        ("list(zip(*samples))", "model(batch[1])", False),
+        ("list(zip(*samples))", "first, last = batch", True),
+    ],
+)
+def test_uses_of_tuples_in_batches(collate: str, use: str, is_equal: bool) -> None:
+    maker = f"def pad(samples):\n    return {collate}\n\n\nloader ="
+    first = "batch[0][0]" if "zip" in collate else "batch[0]"
+    body = f"x = {first}.to(device).view(3)", use
+    code = written(*body, loader="DataLoader(photos, collate_fn=pad)").replace("loader =", maker)
+    result = run(code)
+    assert bool(result.applied) is is_equal
+    assert is_equal or "makes a list" in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(("use", "is_equal"), [("pass", True), ("model(item)", False)])
+def test_a_generator_that_hands_tuples_on(use: str, is_equal: bool) -> None:
+    code = f"""\
+import torch
+from torch.utils.data import DataLoader
+from data import photos, model
+
+def pad(samples):
+    return torch.stack(samples), torch.ones(3)
+
+class Logger:
+    def log_every(self, items, every):
+        for item in items:
+            yield item
+            {use}
+
+loader = DataLoader(photos, collate_fn=pad)
+logger = Logger()
+for i, (x, y) in enumerate(logger.log_every(loader, 10)):
+    model(x.cuda(), y.cuda()).backward()
+"""
+    assert bool(run(code).applied) is is_equal
+
+
+OBJECTS = """\
+import torch
+from torch.utils.data import DataLoader, Dataset
+IMPORT
+
+class Photos(Dataset):
+    def __init__(self, transform):
+        self.transform = transform
+
+    def __getitem__(self, index):
+        return self.transform(index)
+
+    def __len__(self):
+        return 8
+
+def pad(samples):
+    return list(zip(*samples))
+
+def train(model, transform):
+    loader = DataLoader(Photos(transform), collate_fn=pad)
+    for images, targets in loader:
+        images = [image.to("cuda") for image in images]
+        targets = [{name: part.to("cuda") for name, part in target.items()} for target in targets]
+        model(images, targets).backward()
+"""
+BOXES = "class Boxes:\n    def to(self, device):\n        return self\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "other"),
+    [
+        ("import numpy as np", ""),
+        ("from transformers import AutoTokenizer", "transformers, which takes non_blocking from version 4.48 on"),
+        ("from .boxes import Boxes", ".boxes"),
+        (f"{BOXES}\nall_boxes = [Boxes()]", "Boxes"),
+        (BOXES, ""),
+        (BOXES.replace("device)", "device, **more)"), ""),
+        (f"{BOXES}\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return Boxes()\n", ""),
+        (f"{BOXES}\ndef boxed(x):\n    return Boxes()\n", "Boxes"),
+    ],
+)
+def test_what_else_could_have_a_to(above: str, other: str) -> None:
+    result = run(OBJECTS.replace("IMPORT", above))
+    assert bool(result.applied) is not other
+    assert not other or f"such as that of {other}" in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "given", "is_shown"),
+    [
+        ('namedtuple("Batch", "x y")', "torch.stack(samples), None", True),
+        ('namedtuple("Batch", ["x", "y"])', "y=None, x=torch.stack(samples)", True),
+        ('namedtuple("Batch", ("x", "y"))', "*(torch.stack(part) for part in zip(*samples))", True),
+        ('namedtuple("Batch", "x y")', "photos, None", False),
+        ('namedtuple("Batch", photos)', "torch.stack(samples), None", False),
+    ],
+)
+def test_named_tuples(fields: str, given: str, is_shown: bool) -> None:
+    maker = f"Batch = {fields}\n\n\ndef pad(samples):\n    return Batch({given})\n\n\nloader ="
+    code = written("x = batch.x.to(device)", loader="DataLoader(photos, collate_fn=pad)").replace("loader =", maker)
+    result = run("from collections import namedtuple\n" + code)
+    assert bool(result.applied) is is_shown
+    assert is_shown or "may be no tensor" in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    "given", ['tokenizer(samples, return_tensors="pt")', 'BatchEncoding(samples, tensor_type="pt")']
+)
+def test_what_a_tokenizer_gives(given: str) -> None:
+    maker = f"def pad(samples):\n    return {given}\n\n\nloader ="
+    loader = "DataLoader(photos, collate_fn=pad)"
+    for body, is_shown in (
+        ("batch['ids'].to(device)", True),
+        ("batch.ids.to(device)", True),
+        ("batch.to(device)", False),
+    ):
+        code = written(f"x = {body}", loader=loader).replace("loader =", maker)
+        assert bool(run(code).applied) is is_shown
+    untold = code.replace("batch.to", "batch['ids'].to").replace('"pt"', "kind")
+    assert not run(untold).applied
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("x = torch.cat(batch, dim=0)", "x = x.to(device)"),
+        ("x = batch[0].numpy()", "x = torch.Tensor(x * 2)", "x = x.cuda()"),
+        ("x = (batch[0] * 2).to(device)",),
+    ],
+)
+def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
+    result = run(written(*lines))
+    assert not result.applied
+    assert any("makes of the batch on the host is not pinned" in finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize("number", ["rank", 'int(os.environ["LOCAL_RANK"])', "0"])
+def test_devices_by_number(number: str) -> None:
+    code = written("x = batch[0].to(gpu)").replace("device = ", f"gpu = {number}\ndevice = ", 1)
+    code = "import os\nfrom data import rank\n" + code
+    assert "batch[0].to(gpu, non_blocking=True)" in run(code).after.decode()
+    assert not run(code.replace("to(gpu)", "to(int)")).applied
+
+
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
     assert [finding.reason for finding in result.refused] == [

@@ -26,7 +26,7 @@ class Placement:
         self._open: set[Read] = set()
 
     def destination(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The device argument of `x.to(...)`; `None` where only the type is changed."""
+        """The device argument of `x.to(...)`, by name or number; `None` where only the type is changed."""
         named = argument(call, "device")
         if named is not None:
             return named
@@ -35,7 +35,7 @@ class Placement:
                 return None
             if arg.keyword is None and self.dtype_of(arg.value) is None and not arg.star:
                 value = self._values.of(arg.value)
-                if value.kind in (Kind.NUMBER, Kind.NONE):
+                if value.kind is Kind.NONE:
                     continue
                 if value.is_tensor:
                     return None

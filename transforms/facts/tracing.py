@@ -8,15 +8,15 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts import torch_api
-from perfmod.transforms.facts.calls import has_star, passed
+from perfmod.transforms.facts.calls import argument, has_star, passed
 from perfmod.transforms.facts.classes import Classes
-from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk_scope
 from perfmod.transforms.facts.values import Values
@@ -75,16 +75,23 @@ class Tracing:
             self._known[key] = tuple(dict.fromkeys(self._follow(node, path, seen)))
         return self._known[key]
 
+    def ends_behind(self, node: cst.BaseExpression, stops: Collection[cst.CSTNode]) -> tuple[End, ...]:
+        """As `ends`, but trails also end where they come by one of `stops`."""
+        if not stops:
+            return self.ends(node)
+        return tuple(dict.fromkeys(self._follow(node, (), set(), stops)))
+
     def _follow(
         self,
         node: cst.CSTNode,
         path: tuple[Step, ...],
         seen: set[tuple[cst.CSTNode, tuple[Step, ...]]],
+        stops: Collection[cst.CSTNode] = (),
     ) -> Iterator[End]:
         if (node, path) in seen or len(path) > _LONGEST_PATH:
             return  # a cycle, such as a helper that calls itself for the parts of what it was given
         seen.add((node, path))
-        ways = self._ways(node, path)
+        ways = self._ways(node, path) if node not in stops else None
         if ways is None:
             yield End(node, path)
             return
@@ -92,7 +99,7 @@ class Tracing:
             if isinstance(way, End):
                 yield way
             else:
-                yield from self._follow(way[0], way[1], seen)
+                yield from self._follow(way[0], way[1], seen, stops)
 
     def _ways(
         self, node: cst.CSTNode, path: tuple[Step, ...]
@@ -269,6 +276,8 @@ class Tracing:
                     return [(values[index], (None, *path[2:]))]
                 return [(value, (None, *path[2:])) for value in values]
             return [(values[0], path)] if name in HANDS_ON else None
+        if path and (fields := self._fields(node.func)) is not None:
+            return _from_field(node, fields, path)
         if self._values.calls.constructed(node) is not None:
             return None
         function = self._values.calls.resolve(node)
@@ -277,6 +286,24 @@ class Tracing:
         if isinstance(node.func, cst.Attribute) and self._flow.place(node.func.value) is None:
             return self._from_method(node.func.value, node.func.attr.value, values, path)
         return None
+
+    def _fields(self, func: cst.BaseExpression) -> tuple[str, ...] | None:
+        """The fields of a named tuple, where `func` is the class of one that is in sight."""
+        bound = self._flow.definitions(func) if isinstance(func, cst.Name) else ()
+        if len(bound) != 1 or bound[0].path:
+            return None
+        made = bound[0].value or bound[0].node
+        if isinstance(made, cst.Call) and self._names.qualified(made.func) == "collections.namedtuple":
+            given = argument(made, "field_names", 1)
+            if isinstance(given, cst.SimpleString):
+                return tuple(str(given.evaluated_value).replace(",", " ").split())
+            entries = [literal(e.value) for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else []
+            return tuple(str(entry) for entry in entries) if entries and None not in entries else None
+        cls = self._classes.of(made) if isinstance(made, cst.ClassDef) else None
+        if cls is None or "typing.NamedTuple" not in cls.bases:
+            return None
+        lines = [line.body[0] for line in cls.node.body.body if isinstance(line, cst.SimpleStatementLine)]
+        return tuple(dotted(line.target) for line in lines if isinstance(line, cst.AnnAssign))
 
     def _from_method(
         self,
@@ -306,6 +333,23 @@ class Tracing:
             if path and isinstance(path[0], int) and path[0] < len(values):
                 return [(values[path[0]], path[1:])]
         return None
+
+
+def _from_field(
+    call: cst.Call, fields: tuple[str, ...], path: tuple[Step, ...]
+) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
+    """What a named tuple is given for the field, or the position, that a path begins with."""
+    first, rest = path[0], path[1:]
+    index = fields.index(first) if isinstance(first, str) and first in fields else first
+    if not isinstance(index, int) or not 0 <= index < len(fields):
+        return None
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == fields[index]:
+            return [(arg.value, rest)]
+    if call.args and call.args[0].star == "*":
+        return [(call.args[0].value, (index, *rest))]
+    plain = index < len(call.args) and not any(arg.star or arg.keyword for arg in call.args[: index + 1])
+    return [(call.args[index].value, rest)] if plain else None
 
 
 def literal(node: cst.CSTNode) -> Step:

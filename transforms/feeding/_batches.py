@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
-from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.feeding._collates import maker_at, returned
 from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._graph_loaders import gives_graphs
 
@@ -27,19 +28,6 @@ _JOINS_GRAPHS = frozenset({"dgl.batch", "torch_geometric.data.Batch.from_data_li
 _TENSOR_METHODS = frozenset({"size", "view", "reshape", "squeeze", "dim", "flatten", "transpose", "float", "argmax"})
 _COLLATORS = "transformers."
 """Data collators of Transformers make dictionaries of tensors."""
-
-
-def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
-    """The class of this file that the collate function makes batches of, if those cannot be pinned."""
-    for value in loader.values("collate_fn"):
-        for end in file.tracing.ends(value):
-            made = [file.classes.of(end.node)]
-            if isinstance(end.node, (cst.FunctionDef, cst.Lambda)):
-                made = [file.value(given).cls for given in _returned(end.node)]
-            for cls in made:
-                if cls is not None and cls.method("pin_memory") is None:
-                    return cls
-    return None
 
 
 def is_told_apart(file: FileFacts, copy: Copy) -> bool:
@@ -77,9 +65,8 @@ def is_tensor(file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
         made_by = file.qualified(end.node) if isinstance(end.node, cst.BaseExpression) else None
         if (made_by or "").startswith(_COLLATORS) and len(path) > 1:
             continue
-        if not isinstance(end.node, (cst.FunctionDef, cst.Lambda)):
-            return False
-        if not all(_gives_tensor(file, value, path[1:]) for value in _returned(end.node)):
+        maker = maker_at(file, end.node)
+        if maker is None or not all(_gives_tensor(file, value, path[1:]) for value in returned(maker)):
             return False
     return True
 
@@ -146,7 +133,7 @@ def _has_tensor_samples(file: FileFacts, dataset: End) -> bool:
         return file.value(dataset.node).kind in (Kind.TENSOR, Kind.ARRAY)
     return all(
         file.value(value).kind in (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER) or _is_transformed(file, value)
-        for value in _returned(method)
+        for value in returned(method)
     )
 
 
@@ -158,62 +145,19 @@ def _is_transformed(file: FileFacts, sample: cst.BaseExpression) -> bool:
 
 
 def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, ...]) -> bool:
-    ends = file.tracing.ends(value, path)
-    return bool(ends) and all(
-        isinstance(end.node, cst.Call)
-        and (file.value(end.node).is_tensor or file.qualified(end.node) in _DEFAULT_COLLATE | _JOINS_GRAPHS)
-        for end in ends
+    ends = [end.node for end in file.tracing.ends(value, path)]
+    made = [node for node in ends if not (isinstance(node, cst.Name) and node.value == "None")]
+    are_tensors = all(
+        isinstance(node, cst.Call)
+        and (file.value(node).is_tensor or file.qualified(node) in _DEFAULT_COLLATE | _JOINS_GRAPHS)
+        for node in made
     )
+    encoded = len(path) == 1 and all(_is_encoding(end) for end in file.tracing.ends(value))
+    return encoded or (bool(made) and are_tensors)
 
 
-def whole_tuple(file: FileFacts, loader: Loader) -> cst.Name | None:
-    """A use of a whole batch that the collate function makes a tuple of: pinning would make it a list."""
-    makers = [
-        end.node
-        for value in loader.values("collate_fn")
-        for end in file.tracing.ends(value)
-        if isinstance(end.node, (cst.FunctionDef, cst.Lambda))
-    ]
-    gives_tuple = any(
-        isinstance(end.node, cst.Tuple)
-        for maker in makers
-        for value in _returned(maker)
-        for end in file.tracing.ends(value)
-    )
-    if not gives_tuple:
-        return None
-    for iteration in loader.iterations:
-        node = iteration.node
-        names = walk(node.target) if not isinstance(node, cst.Call) else ()
-        for name in (n for n in names if isinstance(n, cst.Name)):
-            for use in _uses(file, name):
-                if any(end.path == (None,) for end in file.tracing.ends(use)) and not _takes_part(file, use):
-                    return use
-    return None
-
-
-def _takes_part(file: FileFacts, use: cst.Name) -> bool:
-    parent = file.tree.parent(use)
-    if isinstance(parent, (cst.For, cst.CompFor)):
-        return parent.iter is use
-    if isinstance(parent, cst.Subscript):
-        return isinstance(parent.slice[0].slice, cst.Index)
-    return isinstance(parent, cst.Assign) and all(isinstance(t.target, (cst.Tuple, cst.List)) for t in parent.targets)
-
-
-def _returned(maker: cst.FunctionDef | cst.Lambda) -> Iterator[cst.BaseExpression]:
-    """The values that a collate function may give."""
-    if isinstance(maker, cst.Lambda):
-        yield maker.body
-        return
-    for node in walk(maker.body):
-        if isinstance(node, cst.Return) and node.value is not None:
-            yield node.value
-
-
-def _uses(file: FileFacts, name: cst.Name) -> Iterator[cst.Name]:
-    for node in walk(file.tree.function(name) or file.source.module):
-        if not (isinstance(node, cst.Name) and node.value == name.value and file.flow.is_read(node)):
-            continue
-        if any(definition.node is name for definition in file.flow.definitions(node)):
-            yield node
+def _is_encoding(end: End) -> bool:
+    """Whether a tokenizer makes a dictionary of tensors: `tokenizer(text, return_tensors="pt")`."""
+    asked = ("return_tensors", "tensor_type")
+    given = [argument(end.node, name) for name in asked] if isinstance(end.node, cst.Call) and not end.path else []
+    return any(isinstance(value, cst.SimpleString) and value.evaluated_value == "pt" for value in given)

@@ -14,7 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 
 _DEEPEST = 4
@@ -41,6 +41,7 @@ class Copy:
         call: the call of `to`, `cuda` or `type`.
         origins: for every loader whose batches it may copy, the paths of the parts.
         others: values of other origin that it may copy too.
+        computed: for every loader of whose batches the host computes what it copies, where: `torch.cat(images)`.
         non_blocking: the argument; `None` where it is absent.
         cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
         pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
@@ -51,6 +52,7 @@ class Copy:
     call: cst.Call
     origins: dict[Loader, tuple[tuple[Step, ...], ...]]
     others: tuple[End, ...]
+    computed: dict[Loader, cst.CSTNode]
     non_blocking: cst.BaseExpression | None
     cast: cst.Call | None
     pinned_here: bool
@@ -103,6 +105,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             call,
             origins,
             tuple(others),
+            {loader: end.node for end in others for loader in _computed_from(file, end.node)},
             _non_blocking(file, call),
             cast,
             _calls(base, "pin_memory"),
@@ -122,6 +125,18 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
     if any(part.path[:1] == (None,) for part in inner):
         return list(inner)
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
+
+
+def _computed_from(file: FileFacts, made: cst.CSTNode, depth: int = 0) -> set[Loader]:
+    """The loaders of whose batches an expression computes something on the host."""
+    found: set[Loader] = set()
+    if not isinstance(made, (cst.Call, cst.BinaryOperation)) or _calls(made, *_COPYING_METHODS) or depth > _DEEPEST:
+        return found
+    for name in find_all(made, cst.Name):
+        for end in file.tracing.ends(name) if file.flow.is_read(name) else ():
+            loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
+            found |= {loader} if loader is not None else _computed_from(file, end.node, depth + 1)
+    return found
 
 
 def has_accelerator(file: FileFacts) -> bool:
@@ -311,6 +326,8 @@ def _is_chosen(file: FileFacts, device: cst.CSTNode) -> bool:
 
 
 def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Call):
+        return False
     name = file.qualified(node) if isinstance(node, cst.BaseExpression) else None
     if name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES:
         return True

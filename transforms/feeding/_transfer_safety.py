@@ -12,12 +12,15 @@ from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
-from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart, own_batches, whole_tuple
+from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import Order, order
+from perfmod.transforms.feeding._collates import own_batches
 from perfmod.transforms.feeding._copies import Copy, Write, written_after
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, unseen_graph, why_unpinned
+from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
+from perfmod.transforms.feeding._tuple_batches import whole_tuple
 
 
 def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
@@ -99,6 +102,12 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     return ""
 
 
+def why_computed(file: FileFacts, copy: Copy) -> str:
+    """Why a copy of what the host computes of batches stays as it is."""
+    line = file.line(next(iter(copy.computed.values())))
+    return f"what line {line} makes of the batch on the host is not pinned: copy the batch itself before that"
+
+
 def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> str:
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
@@ -110,7 +119,7 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
     whole = whole_tuple(file, loader) if not pinned else None
     if whole is not None:
-        return f"pinning makes a list of the collate function's tuple; line {file.line(whole)} uses it whole"
+        return f"pinning makes a list of the collate function's tuple, which line {file.line(whole)} uses as a whole"
     return ""
 
 
@@ -127,8 +136,12 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
     for loader, paths in copy.origins.items():
         for path in paths:
             told_apart = path == (None,) and is_told_apart(file, copy)
-            if not (told_apart or is_tensor(file, loader, path) or acts_as_tensor(file, copy)):
-                return f"what line {file.line(copy.call)} copies may be no tensor, with a `to` of another kind"
+            if told_apart or is_tensor(file, loader, path) or acts_as_tensor(file, copy):
+                continue
+            other = stranger(file)
+            if other:
+                line = file.line(copy.call)
+                return f"what line {line} copies may be no tensor, with a `to` of another kind, such as that of {other}"
     return ""
 
 

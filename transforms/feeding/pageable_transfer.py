@@ -46,6 +46,7 @@ from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
+    why_computed,
     why_copied_otherwise,
     why_not,
     why_not_copy,
@@ -84,8 +85,13 @@ class PageableTransfer(Rule):
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
         found = file.once(copies)
         written = file.once(writes)
+        told: set[cst.CSTNode] = set()
         for loader in file.loaders:
             yield from self._examine(file, loader, [c for c in found if loader in c.origins], written)
+            for copy in found:
+                if loader in copy.computed and copy.blocks and copy.call not in told:
+                    told.add(copy.call)
+                    yield self.refused(file, self._near(file, copy, loader), why_computed(file, copy))
         yield from self._built_elsewhere(file, found)
 
     def _examine(
@@ -103,6 +109,8 @@ class PageableTransfer(Rule):
         if not found:
             if not loader.iterations:
                 yield self.refused(file, loader.call, "no loop over its batches is in sight")
+            elif any(loader in copy.computed for copy in file.once(copies)):
+                yield self.refused(file, loader.call, "only what the host computes of its batches is copied")
             elif has_accelerator(file):
                 yield self.refused(file, loader.call, "no copy of its batches to the device is in sight")
             return
@@ -116,12 +124,16 @@ class PageableTransfer(Rule):
             if not reason:
                 good.append(copy)
             elif copy.blocks or not pinning.on:
-                yield self.refused(file, copy.call if file.is_own(copy.call) else loader.call, reason)
+                yield self.refused(file, self._near(file, copy, loader), reason)
         sure = [copy for copy in good if not doubt_of_copy(file, copy)]
         # Copies that are not sure come when the loader pins, so that whoever doubts them has the others.
         chosen = sure if sure and (not pinning.on or any(copy.blocks for copy in sure)) else good
         if any(copy.blocks for copy in chosen) or (chosen and not pinning.on):
             yield self._finding(file, loader, chosen, pinning.on)
+
+    def _near(self, file: FileFacts, copy: Copy, loader: Loader) -> cst.Call:
+        """Where a copy is reported: where it stands, or at its loader if it stands in another file."""
+        return copy.call if file.is_own(copy.call) else loader.call
 
     def _prepared(self, file: FileFacts, loader: Loader, prepare: cst.Call) -> Finding:
         """What is said of a loader whose batches Accelerate copies; it waits for each unless it is told not to."""
