@@ -13,7 +13,7 @@ def language_loss(logits: Tensor, tokens: Tensor) -> Tensor:
     real = flat_tokens != PAD
     loss = F.cross_entropy(
         torch.where(real.unsqueeze(1), flat_logits, 0),
-        torch.where(real, flat_tokens, -100),
+        torch.where(real, flat_tokens.long(), -100),
         reduction="sum",
     )
     return loss

@@ -1,5 +1,5 @@
-# golden: stay refused
-"""The loss already ignores label 0, and the mask drops 255: the ignored 0 would be counted in the mean, the dropped would not."""
+# golden: change
+"""The loss ignores label 0, which the mean counts, and the mask drops 255, which it does not count."""
 import torch
 from torch import Tensor, nn
 

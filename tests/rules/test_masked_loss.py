@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import textwrap
 from pathlib import Path
@@ -9,9 +10,14 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from golden_harness.sides import compare_probes
+from torch import nn
+from torch.nn import functional
 
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.syncs import masked_loss
+from perfmod.transforms.syncs._loss_table import LOSSES, Inside
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 HEAD = """\
@@ -87,7 +93,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         ROWS,
         "labels = labels.view(-1)\nm = labels != 77\nreturn F.cross_entropy(logits[m], labels[m])",
         ("labels = labels.view(-1)\nm = labels != 77\n"
-        "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+        "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
     ),
     "of unknown rank": (
         SEQUENCES,
@@ -96,7 +102,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         return F.cross_entropy(
             torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels, -100).flatten(),
+            torch.where(m, labels.long(), -100).flatten(),
             w,
         )
         """,
@@ -108,7 +114,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         return F.cross_entropy(
             torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels, -100).flatten(),
+            torch.where(m, labels.long(), -100).flatten(),
             reduction='sum',
         )
         """,
@@ -120,7 +126,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels.view(-1) != 77
         return F.cross_entropy(
             torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1), -100),
+            torch.where(m, labels.view(-1).long(), -100),
             weight=w,
         )
         """,
@@ -132,7 +138,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels.view(-1) != 77
         return F.cross_entropy(
             torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1), 1),
+            torch.where(m, labels.view(-1).long(), 1),
             ignore_index=1,
         )
         """,
@@ -144,7 +150,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         loss = 2 * criterion(
             torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels, criterion.ignore_index).flatten(),
+            torch.where(m, labels.long(), criterion.ignore_index).flatten(),
         )
         return loss
         """,
@@ -153,7 +159,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         ROWS,
         "m = labels.view(-1) != 77\nreturn rows(logits.double().log_softmax(-1)[m], labels.view(-1)[m])",
         ("m = labels.view(-1) != 77\n"
-        "return rows(logits.double().log_softmax(-1), torch.where(m, labels.view(-1), rows.ignore_index))"),
+        "return rows(logits.double().log_softmax(-1), torch.where(m, labels.view(-1).long(), rows.ignore_index))"),
     ),
     "module made on the spot": (
         ROWS,
@@ -162,7 +168,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels.view(-1) != 77
         return nn.CrossEntropyLoss(w)(
             torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1), -100),
+            torch.where(m, labels.view(-1).long(), -100),
         )
         """,
     ),
@@ -174,7 +180,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels.view(-1) != 77
         return loss_fct(
             torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1), loss_fct.ignore_index),
+            torch.where(m, labels.view(-1).long(), loss_fct.ignore_index),
         )
         """,
     ),
@@ -182,20 +188,20 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         IMAGES,
         "m = labels != 77\nreturn F.cross_entropy(logits.permute(0, 2, 3, 1)[m], labels[m])",
         ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
     ),
     "channels moved and laid out": (
         IMAGES,
         ("m = labels != 77\nflat = torch.permute(logits, (0, 2, 3, 1)).contiguous()\n"
         "return F.cross_entropy(flat[m], labels[m])"),
         ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
     ),
     "channels moved by movedim": (
         CHANNELS,
         "m = labels != 77\nreturn F.cross_entropy(logits.movedim(1, -1)[m], labels[m])",
         ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))"),
+         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
     ),
     "channels moved by transpose": (
         CHANNELS,
@@ -204,7 +210,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         return F.cross_entropy(
             torch.where(m.flatten().unsqueeze(1), logits.transpose(1, 2).flatten(0, -2), 0),
-            torch.where(m, labels, -100).flatten(),
+            torch.where(m, labels.long(), -100).flatten(),
         )
         """,
     ),
@@ -216,7 +222,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels.transpose(1, 2) != 77
         return F.cross_entropy(
             torch.where(m.flatten().unsqueeze(1), logits.permute(0, 3, 2, 1).flatten(0, -2), 0),
-            torch.where(m, labels.transpose(1, 2), -100).flatten(),
+            torch.where(m, labels.transpose(1, 2).long(), -100).flatten(),
         )
         """,
     ),
@@ -232,7 +238,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         flat = logits.permute(0, 2, 3, 1)
         picked = torch.where(m.unsqueeze(1), logits, 0)
-        return criterion(picked, torch.where(m, labels, criterion.ignore_index))
+        return criterion(picked, torch.where(m, labels.long(), criterion.ignore_index))
         """,
     ),
     "flattened first": (
@@ -247,7 +253,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         flat = logits.reshape(-1, 3)
         wanted = labels.view(-1)
         m = wanted.ne(77)
-        return F.cross_entropy(torch.where(m.unsqueeze(1), flat, 0), torch.where(m, wanted, -100))
+        return F.cross_entropy(torch.where(m.unsqueeze(1), flat, 0), torch.where(m, wanted.long(), -100))
         """,
     ),
     "bound to their own names": (
@@ -271,14 +277,15 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         m = labels.view(-1) != 77
         b = torch.where(m.unsqueeze(1), logits.double(), 0)
-        return F.cross_entropy(b, torch.where(m, labels.view(-1), -100))
+        return F.cross_entropy(b, torch.where(m, labels.view(-1).long(), -100))
         """,
     ),
     "on one line": (
         ROWS,
         "labels = labels.view(-1)\nm = labels != 77\na = logits[m]; b = labels[m]  # rows\nreturn criterion(a, b)",
         ("labels = labels.view(-1)\nm = labels != 77\n"
-        "a = torch.where(m.unsqueeze(1), logits, 0); b = torch.where(m, labels, criterion.ignore_index)  # rows\n"
+        "a = torch.where(m.unsqueeze(1), logits, 0); "
+        "b = torch.where(m, labels.long(), criterion.ignore_index)  # rows\n"
         "return criterion(a, b)"),
     ),
     "mask written twice": (
@@ -288,7 +295,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         labels = labels.view(-1)
         return F.cross_entropy(
             torch.where((labels != 77).unsqueeze(1), logits, 0),
-            torch.where(labels != 77, labels, -100),
+            torch.where(labels != 77, labels.long(), -100),
         )
         """,
     ),
@@ -300,7 +307,10 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         labels = labels.view(-1)
         m = labels != 77
         total = x.sum()
-        total += criterion(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, criterion.ignore_index))
+        total += criterion(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.long(), criterion.ignore_index),
+        )
         return total
         """,
     ),
@@ -402,6 +412,544 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         "m = x > 0\nreturn torch.masked_select(mask=m, input=x).mean() + x.masked_select(m).sum()",
         "m = x > 0\nreturn (torch.where(m, x, 0).sum() / m.sum()) + torch.where(m, x, 0).sum()",
     ),
+    "divergence": (
+        SEQUENCES,
+        """
+        m = x > 0
+        return F.kl_div(x.log()[m], x.softmax(-1)[m], reduction='batchmean')
+        """,
+        """
+        m = x > 0
+        return F.kl_div(torch.where(m, x.log(), 0), torch.where(m, x.softmax(-1), 0), reduction="sum") / m.sum()
+        """,
+    ),
+    "divergence of logarithms": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a, b = logits.view(-1, 3), logits.view(-1, 3).exp()
+        kl = nn.KLDivLoss(reduction='batchmean', log_target=True)
+        return kl(a[m], b[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        a, b = logits.view(-1, 3), logits.view(-1, 3).exp()
+        kl = nn.KLDivLoss(reduction='batchmean', log_target=True)
+        return F.kl_div(
+            torch.where(m.unsqueeze(-1), a, 0),
+            torch.where(m.unsqueeze(-1), b, 0),
+            log_target=kl.log_target,
+            reduction="sum",
+        ) / m.sum()
+        """,
+    ),
+    "divergence of rows": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return F.kl_div(a[m], a.softmax(-1)[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return F.kl_div(
+            torch.where(m.unsqueeze(-1), a, 0),
+            torch.where(m.unsqueeze(-1), a.softmax(-1), 0),
+            reduction="sum",
+        ) / m.unsqueeze(-1).expand_as(a).sum()
+        """,
+    ),
+    "poisson": (
+        SEQUENCES,
+        """
+        m = x > 0
+        return F.poisson_nll_loss(x[m], x.abs()[m], full=True)
+        """,
+        """
+        m = x > 0
+        return torch.where(
+            m,
+            F.poisson_nll_loss(torch.where(m, x, 0), torch.where(m, x.abs(), 0), full=True, reduction="none"),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "poisson of counts": (
+        SEQUENCES,
+        """
+        m = labels != 77
+        rate = nn.PoissonNLLLoss(False, eps=1e-3)
+        t = labels.double()
+        return rate((t + 1)[m], t[m])
+        """,
+        """
+        m = labels != 77
+        rate = nn.PoissonNLLLoss(False, eps=1e-3)
+        t = labels.double()
+        return torch.where(
+            m,
+            F.poisson_nll_loss(
+                torch.where(m, (t + 1), 0),
+                torch.where(m, t, 0),
+                eps=rate.eps,
+                log_input=rate.log_input,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "soft margin": (
+        ROWS,
+        """
+        m = x > 0
+        return F.soft_margin_loss(x[m], x.detach().sign()[m], reduction='sum')
+        """,
+        """
+        m = x > 0
+        return torch.where(
+            m,
+            F.soft_margin_loss(torch.where(m, x, 0), torch.where(m, x.detach().sign(), 0), reduction="none"),
+            0,
+        ).sum()
+        """,
+    ),
+    "hinge": (
+        IMAGES,
+        """
+        m = labels != 77
+        sign = (labels * 2 - 1).float()
+        hinge = nn.HingeEmbeddingLoss(margin=0.5)
+        return hinge(sign.cos()[m], sign[m])
+        """,
+        """
+        m = labels != 77
+        sign = (labels * 2 - 1).float()
+        hinge = nn.HingeEmbeddingLoss(margin=0.5)
+        return torch.where(
+            m,
+            F.hinge_embedding_loss(
+                torch.where(m, sign.cos(), 0),
+                torch.where(m, sign, 0),
+                margin=hinge.margin,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "ranking": (
+        ROWS,
+        """
+        m = x > 0
+        sign = x.sign()
+        return F.margin_ranking_loss(x[m], x.cos()[m], sign[m], margin=0.1)
+        """,
+        """
+        m = x > 0
+        sign = x.sign()
+        return torch.where(
+            m,
+            F.margin_ranking_loss(
+                torch.where(m, x, 0),
+                torch.where(m, x.cos(), 0),
+                torch.where(m, sign, 0),
+                margin=0.1,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "cosine": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        sign = labels.view(-1) % 2 * 2 - 1
+        return F.cosine_embedding_loss(logits[m], logits.cos()[m], sign[m], 0.2)
+        """,
+        """
+        m = labels.view(-1) != 77
+        sign = labels.view(-1) % 2 * 2 - 1
+        return torch.where(
+            m,
+            F.cosine_embedding_loss(
+                torch.where(m.unsqueeze(-1), logits, 0),
+                torch.where(m.unsqueeze(-1), logits.cos(), 0),
+                torch.where(m, sign, 0),
+                margin=0.2,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "cosine of sequences": (
+        SEQUENCES,
+        """
+        m = labels != 77
+        sign = labels % 2 * 2 - 1
+        near = nn.CosineEmbeddingLoss(0.2, reduction='sum')
+        return near(logits[m], logits.cos()[m], sign[m])
+        """,
+        """
+        m = labels != 77
+        sign = labels % 2 * 2 - 1
+        near = nn.CosineEmbeddingLoss(0.2, reduction='sum')
+        return torch.where(
+            m.flatten(),
+            F.cosine_embedding_loss(
+                torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+                torch.where(m.flatten().unsqueeze(1), logits.cos().flatten(0, -2), 0),
+                torch.where(m.flatten(), sign.flatten(), 0),
+                margin=near.margin,
+                reduction="none",
+            ),
+            0,
+        ).sum()
+        """,
+    ),
+    "triplets": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return F.triplet_margin_loss(a[m], a.cos()[m], a.sin()[m], swap=True)
+        """,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return torch.where(
+            m,
+            F.triplet_margin_loss(
+                torch.where(m.unsqueeze(-1), a, 0),
+                torch.where(m.unsqueeze(-1), a.cos(), 0),
+                torch.where(m.unsqueeze(-1), a.sin(), 0),
+                swap=True,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "triplets of a module": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        far = nn.TripletMarginWithDistanceLoss(margin=2.0)
+        return far(a[m], a.cos()[m], a.sin()[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        far = nn.TripletMarginWithDistanceLoss(margin=2.0)
+        return torch.where(
+            m,
+            F.triplet_margin_with_distance_loss(
+                torch.where(m.unsqueeze(-1), a, 0),
+                torch.where(m.unsqueeze(-1), a.cos(), 0),
+                torch.where(m.unsqueeze(-1), a.sin(), 0),
+                margin=far.margin,
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "several labels": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return nn.MultiLabelSoftMarginLoss()(a[m], a.sigmoid()[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return torch.where(
+            m,
+            F.multilabel_soft_margin_loss(
+                torch.where(m.unsqueeze(-1), a, 0),
+                torch.where(m.unsqueeze(-1), a.sigmoid(), 0),
+                reduction="none",
+            ),
+            0,
+        ).sum() / m.sum()
+        """,
+    ),
+    "weights of their own": (
+        ROWS,
+        """
+        m = x > 0
+        return F.binary_cross_entropy_with_logits(x[m], x.sigmoid()[m], weight=x.detach().abs()[m], pos_weight=w[:1])
+        """,
+        """
+        m = x > 0
+        return F.binary_cross_entropy_with_logits(
+            torch.where(m, x, 0),
+            torch.where(m, x.sigmoid(), 0),
+            weight=torch.where(m, x.detach().abs(), 0),
+            pos_weight=w[:1],
+            reduction="sum",
+        ) / m.sum()
+        """,
+    ),
+    "weights by position": (
+        SEQUENCES,
+        """
+        m = x > 0
+        return F.binary_cross_entropy(x.sigmoid()[m], x.cos().abs()[m], x.detach().exp()[m], reduction='sum')
+        """,
+        """
+        m = x > 0
+        return F.binary_cross_entropy(
+            torch.where(m, x.sigmoid(), 0),
+            torch.where(m, x.cos().abs(), 0),
+            weight=torch.where(m, x.detach().exp(), 0),
+            reduction="sum",
+        )
+        """,
+    ),
+    "smoothed labels": (
+        SEQUENCES,
+        """
+        m = labels != 77
+        return F.cross_entropy(logits[m], labels[m], label_smoothing=0.1)
+        """,
+        """
+        m = labels != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels.long(), -100).flatten(),
+            label_smoothing=0.1,
+        )
+        """,
+    ),
+    "smoothed labels with weights": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(logits[m], labels.view(-1)[m], w, reduction='sum', label_smoothing=0.1)
+        """,
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1).long(), -100),
+            w,
+            reduction='sum',
+            label_smoothing=0.1,
+        )
+        """,
+    ),
+    "options by position": (
+        SEQUENCES,
+        """
+        m = labels != 77
+        return F.cross_entropy(logits[m], labels[m], w, None, 1)
+        """,
+        """
+        m = labels != 77
+        return F.cross_entropy(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels.long(), 1).flatten(),
+            w,
+            None,
+            1,
+        )
+        """,
+    ),
+    "reduced behind the loss": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(logits[m], labels.view(-1)[m], w, reduction='none').mean()
+        """,
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(
+            torch.where(m.unsqueeze(1), logits, 0),
+            torch.where(m, labels.view(-1).long(), -100),
+            w,
+            reduction='none',
+        ).sum() / m.sum()
+        """,
+    ),
+    "reduced behind a module": (
+        SEQUENCES,
+        """
+        each = nn.CrossEntropyLoss(ignore_index=1, reduction='none')
+        m = labels != 77
+        losses = each(logits[m], labels[m])
+        return 2 * losses.mean()
+        """,
+        """
+        each = nn.CrossEntropyLoss(ignore_index=1, reduction='none')
+        m = labels != 77
+        losses = each(
+            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+            torch.where(m, labels.long(), each.ignore_index).flatten(),
+        )
+        return 2 * (losses.sum() / m.sum())
+        """,
+    ),
+    "reduced by a function": (
+        SEQUENCES,
+        """
+        m = x > 0
+        return torch.mean(F.mse_loss(x[m], x.exp()[m], reduction='none')) * 2
+        """,
+        """
+        m = x > 0
+        return (F.mse_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), reduction="sum") / m.sum()) * 2
+        """,
+    ),
+    "reduced in another line": (
+        ROWS,
+        """
+        m = x > 0
+        losses = F.soft_margin_loss(x[m], x.detach().sign()[m], reduction='none')
+        print('losses')
+        return losses.mean()
+        """,
+        """
+        m = x > 0
+        losses = torch.where(
+            m,
+            F.soft_margin_loss(torch.where(m, x, 0), torch.where(m, x.detach().sign(), 0), reduction="none"),
+            0,
+        )
+        print('losses')
+        return losses.sum() / m.sum()
+        """,
+    ),
+    "squares reduced in another line": (
+        ROWS,
+        """
+        m = x > 0
+        a, b = x[m], x.exp()[m]
+        losses = F.mse_loss(a, b, reduction='none')
+        return losses.sum()
+        """,
+        """
+        m = x > 0
+        a, b = torch.where(m, x, 0), torch.where(m, x.exp(), 0)
+        losses = F.mse_loss(a, b, reduction="none")
+        return losses.sum()
+        """,
+    ),
+    "selected and reduced in other lines": (
+        ROWS,
+        """
+        m = labels.view(-1) != 77
+        a, b = logits[m], labels.view(-1)[m]
+        return F.cross_entropy(a, b, reduction='none').sum()
+        """,
+        """
+        m = labels.view(-1) != 77
+        a, b = torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.view(-1).long(), -100)
+        return F.cross_entropy(a, b, reduction='none').sum()
+        """,
+    ),
+    "in one line": (
+        ROWS,
+        """
+        y = labels.view(-1)
+        m = y != 77
+        a, b = logits[m], y[m]
+        return criterion(a, b)
+        """,
+        """
+        y = labels.view(-1)
+        m = y != 77
+        a, b = torch.where(m.unsqueeze(1), logits, 0), torch.where(m, y.long(), criterion.ignore_index)
+        return criterion(a, b)
+        """,
+    ),
+    "in a list to their own names": (
+        ROWS,
+        """
+        y = labels.view(-1)
+        m = y != 77
+        [logits, y] = [logits[m].double(), y[m]]
+        return F.cross_entropy(logits, y)
+        """,
+        """
+        y = labels.view(-1)
+        m = y != 77
+        [logits, y] = [torch.where(m.unsqueeze(1), logits.double(), 0), torch.where(m, y.long(), -100)]
+        return F.cross_entropy(logits, y)
+        """,
+    ),
+    "squares in one line": (
+        SEQUENCES,
+        """
+        m = x > 0
+        a, b = x[m], x.exp()[m]
+        return F.mse_loss(a, b)
+        """,
+        """
+        m = x > 0
+        a, b = torch.where(m, x, 0), torch.where(m, x.exp(), 0)
+        return F.mse_loss(a, b, reduction="sum") / m.sum()
+        """,
+    ),
+    "in one line by a mask of the labels": (
+        ROWS,
+        """
+        y = labels.view(-1)
+        logits, y = logits[y != 77], y[y != 77]
+        return F.cross_entropy(logits, y)
+        """,
+        """
+        y = labels.view(-1)
+        logits, y = torch.where((y != 77).unsqueeze(1), logits, 0), torch.where(y != 77, y.long(), -100)
+        return F.cross_entropy(logits, y)
+        """,
+    ),
+    "labels that may be negative": (
+        ROWS,
+        """
+        labels = labels.view(-1)
+        m = labels >= 0
+        k = m & (labels != 77)
+        return criterion(logits[k], labels[k])
+        """,
+        """
+        labels = labels.view(-1)
+        m = labels >= 0
+        k = m & (labels != 77)
+        return criterion(torch.where(k.unsqueeze(1), logits, 0), torch.where(k, labels, criterion.ignore_index))
+        """,
+    ),
+    "labels made here": (
+        ROWS,
+        """
+        labels = labels.view(-1)
+        best = (logits.view(-1, 3).nan_to_num() * 2).argmax(-1)
+        m = labels != 77
+        return criterion(logits[m], best[m])
+        """,
+        """
+        labels = labels.view(-1)
+        best = (logits.view(-1, 3).nan_to_num() * 2).argmax(-1)
+        m = labels != 77
+        return criterion(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, best, criterion.ignore_index))
+        """,
+    ),
+    "sum of what is bound to its own name": (
+        ROWS,
+        """
+        x = x[x != 5]
+        return x.sum()
+        """,
+        """
+        x = torch.where(x != 5, x, 0)
+        return x.sum()
+        """,
+    ),
 }  # fmt: skip
 
 
@@ -442,14 +990,6 @@ def test_held_back(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "smoothed labels": (
-        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], label_smoothing=0.1)",
-        "`label_smoothing=`",
-    ),
-    "options by position": (
-        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], w, None, 1)",
-        "`argument 4=`",
-    ),
     "one loss per element": (
         "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduction='none')",
         "without a reduction",
@@ -460,7 +1000,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "reduction by a variable": (
         "m = labels != 77\nhow = 'sum'\nreturn F.cross_entropy(logits[m], labels[m], reduction=how)",
-        "without a reduction",
+        "its reduction cannot be read",
     ),
     "reduction set later": (
         "loss = nn.MSELoss()\nloss.reduction = 'none'\nm = x > 0\nreturn loss(x[m], x.exp()[m])",
@@ -472,7 +1012,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "soft"),
     "all of the logits": ("x = x.view(-1)\nm = x > 0\nreturn criterion(x[m], x.exp().long()[m])", "soft"),
-    "another loss": ("m = x > 0\nreturn F.kl_div(x[m], y[m])", "no masked form"),
     "two masks": ("m = labels != 77\nk = x > 0\nreturn criterion(logits[m], labels[k])", "different masks"),
     "mask bound again": (
         "m = labels != 77\na = logits[m]\nm = labels > 1\nreturn criterion(a, labels[m])",
@@ -547,6 +1086,186 @@ REFUSED: dict[str, tuple[str, str]] = {
         "x = x.view(-1)\nchosen = w.view(-1)\nreturn x[chosen].mean()",
         "a boolean mask or an index",
     ),
+    "read again in a loop that makes another mask": (
+        """
+        m = x > 0
+        a = x[m]
+        for i in range(2):
+            print(a.mean())
+            m = x > i
+        return m
+        """,
+        "`m` is changed",
+    ),
+    "a star before one of them": (
+        """
+        m = x > 0
+        first, *rest, b = x[m], y, x.exp()[m]
+        return F.mse_loss(first, b)
+        """,
+        "target is not selected",
+    ),
+    "one of a pair is used again": (
+        """
+        m = x > 0
+        a, b = x[m], x.exp()[m]
+        return F.mse_loss(a, b) + b.sum()
+        """,
+        "`b`, the selected elements, is used again",
+    ),
+    "one of a pair goes on": (
+        """
+        m = x > 0
+        a, b = x[m], x.exp()[m]
+        a = a.double()
+        return F.mse_loss(a, b)
+        """,
+        "`a`, the selected elements, is used again",
+    ),
+    "mask bound with the selection": (
+        """
+        m = x > 0
+        a, m = x[m], x > 1
+        return a.mean()
+        """,
+        "`m` is changed",
+    ),
+    "a pair of two masks": (
+        """
+        m, k = x > 0, x > 1
+        a, b = x[m], y[k]
+        return F.mse_loss(a, b)
+        """,
+        "input and target are selected with different masks",
+    ),
+    "mask bound before the losses are reduced": (
+        """
+        m = x > 0
+        losses = F.mse_loss(x[m], x.exp()[m], reduction='none')
+        m = x > 1
+        return losses.mean()
+        """,
+        "`m` is changed",
+    ),
+    "losses used twice": (
+        """
+        m = x > 0
+        losses = F.mse_loss(x[m], x.exp()[m], reduction='none')
+        return losses.mean(), losses.max()
+        """,
+        "without a reduction",
+    ),
+    "losses reduced along a dimension": (
+        """
+        m = x > 0
+        return F.mse_loss(x[m], x.exp()[m], reduction='none').mean(0)
+        """,
+        "without a reduction",
+    ),
+    "a reduction that the loss does not know": (
+        """
+        m = x > 0
+        return F.mse_loss(x[m], x.exp()[m], reduction='batchmean')
+        """,
+        "its reduction cannot be read",
+    ),
+    "option set later": (
+        """
+        h = nn.HingeEmbeddingLoss()
+        h.margin = 3.0
+        m = x > 0
+        return h(x[m], x.sign()[m])
+        """,
+        "`margin` of a loss is assigned",
+    ),
+    "weights of all elements": (
+        """
+        m = x > 0
+        return F.binary_cross_entropy(x[m], x.exp()[m], w)
+        """,
+        "weight is not selected",
+    ),
+    "weights in the module": (
+        """
+        bce = nn.BCEWithLogitsLoss(w)
+        m = x > 0
+        return bce(x[m], x.exp()[m])
+        """,
+        "`weight=` may weigh",
+    ),
+    "triplets that may be single rows": (
+        """
+        m = x > 0
+        return F.triplet_margin_loss(x[m], y[m], w[m])
+        """,
+        "could not show that `m` selects rows",
+    ),
+    "weights and smoothed labels": (
+        """
+        m = labels != 77
+        return F.cross_entropy(logits[m], labels[m], w, label_smoothing=0.1)
+        """,
+        "`label_smoothing=`, the loss selects by itself",
+    ),
+    "variances": (
+        """
+        m = x > 0
+        return F.gaussian_nll_loss(x[m], y[m], w[m])
+        """,
+        "waits for the device itself",
+    ),
+    "alignments": (
+        """
+        m = x > 0
+        return F.ctc_loss(x, labels[m], w, w)
+        """,
+        "ctc_loss has no form",
+    ),
+    "margins of several classes": (
+        """
+        m = x > 0
+        return F.multi_margin_loss(logits[m], labels[m])
+        """,
+        "memory that nobody has written",
+    ),
+    "margins of several labels": (
+        """
+        m = x > 0
+        return nn.MultiLabelMarginLoss()(logits[m], labels[m])
+        """,
+        "memory that nobody has written",
+    ),
+    "the layer and the loss in one": (
+        """
+        m = x > 0
+        return F.linear_cross_entropy(x[m], w, labels[m])
+        """,
+        "weights of all classes",
+    ),
+    "a distance of their own": (
+        """
+        m = x > 0
+        v = x.view(-1, 3)
+        return F.triplet_margin_with_distance_loss(x[m], y[m], w[m], distance_function=F.cosine_similarity)
+        """,
+        "`distance_function=`",
+    ),
+    "weights of several labels": (
+        """
+        m = labels.view(-1) != 77
+        a = logits.view(-1, 3)
+        return F.multilabel_soft_margin_loss(a[m], a.sigmoid()[m], w)
+        """,
+        "`weight=`",
+    ),
+    "rows by masked_select": (
+        """
+        m = x > 0
+        return F.cosine_embedding_loss(x.masked_select(m), y[m], w[m])
+        """,
+        "could not show that `m` selects rows",
+    ),
+    "bound to the name of what its mask is made of": ("x = x[x != 5]\nreturn x.mean()", "`x != 5` is changed"),
 }  # fmt: skip
 
 
@@ -701,6 +1420,23 @@ def test_only_steps_and_what_they_reach() -> None:
     assert rewrite(code.encode(), "train.py", [MaskedLoss()]).refused == ()
 
 
+def test_every_loss_that_reduces_is_known() -> None:
+    functions = {name: getattr(functional, name) for name in LOSS_FUNCTIONS}
+    taken = {name: list(inspect.signature(function).parameters) for name, function in functions.items()}
+    reducing = {name for name in dir(functional) if name.endswith("_loss") and not name.startswith("_")}
+    assert reducing <= set(LOSSES) == LOSS_FUNCTIONS
+    for name, known in LOSSES.items():
+        assert f"torch.nn.{known.module}" in LOSS_MODULES
+        assert f"`{name}`" in (masked_loss.__doc__ or "")
+        if name != "linear_cross_entropy":
+            assert [*known.sides, *known.options] == taken[name]
+            made = list(inspect.signature(getattr(nn, known.module)).parameters)
+            assert made == [option for option in known.options if option in made]
+        assert set(known.rows) <= set(known.sides)
+        assert known.unequal <= set(known.options)
+        assert bool(known.reason) == (known.inside is Inside.NOWHERE)
+
+
 def test_prefixes_are_the_files_own() -> None:
     code = """\
 import torch as th
@@ -713,6 +1449,6 @@ def forward(out: th.Tensor, y: th.Tensor):
     return nnf.nll_loss(out[m], y[m]), nnf.l1_loss(out[m], out.exp()[m])
 """
     found = rewrite(code.encode(), "train.py", [MaskedLoss()])
-    assert "nnf.nll_loss(out, th.where(m, y, -100))" in found.after.decode()
+    assert "nnf.nll_loss(out, th.where(m, y.long(), -100))" in found.after.decode()
     assert "nnf.l1_loss(" in found.after.decode()
     assert "torch.where" not in found.after.decode()

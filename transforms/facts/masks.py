@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
@@ -80,18 +82,29 @@ def same_mask(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpressi
     )
 
 
-def is_unchanged(file: FileFacts, node: cst.BaseExpression, later: cst.CSTNode) -> bool:
+def is_unchanged(
+    file: FileFacts, node: cst.BaseExpression, later: cst.CSTNode, *, besides: Collection[cst.CSTNode] = ()
+) -> bool:
     """Whether `node`, written once more at `later`, which stands behind it, would mean the same there.
 
-    Nothing between the two may bind one of its variables or write into it. Both run in the same round of all loops.
+    Nothing between the two may bind one of its variables or write into it, but the statements `besides`, which go;
+    `x = x[x > 0]` binds its variable behind its value. Both run in the same round of all loops that hold both;
+    nothing in a loop that holds `later` alone may do so either.
     """
     start, end = file.source.span(node)[1], file.source.span(later)[0]
+    statement = file.tree.statement(node)
+    is_left = not file.tree.is_within(later, statement)
+    inner = [loop for loop in file.tree.loops(later) if loop not in file.tree.loops(node)]
     for name in names(file, node):
         for definition in file.flow.definitions(name):
             bound = (other.node for other in file.flow.bound(definition.scope, name.value))
-            written = (*bound, *file.aliasing.mutations(definition))
-            if any(start <= file.source.span(place)[0] < end for place in written if file.is_own(place)):
-                return False
+            for place in (*bound, *file.aliasing.mutations(definition)):
+                if not file.is_own(place) or file.tree.statement(place) in besides:
+                    continue
+                at = file.source.span(place)[0]
+                is_bound_here = at < start and is_left and file.tree.statement(place) is statement
+                if start <= at < end or is_bound_here or any(file.tree.is_within(place, loop) for loop in inner):
+                    return False
     return True
 
 

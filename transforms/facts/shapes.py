@@ -130,8 +130,8 @@ class Shapes:
             return definition
         self._open.add(definition)
         try:
-            if definition.binding is Binding.ASSIGNED and definition.value is not None and not definition.path:
-                return self.key(definition.value) or definition
+            if definition.part is not None:
+                return self.key(definition.part) or definition
             if definition.binding is Binding.AUGMENTED:
                 statement = self._tree.statement(definition.node)
                 if isinstance(statement, cst.AugAssign) and self._keeps_shape(statement):
@@ -205,7 +205,7 @@ class Shapes:
             short, subject, rest = call.func.attr.value, call.func.value, list(call.args)
             if short in _NEW:
                 return self._of_sizes(call, call.args[:1] if short == "new_full" else call.args)
-            if short == "expand_as" and rest:
+            if short in ("expand_as", "view_as", "reshape_as") and rest:
                 return self.key(rest[0].value)
         else:
             return None

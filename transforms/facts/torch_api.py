@@ -217,7 +217,8 @@ LOSS_FUNCTIONS = frozenset(
         "cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
         "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "hinge_embedding_loss",
         "soft_margin_loss", "cosine_embedding_loss", "triplet_margin_loss", "margin_ranking_loss", "multi_margin_loss",
-        "multilabel_soft_margin_loss", "ctc_loss",
+        "multilabel_soft_margin_loss", "multilabel_margin_loss", "triplet_margin_with_distance_loss", "ctc_loss",
+        "linear_cross_entropy",
     }
 )  # fmt: skip
 FLOAT_RESULTS = FLOAT_RESULTS | LOSS_FUNCTIONS
@@ -227,7 +228,8 @@ LOSS_MODULES = frozenset(
     for name in (
         "CrossEntropyLoss", "NLLLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BCELoss", "BCEWithLogitsLoss",
         "KLDivLoss", "PoissonNLLLoss", "GaussianNLLLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "CosineEmbeddingLoss",
-        "TripletMarginLoss", "MarginRankingLoss", "MultiMarginLoss", "MultiLabelSoftMarginLoss", "CTCLoss",
+        "TripletMarginLoss", "MarginRankingLoss", "MultiMarginLoss", "MultiLabelSoftMarginLoss",
+        "MultiLabelMarginLoss", "TripletMarginWithDistanceLoss", "CTCLoss", "LinearCrossEntropyLoss",
     )
 )  # fmt: skip
 

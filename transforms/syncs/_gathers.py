@@ -56,19 +56,24 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
     while True:
         if isinstance(current, cst.Name):
             definition = sole_definition(file, current)
+            value = definition.part if definition is not None else None
             assignment = assignment_of(file, definition) if definition is not None else None
-            if definition is None or definition.value is None or assignment is None:
+            if definition is None or value is None or assignment is None:
                 return None
             others = [use for use in file.flow.uses(definition) if use is not current]
-            if others or (is_reshaped and not statements):
-                inner_gather = gather(file, definition.value)
+            # Of a statement that assigns several names none can go: it has to be the last one of the way.
+            is_shared = bool(statements and definition.path)
+            if others or is_shared or (is_reshaped and not statements):
+                inner_gather = gather(file, value)
                 if inner_gather is None:
                     return None
-                used = f"is used again on line {file.line(others[0])}" if others else "is reshaped behind it"
+                used = "is reshaped behind it"
+                if others or is_shared:
+                    used = f"is used again on line {file.line(others[0] if others else statements[-1])}"
                 return Kept(inner_gather.selection, f"`{current.value}`, the selected elements, {used}")
             statements.append(assignment)
-            outermost = outermost or definition.value
-            current = definition.value
+            outermost = outermost or value
+            current = value
             continue
         func = current.func if isinstance(current, cst.Call) else None
         if isinstance(current, cst.Call) and isinstance(func, cst.Attribute):
@@ -97,8 +102,10 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
 
 
 def assignment_of(file: FileFacts, definition: Definition) -> cst.Assign | None:
-    """The statement `name = ...` that makes a definition, where it binds nothing else."""
+    """The statement `name = ...` or `name, other = ..., ...` that makes a definition."""
     target = file.tree.parent(definition.node)
+    if isinstance(target, cst.Element) and len(definition.path) == 1:
+        target = file.tree.parent(file.tree.parent(target) or target)
     statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
     return statement if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
 
@@ -106,13 +113,13 @@ def assignment_of(file: FileFacts, definition: Definition) -> cst.Assign | None:
 def _can_move(file: FileFacts, selection: cst.BaseExpression, statements: list[cst.Assign]) -> bool:
     """Whether a selection may be made in the last statement of its way (`statements` begin with that) instead."""
     blocks = {file.tree.parent(file.tree.line(statement)) for statement in statements}
-    return len(blocks) == 1 and is_unchanged(file, selection, statements[0].value)
+    return len(blocks) == 1 and is_unchanged(file, selection, statements[0].value, besides=statements[1:])
 
 
 def sole_definition(file: FileFacts, name: cst.Name) -> Definition | None:
     """The one plain assignment that a name can come from, in its own scope and in the same round of all loops."""
     definitions = file.flow.definitions(name)
-    if len(definitions) != 1 or definitions[0].binding is not Binding.ASSIGNED or definitions[0].path:
+    if len(definitions) != 1 or definitions[0].binding is not Binding.ASSIGNED or definitions[0].part is None:
         return None
     if file.flow.from_earlier_rounds(name):
         return None

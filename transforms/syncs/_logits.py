@@ -35,7 +35,7 @@ def class_second(file: FileFacts, logits: Gather) -> ClassSecond:
     moved = _classes_moved_last(file, base)
     if moved is None and isinstance(base, cst.Name):
         definition = sole_definition(file, base)
-        if definition is not None and definition.value is not None:
+        if definition is not None and definition.value is not None and not definition.path:
             moved = _classes_moved_last(file, definition.value)
             if isinstance(moved, (cst.Name, cst.Attribute)) and is_unchanged(file, moved, base):
                 unread = len(file.flow.uses(definition)) == 1 and assignment_of(file, definition) is not None

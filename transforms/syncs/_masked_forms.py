@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import is_repeatable, is_unchanged, selects_all_of
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.source import Source
 from perfmod.transforms.syncs._gathers import Gather, postfix
+from perfmod.transforms.syncs._label_types import holds_negatives
 from perfmod.transforms.syncs._logits import class_second
-from perfmod.transforms.syncs._loss_calls import SAME_SHAPES, ZERO_AT_ZERO, Loss, subject
+from perfmod.transforms.syncs._loss_calls import Loss, Reduced, subject
+from perfmod.transforms.syncs._loss_calls import side as loss_side
+from perfmod.transforms.syncs._loss_table import Inside
 from perfmod.transforms.writing import delete_statement, replace
 
 _LINE_LENGTH = 110
+# A call that is to be written, by its function and arguments.
+_Call: TypeAlias = "tuple[str, list[_Text]]"
+_Text: TypeAlias = "str | _Call"
 
 
 class NoForm(Exception):
@@ -39,29 +47,31 @@ class Form:
     doubt: str = ""
 
 
-def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather) -> Form:
+def ignoring(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather], reduction: Reduced) -> Form:
     """Class-index losses: masked targets become `ignore_index`, which the loss leaves out of its sum and its count.
 
     Cross entropy also gets its logits cleaned. Their loss is ignored, but the gradient of the softmax of an inf or
-    NaN is NaN even so, where a selection gave zero; NLL has no softmax.
+    NaN is NaN even so, where a selection gave zero; NLL has no softmax. Without a reduction of its own, the loss is 0
+    for what it ignores. Bytes, which cannot hold an `ignore_index`, are made wider.
 
     Raises:
         NoForm: the targets are probabilities.
     """
-    _check_mask(file, call, (logits, target), is_read_at_call=False)
+    logits, target = sides
+    is_counted = reduction.node is not call and reduction.how == "mean"
+    _check_mask(file, reduction.node, sides, is_read_at_call=is_counted)
     is_soft = file.value(target.base).dtype is DType.FLOATING and not target.casts
     rank = file.value(logits.mask).rank
     if is_soft or target.by_rows or (rank is not None and rank == file.value(logits.base).rank and not logits.by_rows):
         raise NoForm("the targets are soft, class probabilities, which have no index to ignore")
-    if file.values.uses_bytes() and ".long()" not in target.casts:
-        raise NoForm("the targets may be bytes, which cannot hold an ignore_index; `.long()` behind them would show")
     torch, imports = file.names.spelled("torch", call)
     mask, wide_mask = file.code(target.mask), postfix(file, target.mask)
     if loss.is_module and not isinstance(call.func, cst.Call):
         ignored = f"{file.code(call.func)}.ignore_index"
     else:
         ignored = file.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
-    new_target = f"{torch}.where({mask}, {postfix(file, target.base)}{target.casts}, {ignored})"
+    casts = target.casts if holds_negatives(file, target) else f"{target.casts}.long()"
+    new_target = f"{torch}.where({mask}, {postfix(file, target.base)}{casts}, {ignored})"
     second = class_second(file, logits)
     new_logits = second.code + logits.casts
     if second.flatten_target:
@@ -71,51 +81,75 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target
     edits = list(second.removals)
     if logits.statements or target.statements:
         edits += [*_replaced(file, logits, new_logits), *_replaced(file, target, new_target)]
+        text = file.code(call)
     else:
         others = [file.code(arg) for arg in call.args if arg.value not in (logits.node, target.node)]
-        text = _laid_out(file, call, file.code(call.func), [new_logits, new_target, *others])
+        text = _laid_out(file, reduction.node, (file.code(call.func), [new_logits, new_target, *others]))
+    if reduction.node is not call:
+        edits += _summed_up(file, call, reduction, text, postfix(file, target.mask))
+    elif text != file.code(call):
         edits.append(replace(file.source, call, text))
     reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
     return Form(tuple(edits), imports, reason, _doubt(file, target))
 
 
-def cleaned(file: FileFacts, call: cst.Call, loss: Loss, logits: Gather, target: Gather) -> Form:
-    """Element-wise losses: both sides are zeroed where the mask is false, the sum is divided by the mask's count.
+def cleaned(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather], reduction: Reduced) -> Form:
+    """The other losses: all sides are zeroed where the mask is false, the sum is divided by the mask's count.
+
+    Where a loss of zeros is not zero, its elements are zeroed as well, or weighed with the mask.
 
     Raises:
         NoForm: the mask is not known to fit what it selects from, or a sum could overflow.
     """
-    sides = (logits, target)
+    known = loss.known
     if any(side.by_rows for side in sides):
         raise NoForm("the mask selects rows of several elements")
     if file.values.uses_half():
         raise NoForm("a sum of half-precision losses may overflow where their mean does not")
-    _check_mask(file, call, sides)
+    is_plain_sum = known.inside is Inside.SIDES and reduction.how == "sum" and not _weighs_with_mask(loss)
+    _check_mask(file, reduction.node, sides, is_read_at_call=not is_plain_sum)
     torch, imports = file.names.spelled("torch", call)
     functional, more = file.names.spelled("torch.nn.functional", call)
-    mask, count = _covering(file, *sides)
-    arguments: list[str] = []
+    cover = _rows(file, loss, sides) if known.inside is Inside.ROWS else _covering(file, *sides)
+    arguments: list[_Text] = []
     edits: list[Edit] = []
-    given = argument(call, "input", 0), argument(call, "target", 1)
-    for side, read in zip(sides, given, strict=True):
-        clean = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
+    for index, (name, side) in enumerate(zip(loss.sides, sides, strict=True)):
+        mask = cover.of_rows if name in known.rows else cover.mask
+        base = postfix(file, side.base) + (".flatten(0, -2)" if name in known.rows else ".flatten()") * cover.is_flat
+        clean = f"{torch}.where({mask}, {base}{side.casts}, 0)"
         if side.statements:
             edits += _replaced(file, side, clean)
-        arguments.append(file.code(read) if side.statements and read is not None else clean)
-    for name in sorted(set(loss.options) - {"reduction"}):
+            read = loss_side(call, loss, index)
+            clean = file.code(read) if read is not None else clean
+        arguments.append(f"weight={clean}" if name == "weight" else clean)
+    for name in sorted(set(loss.options) - {"reduction", *loss.sides}):
         is_read = loss.is_module and not isinstance(call.func, cst.Call)
         value = f"{file.code(call.func)}.{name}" if is_read else file.code(loss.options[name])
         arguments.append(f"{name}={value}")
-    if loss.short not in ZERO_AT_ZERO:
-        arguments.append(f"weight={mask}")
-    text = _laid_out(file, call, f"{functional}.{loss.short}", [*arguments, 'reduction="sum"'])
-    if loss.reduction == "mean":
-        text = _divided(file, call, text, count)
-    edits.append(replace(file.source, call, text))
-    reason = "both sides are cleaned where the mask is false and the sum is divided by the mask's count"
-    doubts = [_doubt(file, side) for side in sides]
-    doubt = (min if loss.short in SAME_SHAPES else max)(doubts, key=len)
-    return Form(tuple(edits), (*imports, *more), reason, doubt)
+    if _weighs_with_mask(loss):
+        arguments.append(f"weight={cover.mask}")
+    function = f"{functional}.{loss.short}"
+    is_apart = bool(reduction.variable)
+    if known.inside is Inside.SIDES:
+        text = _laid_out(file, reduction.node, (function, [*arguments, f'reduction="{"none" if is_apart else "sum"}"']))
+    else:
+        each = function, [*arguments, 'reduction="none"']
+        text = _laid_out(file, reduction.node, (f"{torch}.where", [cover.mask, each, "0"])) + ".sum()" * (not is_apart)
+    count = cover.length if reduction.how == "batchmean" else cover.count
+    if is_apart:
+        edits += _summed_up(file, call, reduction, text, count)
+    else:
+        total = text if reduction.how == "sum" else _divided(file, reduction.node, text, count)
+        edits.append(replace(file.source, reduction.node, total))
+    reason = "the sides are cleaned where the mask is false and the sum is divided by the mask's count"
+    doubts = [_doubt(file, side) for name, side in zip(loss.sides, sides, strict=True) if name not in known.rows]
+    weights = doubts[len(known.sides) :]
+    doubt = (min if known.same_shapes else max)(doubts[: len(known.sides)], key=len, default="")
+    return Form(tuple(edits), (*imports, *more), reason, max([doubt, *weights], key=len))
+
+
+def _weighs_with_mask(loss: Loss) -> bool:
+    return loss.short == "binary_cross_entropy_with_logits" and "weight" not in loss.sides
 
 
 def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> Form:
@@ -128,49 +162,91 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
         raise NoForm("the mask selects rows of several elements")
     if file.values.uses_half():
         raise NoForm("a sum in half precision may overflow where the mean does not")
-    _check_mask(file, call, (side,))
+    _check_mask(file, call, (side,), is_read_at_call=reduction == "mean")
     torch, imports = file.names.spelled("torch", call)
-    mask, count = _covering(file, side)
-    clean = f"{torch}.where({mask}, {postfix(file, side.base)}{side.casts}, 0)"
+    cover = _covering(file, side)
+    clean = f"{torch}.where({cover.mask}, {postfix(file, side.base)}{side.casts}, 0)"
     edits = list(_replaced(file, side, clean)) if side.statements else []
     total = f"{file.code(subject(call)) if side.statements else clean}.sum()"
-    text = _divided(file, call, total, count) if reduction == "mean" else total
+    text = _divided(file, call, total, cover.count) if reduction == "mean" else total
     reason = "what the mask leaves out is zero in the sum"
     return Form((*edits, replace(file.source, call, text)), imports, reason)
 
 
-def _check_mask(file: FileFacts, call: cst.Call, sides: tuple[Gather, ...], *, is_read_at_call: bool = True) -> None:
+def _check_mask(file: FileFacts, call: cst.Call, sides: Sequence[Gather], *, is_read_at_call: bool = True) -> None:
     """Raises `NoForm` unless the mask can be written once more, at `call` too where it is read there."""
     mask = file.code(sides[0].mask)
     if not is_repeatable(file, sides[0].mask):
         raise NoForm(f"`{mask}` may be another mask wherever it is written")
-    if is_read_at_call and not all(is_unchanged(file, side.mask, call) for side in sides if side.statements):
+    if is_read_at_call and not all(is_unchanged(file, side.mask, call, besides=side.statements[:-1]) for side in sides):
         raise NoForm(f"`{mask}` is changed between the selection and its use")
 
 
-def _covering(file: FileFacts, *sides: Gather) -> tuple[str, str]:
-    """The mask over all elements of what it selects from, and the code in front of `.sum()` that counts them.
+@frozen
+class _Cover:
+    """A mask over all of what it selects from.
+
+    Attributes:
+        mask: its code for what holds one element where the mask does.
+        of_rows: its code for rows.
+        count: the code in front of `.sum()` that counts what the mean of the selection is taken over.
+        length: the same for the first dimension of the selection.
+        is_flat: whether everything is flattened first, rows but for their last dimension.
+    """
+
+    mask: str
+    of_rows: str
+    count: str
+    length: str
+    is_flat: bool = False
+
+
+def _covering(file: FileFacts, *sides: Gather) -> _Cover:
+    """The mask over all elements of what it selects from.
 
     Raises:
         NoForm: their numbers of dimensions are not known.
     """
     mask = sides[0].mask
+    code = file.code(mask)
     if any(_fits(file, side) for side in sides):
-        return file.code(mask), postfix(file, mask)
-    rank, ranks = file.value(mask).rank, {file.value(side.base).rank for side in sides}
+        return _Cover(code, code, postfix(file, mask), postfix(file, mask))
     base = sides[0].base
     is_named = isinstance(base, (cst.Name, cst.Attribute)) and all(
         is_unchanged(file, base, side.node) for side in sides
     )
-    if rank is not None and ranks == {rank + 1} and is_named and _selects_rows(sides):
+    if is_named and _selects_rows(file, sides):
         rows = f"{postfix(file, mask)}.unsqueeze(-1)"
-        return rows, f"{rows}.expand_as({file.code(base)})"
-    raise NoForm(f"could not show that `{file.code(mask)}` has as many dimensions as what it selects from")
+        return _Cover(rows, rows, f"{rows}.expand_as({file.code(base)})", postfix(file, mask))
+    raise NoForm(f"could not show that `{code}` has as many dimensions as what it selects from")
 
 
-def _selects_rows(sides: tuple[Gather, ...]) -> bool:
-    """Whether a mask with fewer dimensions selects rows, and is not broadcast, as `masked_select` does."""
-    return all(isinstance(side.selection, cst.Subscript) for side in sides)
+def _rows(file: FileFacts, loss: Loss, sides: Sequence[Gather]) -> _Cover:
+    """The mask over rows, for losses that give one number for each.
+
+    Raises:
+        NoForm: what it selects is not known to be rows.
+    """
+    mask, rows = sides[0].mask, set(loss.known.rows)
+    code, count = file.code(mask), postfix(file, mask)
+    of_rows = [side for name, side in zip(loss.sides, sides, strict=True) if name in rows]
+    if _selects_rows(file, of_rows):
+        is_flat = len(of_rows) < len(sides) and file.value(mask).rank != 1
+    elif len(of_rows) < len(sides) and all(isinstance(side.selection, cst.Subscript) for side in sides):
+        # What the loss compares with one number for each row has to be rows, in two dimensions.
+        is_flat = file.value(mask).rank != 1
+    else:
+        raise NoForm(f"could not show that `{code}` selects rows, of which {loss.short} takes one number each")
+    if is_flat:
+        return _Cover(f"{count}.flatten()", f"{count}.flatten().unsqueeze(1)", count, count, is_flat)
+    return _Cover(code, f"{count}.unsqueeze(-1)", count, count)
+
+
+def _selects_rows(file: FileFacts, sides: Sequence[Gather]) -> bool:
+    """Whether a mask has one dimension less than all that it selects from; `masked_select` would broadcast it."""
+    rank, ranks = file.value(sides[0].mask).rank, {file.value(side.base).rank for side in sides}
+    is_indexing = all(isinstance(side.selection, cst.Subscript) for side in sides)
+    return is_indexing and rank is not None and ranks == {rank + 1}
 
 
 def _fits(file: FileFacts, side: Gather) -> bool:
@@ -207,12 +283,29 @@ def _divided(file: FileFacts, call: cst.Call, total: str, count: str) -> str:
     return f"({text})" if isinstance(file.tree.parent(call), around) and not call.lpar else text
 
 
-def _laid_out(file: FileFacts, call: cst.Call, function: str, arguments: list[str]) -> str:
-    """A call on one line where it fits behind what stands before `call`; else with one argument to a line."""
-    start = file.source.span(call)[0]
-    text = f"{function}({', '.join(arguments)})"
-    if start - file.source.line_start(start) + len(text) <= _LINE_LENGTH:
+def _summed_up(file: FileFacts, call: cst.Call, reduction: Reduced, text: str, count: str) -> Iterator[Edit]:
+    """Edits that write `text` for a loss that does not reduce, and its sum, or that by `count`, for its reduction."""
+    if reduction.variable and text != file.code(call):
+        yield replace(file.source, call, text)
+    total = f"{reduction.variable or text}.sum()"
+    if reduction.how == "mean":
+        total = _divided(file, reduction.node, total, count)
+    yield replace(file.source, reduction.node, total)
+
+
+def _laid_out(file: FileFacts, at: cst.CSTNode, call: _Call) -> str:
+    """A call on one line where it fits behind what stands before `at`; else with one argument to a line."""
+    start = file.source.span(at)[0]
+    return _written(call, file.source.indentation(start), file.source, start - file.source.line_start(start))
+
+
+def _written(call: _Text, outer: str, source: Source, column: int) -> str:
+    if isinstance(call, str):
+        return call
+    function, arguments = call
+    text = f"{function}({', '.join(_written(each, '', source, -sys.maxsize) for each in arguments)})"
+    if column + len(text) <= _LINE_LENGTH:
         return text
-    outer = file.source.indentation(start)
-    inner = f"\n{outer}{file.source.module.default_indent}"
-    return f"{function}({inner}{f',{inner}'.join(arguments)},\n{outer})"
+    inner = outer + source.module.default_indent
+    lines = [inner + _written(each, inner, source, len(inner)) for each in arguments]
+    return f"{function}(\n" + ",\n".join(lines) + f",\n{outer})"

@@ -1,21 +1,36 @@
 """A loss over `logits[mask]` and `target[mask]` makes the host wait: the device must count the mask before it can
 say how large the selection is, and nothing more is queued until the host has that number.
 
-The loss does not need the selection. A class-index loss (cross entropy, NLL) skips targets that hold its
-`ignore_index`, so the mask moves into the target: `torch.where(mask, target, ignore_index)`. An element-wise loss
-is computed over everything, with both sides cleaned where the mask is false, and divided by the mask's count.
+The loss does not need the selection: the mask goes inside, what is left out is read as 0, and adds nothing.
 Where the mask is the same in every step, as `data.train_mask` of a full-batch graph, its index is made once, in
-front of the loop, and the selection stays as it is.
+front of the loop, and the selection stays as it is, whatever the loss.
+
+- `cross_entropy`, `nll_loss`: the target becomes `torch.where(mask, target, ignore_index)`, which the loss skips.
+- `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, `kl_div`, `binary_cross_entropy`: both sides become
+  `torch.where(mask, side, 0)`, of which the loss is 0, and its sum is divided by the mask's count.
+- `binary_cross_entropy_with_logits`: the same, with the mask as `weight`, or with the selected weights cleaned.
+- `poisson_nll_loss`, `soft_margin_loss`, `hinge_embedding_loss`, `margin_ranking_loss`: the same, and the losses of
+  single elements are put to 0 as well, before they are summed.
+- `cosine_embedding_loss`, `triplet_margin_loss`, `triplet_margin_with_distance_loss`,
+  `multilabel_soft_margin_loss`: the same for rows, where the mask is shown to select rows.
+- `gaussian_nll_loss` is refused: it waits for the device itself, to check its variances.
+- `multi_margin_loss`, `multilabel_margin_loss` are refused: of an empty selection they return memory that nobody has
+  written, which nothing can be equal to.
+- `ctc_loss` and `linear_cross_entropy` are refused: the one aligns what was selected with something else, the other
+  would multiply rows that are left out by the weights of all classes.
+
+Their classes in `torch.nn` are treated alike. Of a mask of nothing, the mean is NaN and the gradients are 0, before
+and after. A loss without a reduction is rewritten where nothing but a `mean` or `sum` follows, and smoothed labels
+are no obstacle, but for a mean with class weights, where the loss itself selects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import libcst as cst
 
-from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import is_mask, is_mask_name, may_be_mask, same_mask
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
@@ -24,7 +39,8 @@ from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
-from perfmod.transforms.syncs._loss_calls import CLASS_INDEX, loss_call, objection, reduction_of, subject
+from perfmod.transforms.syncs._loss_calls import loss_call, objection, reduced, reduction_of, side, subject
+from perfmod.transforms.syncs._loss_table import Inside
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
 from perfmod.transforms.writing import comments
 
@@ -50,8 +66,7 @@ class MaskedLoss(Rule):
         "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients move "
         "within the rounding of their type; a hoisted index changes nothing. A sum of element-wise losses in float16 "
         "can overflow where their mean does not: files that show half precision are refused, autocast is not "
-        "concerned. Class targets of type uint8 cannot hold an ignore_index: files that show bytes are refused, and "
-        "where such targets come from elsewhere the loss raises an IndexError."
+        "concerned. Class targets that may be bytes, which cannot hold an ignore_index, are cast with `.long()`."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -77,37 +92,42 @@ class MaskedLoss(Rule):
 
     def _consumed(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> Iterator[Finding]:
         """A loss or a reduction over selections, which are `followed`. Raises `NoForm` where they have to stay."""
-        reduction, loss = reduction_of(file, call), loss_call(file, call)
-        if reduction is not None:
+        how, loss = reduction_of(file, call), loss_call(file, call)
+        names: tuple[str, ...] = ("tensor",)
+        if how is not None:
             read = [subject(call)]
         elif loss is not None:
-            read = [side for side in (argument(call, "input", 0), argument(call, "target", 1)) if side is not None]
+            names = loss.sides
+            read = [given for index in range(len(names)) if (given := side(call, loss, index)) is not None]
         else:
             return
-        found = [gather(file, side) for side in read]
-        gathers = [side for side in found if isinstance(side, Gather)]
-        if found == [None] * len(found):
+        found = [gather(file, given) for given in read]
+        gathers = [gathered for gathered in found if isinstance(gathered, Gather)]
+        if len(read) < len(names) or found == [None] * len(found):
             return
-        followed.update(side.selection for side in found if side is not None)
+        followed.update(gathered.selection for gathered in found if gathered is not None)
         hoisting = self._hoisted(file, call, gathers)
         if hoisting is not None:
             yield hoisting
             return
-        _check_sides(file, found)
+        problem = objection(loss) if loss is not None else ""
+        if problem:
+            raise NoForm(problem)
+        _check_sides(file, names, found)
         if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
             raise NoForm("it stands inside of an f-string, and needs a statement of its own")
-        if reduction is not None:
-            form = summed(file, call, gathers[0], reduction)
+        if how is not None:
+            yield self._judged(file, call, gathers[0], summed(file, call, gathers[0], how))
         elif loss is not None:
-            problem = objection(loss)
-            if problem:
-                raise NoForm(problem)
-            is_class_index = loss.short in CLASS_INDEX
-            form = (ignoring if is_class_index else cleaned)(file, call, loss, gathers[0], gathers[1])
-        yield self._judged(file, call, gathers[-1], form)
+            reduction = reduced(file, call, loss)
+            if reduction is None:
+                raise NoForm("without a reduction the result keeps the length of the selection")
+            form = ignoring if loss.known.inside is Inside.TARGET else cleaned
+            target = gathers[names.index("target")] if "target" in names else gathers[-1]
+            yield self._judged(file, call, target, form(file, call, loss, gathers, reduction))
 
     def _hoisted(self, file: FileFacts, call: cst.Call, gathers: list[Gather]) -> Finding | None:
-        masks = [constant_mask(file, side.mask) for side in gathers if isinstance(side.selection, cst.Subscript)]
+        masks = [constant_mask(file, each.mask) for each in gathers if isinstance(each.selection, cst.Subscript)]
         if not masks or len(masks) < len(gathers) or masks[0] is None or None in masks:
             return None
         edits, name = hoisted(file, masks[0])
@@ -129,19 +149,20 @@ class MaskedLoss(Rule):
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 
-def _check_sides(file: FileFacts, sides: list[Gather | Kept | None]) -> None:
+def _check_sides(file: FileFacts, names: Sequence[str], sides: list[Gather | Kept | None]) -> None:
     """Raises `NoForm` unless all sides are selected with one mask and nothing else reads the selections."""
-    for side in sides:
-        if isinstance(side, Kept):
-            raise NoForm(side.reason)
-        if isinstance(side, Gather) and file.value(side.mask).device is Device.CPU:
+    for each in sides:
+        if isinstance(each, Kept):
+            raise NoForm(each.reason)
+        if isinstance(each, Gather) and file.value(each.mask).device is Device.CPU:
             raise NoForm("the mask lives on the CPU, where selecting is another matter than a wait in the step")
     if None in sides:
-        missing = "input" if sides[0] is None else "target"
+        missing = names[sides.index(None)]
         raise NoForm(f"the {missing} is not selected with the same mask here, so its selection cannot be undone")
-    masks = [side.mask for side in sides if isinstance(side, Gather)]
-    if not same_mask(file, masks[0], masks[-1]):
-        raise NoForm("input and target are selected with different masks, or the mask is written to in between")
+    masks = [each.mask for each in sides if isinstance(each, Gather)]
+    if not all(same_mask(file, masks[0], mask) for mask in masks[1:]):
+        both = " and ".join((", ".join(names[:-1]), names[-1]))
+        raise NoForm(f"{both} are selected with different masks, or the mask is written to in between")
 
 
 def _waits(file: FileFacts, selection: cst.Subscript, index: cst.BaseExpression) -> bool:
