@@ -1,6 +1,7 @@
 """perfmod over the code of the world: public training repositories, and libraries on PyPI.
 
-    python benchmarks/corpus.py --sources DIR [--fetch] [--only OWNER/NAME ...] [--json FILE] [--markdown FILE]
+    python benchmarks/corpus.py --sources DIR [--fetch] [--only OWNER/NAME ...] [--together N] [--json FILE]
+                                [--markdown FILE]
     python benchmarks/corpus.py --pypi [--wheels DIR] [--every N] [--only NAME ...] [--json FILE]
 
 `corpus/repositories.toml` pins the repositories by commit; they are no part of this one. DIR holds each as
@@ -17,32 +18,41 @@ tree in a scratch folder. Then has to hold:
 - diff applies: `git apply --check` and `git apply` take the diff from the root of the repository;
 - diff reverts: so they do with `--reverse`, and the tree is as it was.
 
-Wall time and peak memory are those of the first run, with `--jobs` processes. The results go to FILE, with the
-findings by rule and reason; with `--sources` also how far the rules reach, counted independently of them
-(`corpus_survey.py` says what is counted, `corpus_reach.py` what became of it). The exit code is 1 if something does
-not hold or is missing.
+Wall time and peak memory are those of the first run, with `--jobs` processes, beside `--together` - 1 other entries.
+The results go to FILE, with the findings by rule and reason; with `--sources` also how far the rules reach, counted
+independently of them (`corpus_survey.py` says what is counted, `corpus_reach.py` what became of it). The exit code is 1
+if something does not hold or is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
-from corpus_checks import CHECKS, check, row
-from corpus_reach import Reach
+from corpus_checks import CHECKS, check, row_of
+from corpus_reach import Fate, Reach, counted, fates_in
 from corpus_sources import Package, Repository, Unavailable, packages, repositories
 from corpus_tables import markdown
 from revision import revision
 from rich.console import Console
 
 from perfmod import __version__
+
+
+@frozen
+class Effort:
+    """How much is done at the same time: so many entries `together`, by so many processes of perfmod each."""
+
+    together: int
+    jobs: int
 
 
 @frozen
@@ -73,58 +83,65 @@ class Output:
 
 
 def examine_repositories(
-    chosen: Iterable[Repository], sources: Path, jobs: int, output: Output, talk: Console
+    chosen: Sequence[Repository], sources: Path, effort: Effort, output: Output, talk: Console
 ) -> list[dict[str, Any]]:
     """The rows of repositories."""
     rows: list[dict[str, Any]] = []
     reach = Reach()
+    with ProcessPoolExecutor(effort.together) as processes:
+        for row, fates in processes.map(partial(_repository, sources=sources, jobs=effort.jobs), chosen):
+            rows.append(row)
+            reach.fates[row["name"]] = fates
+            _tell(row, talk)
+            output.write(rows, reach, effort.jobs)
+    return rows
+
+
+def _repository(entry: Repository, sources: Path, jobs: int) -> tuple[dict[str, Any], list[Fate]]:
+    """The row of a repository, and what became of what the survey counts in it."""
+    pinned = {"commit": entry.commit, "kind": entry.kind}
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
-        for repository in chosen:
-            pinned = {"commit": repository.commit, "kind": repository.kind}
-            try:
-                tree = repository.tree(sources, scratch)
-            except Unavailable as error:
-                rows.append(_missing(repository.name, error, talk) | pinned)
-                continue
-            checked = check(tree, repository.paths, scratch, jobs=jobs, whole_second_run=True)
-            counts = reach.add(repository.name, checked, repository.paths)
-            rows.append(row(repository.name, checked) | pinned | {"reach": counts})
-            _tell(rows[-1], talk)
-            output.write(rows, reach, jobs)
-            shutil.rmtree(tree)
-    return rows
+        try:
+            tree = entry.tree(sources, scratch)
+        except Unavailable as error:
+            return _missing(entry.name, error) | pinned, []
+        checked = check(tree, entry.paths, scratch, jobs=jobs, whole_second_run=True)
+        fates = fates_in(checked, entry.paths)
+        return row_of(entry.name, checked) | pinned | {"reach": counted(fates)}, fates
 
 
 def examine_packages(
-    chosen: Iterable[Package], wheels: Path, jobs: int, every: int, output: Output, talk: Console
+    chosen: Sequence[Package], wheels: Path, every: int, effort: Effort, output: Output, talk: Console
 ) -> list[dict[str, Any]]:
     """The rows of packages; of their files each `every`-th is read."""
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder).resolve()
-        for package in chosen:
-            pinned = {"version": package.version, "every": every}
-            try:
-                tree = package.tree(wheels, scratch, every)
-            except Unavailable as error:
-                rows.append(_missing(package.name, error, talk) | pinned)
-                continue
-            checked = check(tree, package.paths, scratch, jobs=jobs, whole_second_run=False)
-            rows.append(row(package.name, checked) | pinned)
-            _tell(rows[-1], talk)
-            output.write(rows, None, jobs)
-            shutil.rmtree(tree)
+    with ProcessPoolExecutor(effort.together) as processes:
+        for row in processes.map(partial(_package, wheels=wheels, every=every, jobs=effort.jobs), chosen):
+            rows.append(row)
+            _tell(row, talk)
+            output.write(rows, None, effort.jobs)
     return rows
 
 
-def _missing(name: str, error: Unavailable, talk: Console) -> dict[str, Any]:
-    talk.print(f"{name}: {error}", style="red", highlight=False, markup=False)
+def _package(entry: Package, wheels: Path, every: int, jobs: int) -> dict[str, Any]:
+    pinned = {"version": entry.version, "every": every}
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder).resolve()
+        try:
+            tree = entry.tree(wheels, scratch, every)
+        except Unavailable as error:
+            return _missing(entry.name, error) | pinned
+        checked = check(tree, entry.paths, scratch, jobs=jobs, whole_second_run=False)
+        return row_of(entry.name, checked) | pinned
+
+
+def _missing(name: str, error: Unavailable) -> dict[str, Any]:
     return {"name": name, "problems": {"missing": [str(error)]}}
 
 
 def _tell(row: Mapping[str, Any], talk: Console) -> None:
-    talk.print(_line(row), highlight=False, markup=False)
+    talk.print(_line(row) if "findings" in row else row["name"], highlight=False, markup=False)
     for name, found in row["problems"].items():
         for problem in found[:5]:
             talk.print(f"    {name}: {problem}", style="red", highlight=False, markup=False)
@@ -149,6 +166,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of packages, each N-th file alone")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these repositories or packages alone")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes of perfmod (default: 1)")
+    parser.add_argument("--together", type=int, default=1, metavar="N", help="entries at the same time (default: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows here")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
     parser.add_argument(
@@ -161,19 +179,20 @@ def main() -> int:
         parser.error(f"not in the manifest: {', '.join(sorted(unknown))}")
     chosen = set(args.only or known)
     talk = Console(stderr=True, soft_wrap=True)
+    effort = Effort(args.together, args.jobs)
     output = Output(args.json, args.markdown, args.misses)
     if args.pypi:
         with tempfile.TemporaryDirectory() as downloads:
             wheels = (args.wheels or Path(downloads)).resolve()
             rows = examine_packages(
-                [p for p in packages() if p.name in chosen], wheels, args.jobs, args.every, output, talk
+                [package for package in packages() if package.name in chosen], wheels, args.every, effort, output, talk
             )
     else:
         listed = [repository for repository in repositories() if repository.name in chosen]
         for repository in listed if args.fetch else ():
             talk.print(f"fetching {repository.name}")
             repository.fetch(args.sources)
-        rows = examine_repositories(listed, args.sources.resolve(), args.jobs, output, talk)
+        rows = examine_repositories(listed, args.sources.resolve(), effort, output, talk)
     failing = [row["name"] for row in rows if row["problems"]]
     held = ", ".join(CHECKS)
     talk.print(

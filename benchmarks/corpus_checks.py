@@ -15,6 +15,7 @@ from typing import Any
 
 import libcst
 from attrs import field, frozen
+from corpus_index import python_of
 from corpus_sources import git
 
 OURS = ("internal error", "does not settle", "would break it", "nested too deeply")
@@ -131,7 +132,8 @@ def check(tree: Path, targets: Sequence[str], scratch: Path, *, jobs: int, whole
             for path in changed:
                 data = (tree / path).read_bytes()
                 after[path] = data.decode("utf-8", "replace")
-                if problem := _parse_problem(path, data):
+                problem = _parse_problem(path, data) or _notebook_problem(tree, path, data)
+                if problem:
                     problems["outputs parse"].append(f"{path}: {problem}")
             again = apply(tree, targets if whole_second_run else changed, scratch, jobs)
             problems["second run is empty"] += _left(again)
@@ -144,7 +146,7 @@ def check(tree: Path, targets: Sequence[str], scratch: Path, *, jobs: int, whole
     return Checked(run, {name: found for name, found in problems.items() if found}, tree, after)
 
 
-def row(name: str, checked: Checked) -> dict[str, Any]:
+def row_of(name: str, checked: Checked) -> dict[str, Any]:
     """What the committed result keeps of one tree."""
     findings = checked.run.findings
     rules: dict[str, Counter[str]] = {}
@@ -218,8 +220,7 @@ def _parse_problem(path: str, data: bytes) -> str:
     """Why Python or LibCST cannot parse a file or the code of a notebook; empty where both can."""
     try:
         if path.endswith(".ipynb"):
-            json.loads(data)
-            return ""
+            data = python_of(data.decode())[0].encode()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(data)
@@ -227,6 +228,22 @@ def _parse_problem(path: str, data: bytes) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError, libcst.ParserSyntaxError) as error:
         return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return ""
+
+
+def _notebook_problem(tree: Path, path: str, data: bytes) -> str:
+    """What a rewrite changed in a notebook beside the code of its cells; empty for a file."""
+    if not path.endswith(".ipynb"):
+        return ""
+    before = git(tree, "show", f"HEAD:{path}").stdout
+    return "" if _without_code(before) == _without_code(data) else "more than the code of its cells was changed"
+
+
+def _without_code(data: bytes) -> object:
+    notebook = json.loads(data)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            del cell["source"]
+    return notebook
 
 
 def _changed(tree: Path) -> list[str]:

@@ -465,7 +465,7 @@ def _parsed(path: str, text: str) -> File | None:
     try:
         cells: list[tuple[int, int]] = []
         if path.endswith(".ipynb"):
-            text, cells = _python_of(text)
+            text, cells = python_of(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return File(path, text, ast.parse(text.removeprefix("\ufeff")), cells)
@@ -485,7 +485,7 @@ def cells_of(text: str) -> tuple[list[str], list[tuple[int, int]]]:
     return lines, places
 
 
-def _python_of(text: str) -> tuple[str, list[tuple[int, int]]]:
+def python_of(text: str) -> tuple[str, list[tuple[int, int]]]:
     """The code cells of a notebook as one text; lines for IPython do nothing, nor do cells that begin with a magic."""
     lines, places = cells_of(text)
     foreign = {

@@ -46,19 +46,19 @@ class Fate:
     complete: bool = True
 
 
+def fates_in(checked: Checked, paths: Sequence[str]) -> list[Fate]:
+    """What became of the occurrences in one tree."""
+    index = Index.of_tree(checked.tree, paths)
+    before = survey(index)
+    after = survey(index.rewritten(checked.after)) if checked.after else before
+    return list(_fates(before, after, checked.run.findings))
+
+
 @define
 class Reach:
-    """The occurrences of all repositories."""
+    """The occurrences of all repositories, by its name."""
 
     fates: dict[str, list[Fate]] = field(factory=dict)
-
-    def add(self, name: str, checked: Checked, paths: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Count one repository; its figures."""
-        index = Index.of_tree(checked.tree, paths)
-        before = survey(index)
-        after = survey(index.rewritten(checked.after)) if checked.after else before
-        self.fates[name] = list(_fates(before, after, checked.run.findings))
-        return _counted(self.fates[name])
 
     def figures(self) -> dict[str, Any]:
         """The counts and shares by measure, and the reasons of the rest."""
@@ -110,7 +110,8 @@ class Reach:
         ]
 
 
-def _counted(fates: Sequence[Fate]) -> dict[str, dict[str, int]]:
+def counted(fates: Sequence[Fate]) -> dict[str, dict[str, int]]:
+    """How many there are, by measure and state."""
     counts = Counter((fate.occurrence.measure, fate.state) for fate in fates)
     found: dict[str, dict[str, int]] = {}
     for measure, state in sorted(counts):

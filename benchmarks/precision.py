@@ -25,7 +25,9 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +59,7 @@ class Edit:
         repository: where it is.
         finding: its row in perfmod's report.
         before, after: the file's code.
-        others: the diffs of the repository's other changed files, by path.
+        others: the diffs of the other files that the finding changes, by path.
     """
 
     repository: Repository
@@ -107,33 +109,40 @@ class Edit:
         }
 
 
-def collect(chosen: Iterable[Repository], sources: Path, talk: Console) -> Iterator[Edit]:
+def collect(chosen: Sequence[Repository], sources: Path, together: int, talk: Console) -> list[Edit]:
     """All applied safe findings."""
+    found: list[Edit] = []
+    with ProcessPoolExecutor(together) as processes:
+        for repository, edits in zip(chosen, processes.map(partial(edits_in, sources=sources), chosen), strict=True):
+            talk.print(f"{repository.name}: {edits if isinstance(edits, str) else len(edits)}", highlight=False)
+            found += [] if isinstance(edits, str) else edits
+    return found
+
+
+def edits_in(repository: Repository, sources: Path) -> list[Edit] | str:
+    """The applied safe findings of a repository, or why it cannot be read."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
-        for repository in chosen:
-            try:
-                tree = repository.tree(sources, scratch)
-            except Unavailable as error:
-                talk.print(f"{error}", style="red", highlight=False)
-                continue
-            run = apply(tree, repository.paths, scratch, jobs=1)
-            rewritten = [each for each in run.findings if each["state"] == "rewritten" and each["safety"] == "safe"]
-            talk.print(f"{repository.name}: {len(rewritten)}", highlight=False)
-            if not rewritten:
-                continue
-            changed = [each["path"] for each in run.files if each["outcome"] == "changed"]
-            before = {path: _text(tree / path) for path in changed}
-            (scratch / "drawn.diff").write_bytes(run.patch)
-            git(tree, "apply", str(scratch / "drawn.diff"))
-            after = {path: _text(tree / path) for path in changed}
-            diffs = {path: _diff(path, _shown(path, before[path])[0], _shown(path, after[path])[0]) for path in changed}
-            for each in rewritten:
-                path = each["path"]
-                if path not in before:
-                    path = changed[0]
-                near = {name: diff for name, diff in diffs.items() if name != path and _concerns(each, name)}
-                yield Edit(repository, each, before[path], after[path], near)
+        try:
+            tree = repository.tree(sources, scratch)
+        except Unavailable as error:
+            return str(error)
+        run = apply(tree, repository.paths, scratch, jobs=1)
+        rewritten = [each for each in run.findings if each["state"] == "rewritten" and each["safety"] == "safe"]
+        if not rewritten:
+            return []
+        changed = [each["path"] for each in run.files if each["outcome"] == "changed"]
+        before = {path: _text(tree / path) for path in changed}
+        (scratch / "drawn.diff").write_bytes(run.patch)
+        git(tree, "apply", str(scratch / "drawn.diff"))
+        after = {path: _text(tree / path) for path in changed}
+    diffs = {path: _diff(path, _shown(path, before[path])[0], _shown(path, after[path])[0]) for path in changed}
+    edits = []
+    for each in rewritten:
+        path = each["path"]
+        near = {name: diff for name, diff in diffs.items() if name in each["elsewhere"]}
+        edits.append(Edit(repository, each, before[path], after[path], near))
+    return edits
 
 
 def draw(edits: Sequence[Edit], count: int, seed: int) -> list[Edit]:
@@ -199,12 +208,6 @@ def problems(table: Mapping[str, Any], *, edits: int = EDITS, least: int = REPOS
     return found
 
 
-def _concerns(finding: Mapping[str, Any], path: str) -> bool:
-    """Whether a finding says that it has edits in a file, or does not say where its edits are."""
-    files = finding.get("files")
-    return path in files if files else True
-
-
 def _text(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "replace")
 
@@ -232,6 +235,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20261120)
     parser.add_argument("--count", type=int, default=EDITS)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these repositories alone")
+    parser.add_argument("--together", type=int, default=1, metavar="N", help="repositories at the same time")
     args = parser.parse_args()
     talk = Console(stderr=True, soft_wrap=True)
     if args.check:
@@ -243,7 +247,7 @@ def main() -> int:
     if args.sources is None:
         parser.error("--draw needs --sources")
     entries = [each for each in repositories() if args.only is None or each.name in args.only]
-    edits = list(collect(entries, args.sources.resolve(), talk))
+    edits = collect(entries, args.sources.resolve(), args.together, talk)
     chosen = draw(edits, args.count, args.seed)
     write(chosen, args.draw, args.seed)
     names = {edit.repository.name for edit in chosen}

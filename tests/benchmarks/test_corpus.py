@@ -264,10 +264,9 @@ def finding(line: int, code: str, state: str, reason: str = "", scope: str = "tr
 
 def reached(tmp_path: Path, after: str, findings: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[str, str]]:
     (tmp_path / "train.py").write_text(TRAIN)
-    checks, reach = module("corpus_checks"), module("corpus_reach").Reach()
+    checks, reach = module("corpus_checks"), module("corpus_reach")
     run = checks.Run({"findings": findings, "files": []}, b"", 0.0, 0.0)
-    reach.add("owner/name", checks.Checked(run, {}, tmp_path, {"train.py": after} if after != TRAIN else {}), ["."])
-    fates = reach.fates["owner/name"]
+    fates = reach.fates_in(checks.Checked(run, {}, tmp_path, {"train.py": after} if after != TRAIN else {}), ["."])
     return {(fate.occurrence.measure, fate.occurrence.line): (fate.state, fate.reason) for fate in fates}
 
 
@@ -342,7 +341,7 @@ def test_a_tree_goes_through_perfmod_and_is_put_back(tmp_path: Path) -> None:
     assert checked.problems == {}
     assert "pin_memory=True" in checked.after["train.py"]
     assert (tree / "train.py").read_text() == texts["train.py"]
-    row = checks.row("owner/name", checked)
+    row = checks.row_of("owner/name", checked)
     assert row["files"] == {"changed": 1, "unchanged": 2}
     assert "PM202" in row["changed"]["train.py"]
     assert row["findings"]["rewritten"] == len(row["changed"]["train.py"])
