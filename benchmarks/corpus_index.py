@@ -8,7 +8,9 @@ it blind in places; it is never wrong about what it counts in a way that a rule 
 from __future__ import annotations
 
 import ast
+import itertools
 import json
+import subprocess
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -177,9 +179,10 @@ class Index:
 
     @classmethod
     def of_tree(cls, tree: Path, paths: Sequence[str]) -> Index:
-        """Read `paths` of a tree."""
+        """Read `paths` of a tree, without what its `.gitignore` names, which nobody asks perfmod to read."""
         found = sorted({each for path in paths for each in _files(tree, path)})
-        files = (_parsed(path.relative_to(tree).as_posix(), _read(path)) for path in found)
+        ignored = _ignored(tree, found)
+        files = (_parsed(path.relative_to(tree).as_posix(), _read(path)) for path in found if path not in ignored)
         return cls({file.path: file for file in files if file is not None})
 
     def rewritten(self, after: Mapping[str, str]) -> Index:
@@ -229,7 +232,8 @@ class Index:
 
     def called(self, file: File, call: ast.Call) -> list[tuple[File, Function]]:
         """The functions of the tree that a call may run: those of its name in the file; else, for a name that the
-        file imports, those of modules or packages of the tree that the import names; else, for a method, the only one
+        file imports, those of modules or packages of the tree that the import names, of several the ones that share
+        the most folders with the file, as copies of a helper lie beside their scripts; else, for a method, the only one
         of that name in the tree.
         """
         name = last(call.func)
@@ -243,7 +247,9 @@ class Index:
             head = head.value
         if isinstance(head, ast.Name) and head.id in file.imports:
             module = set(file.imports[head.id].split(".")[:-1] or [head.id])
-            return [each for each in found if module & _parts(each[0].path)]
+            named = [each for each in found if module & _parts(each[0].path)]
+            nearest = max((_shared(file.path, other.path) for other, _ in named), default=0)
+            return [each for each in named if _shared(file.path, each[0].path) == nearest]
         return found if is_method and len(found) == 1 else []
 
     def ends(
@@ -444,6 +450,12 @@ def _parts(path: str) -> set[str]:
     return {pure.stem, *pure.parent.parts}
 
 
+def _shared(path: str, other: str) -> int:
+    """How many folders, from the top, two files lie in together."""
+    pairs = zip(PurePosixPath(path).parent.parts, PurePosixPath(other).parent.parts, strict=False)
+    return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
 def _module_name(path: str) -> str:
     pure = PurePosixPath(path)
     return pure.parent.name if pure.stem == "__init__" else pure.stem
@@ -455,6 +467,14 @@ def _files(tree: Path, path: str) -> Iterator[Path]:
     for each in found:
         if each.suffix in (".py", ".ipynb") and each.is_file() and ".git" not in each.relative_to(tree).parts:
             yield each
+
+
+def _ignored(tree: Path, paths: Sequence[Path]) -> set[Path]:
+    """The files that git would ignore if they were new; none where the tree is no repository."""
+    names = "\0".join(path.relative_to(tree).as_posix() for path in paths)
+    command = ["git", "-C", str(tree), "check-ignore", "--no-index", "-z", "--stdin"]
+    told = subprocess.run(command, input=names.encode(), capture_output=True)
+    return {tree / name for name in told.stdout.decode().split("\0") if name}
 
 
 def _read(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from corpus_index import File, Index, Loop, last
 from corpus_occurrence import Occurrence, occurrence
@@ -15,28 +15,33 @@ _TORCH_LOADER = re.compile(r"^(torch\.utils\.data(\.dataloader)?\.|utils\.data\.
 _STRIPPED = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "non_blocking")
 
 
+_Construction = tuple[File, ast.Call]
+
+
 def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
     """The copies of batches in the steps of a file, where the loaders can be found."""
     for loop in steps.loops.get(file, []):
-        sources = list(drawn(loop))
-        constructions = {
-            (other, call)
-            for source, _ in sources
-            for other, call in index.ends(file, source)
-            if isinstance(call, ast.Call) and _LOADERS.search(last(call.func))
-        }
-        if not constructions:
-            continue
-        names = {name for _, target in sources for name in _names(target)}
-        depends = frozenset((other.path, *other.place(call.lineno)) for other, call in constructions)
-        unpinned = any(not _given(index, other, call, "pin_memory") for other, call in constructions)
-        for call in _in_order(loop.body):
+        names: dict[str, frozenset[_Construction]] = {}
+        for source, target in drawn(loop):
+            made = frozenset(_constructions(index, file, source))
+            names |= {name: names.get(name, frozenset()) | made for name in _names(target) if made}
+        for call in _in_order(loop.body) if names else ():
             if not isinstance(call, ast.Call) or not _moves_batch(call, names):
                 names |= _derived(call, names)
                 continue
             blocking = not _is_true(argument(call, "non_blocking", 1 if last(call.func) == "cuda" else 2))
+            constructions = names[_root(call.func)]
+            unpinned = any(not _given(index, other, made, "pin_memory") for other, made in constructions)
             lacks = frozenset({"non_blocking"} if blocking else ()) | ({"pinning"} if unpinned else frozenset())
+            depends = frozenset((other.path, *other.place(made.lineno)) for other, made in constructions)
             yield occurrence(file, call, "moves", last(call.func), _stripped(call), lacks=lacks, depends=depends)
+
+
+def _constructions(index: Index, file: File, source: ast.expr) -> Iterator[_Construction]:
+    """The constructions of loaders behind an iterable."""
+    for other, call in index.ends(file, source):
+        if isinstance(call, ast.Call) and _LOADERS.search(last(call.func)):
+            yield other, call
 
 
 def drawn(loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -71,19 +76,19 @@ def _in_order(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     )
 
 
-def _derived(node: ast.AST, names: set[str]) -> set[str]:
-    """Names that a statement gives to parts of a batch; a result of a model is none."""
-    if isinstance(node, ast.Assign) and _root(node.value) in names:
-        return {name for target in node.targets for name in _names(target)}
-    if (
-        isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Tuple)
-        and all(_root(e) in names for e in node.value.elts)
-    ):
-        return {name for target in node.targets for name in _names(target)}
-    if isinstance(node, (ast.comprehension, ast.For)) and _root(node.iter) in names:
-        return set(_names(node.target))
-    return set()
+def _derived(node: ast.AST, names: Mapping[str, frozenset[_Construction]]) -> Mapping[str, frozenset[_Construction]]:
+    """Names that a statement gives to parts of a batch, with its loaders; a result of a model is none."""
+    pairs: list[tuple[ast.AST, ast.expr]] = []
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+        values = node.value.elts
+        for target in node.targets:
+            targets = target.elts if isinstance(target, ast.Tuple) else []
+            pairs += zip(targets, values, strict=False) if all(_root(value) in names for value in values) else ()
+    elif isinstance(node, ast.Assign):
+        pairs = [(target, node.value) for target in node.targets]
+    elif isinstance(node, (ast.comprehension, ast.For)):
+        pairs = [(node.target, node.iter)]
+    return {name: names[_root(value)] for target, value in pairs if _root(value) in names for name in _names(target)}
 
 
 def _root(node: ast.AST) -> str:
@@ -99,7 +104,7 @@ def _root(node: ast.AST) -> str:
             return node.id if isinstance(node, ast.Name) else ""
 
 
-def _moves_batch(call: ast.Call, names: set[str]) -> bool:
+def _moves_batch(call: ast.Call, names: Mapping[str, frozenset[_Construction]]) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("to", "cuda"):
         return False
     if _root(call.func.value) not in names or _is_computed(call.func.value):

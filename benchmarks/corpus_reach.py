@@ -3,7 +3,8 @@
 An occurrence is **rewritten** when the rewritten tree no longer has it: the statement no longer reads the device, the
 copy no longer waits and all loaders behind it pin, the loader has what it lacked, the tail is gone. Otherwise its
 **reason** is that of a finding there, held back or refused, or of one that speaks for it: perfmod takes sums together
-by what they are kept in, meters by their class, copies and tails by their loader. What has no finding is **silent**.
+by what they are kept in, meters by their class, copies and tails by their loader. What has no finding is **silent**; so
+is a loader of whose lacks, workers and pinning, one is neither gone nor has a reason of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Fate:
     Attributes:
         state: `rewritten`, `held-back`, `refused` (advice included) or `silent`.
         reason: why it was not rewritten; with several lacks the reason of each.
-        complete: whether every lack of it is gone or has its own reason.
+        complete: whether every lack of it is gone or has its own reason; what is not is silent.
     """
 
     occurrence: Occurrence
@@ -160,9 +161,9 @@ def _of_lacking(each: Occurrence, missing: frozenset[str], found: Sequence[Mappi
     states = {fate.state for fate in fates.values()}
     told = [f"{lack}: {fate.reason or 'no finding'}" for lack, fate in fates.items()]
     told += [f"{lack}: rewritten" for lack in sorted(each.lacks - missing)]
-    some = "rewritten" if each.lacks - missing else "silent"
-    state = next((state for state in ("held-back", "refused") if state in states), some)
-    return Fate(each, state, "; ".join(told) if state != "silent" else "", "silent" not in states)
+    state = next(state for state in ("silent", "held-back", "refused") if state in states)
+    reason = "; ".join(told) if states | (each.lacks - missing) != {"silent"} else ""
+    return Fate(each, state, reason, state != "silent")
 
 
 def _left(each: Occurrence, found: Sequence[Mapping[str, Any]]) -> Fate:

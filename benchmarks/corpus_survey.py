@@ -13,17 +13,22 @@ what that means).
 
 **moves**: a `.to(...)` or `.cuda(...)` of a batch or of a part of it, in the loop of a training step, whose loader can
 be found by following names: through `enumerate`, `tqdm` and the like, parameters, callers, attributes and functions
-that return loaders. Non-blocking copies of pinned batches are not counted.
+that return loaders. A part is what an index, an attribute, a method, a loop or an unpacking takes out of what the loop
+draws, so copies of what the host made of a batch meanwhile (`x = torch.cat(images)`) count under the old name. A copy
+lacks `non_blocking`, or pinning where one of the loaders that its own variable was drawn from does not pin; what lacks
+neither is not counted.
 
 **loaders**: a construction of `torch.utils.data.DataLoader` without workers (absent, or 0) or without pinning (absent,
-or False). Where keywords come out of a dictionary that cannot be found, what it may hold is not counted as missing.
+or False), which are two lacks. Where keywords come out of a dictionary that cannot be found, what it may hold is not
+counted as missing.
 
 **tails**: a list of transforms, literally given to a `Compose`, that ends with `ToTensor(), Normalize(...)`, where the
 loaders of the datasets that use it can be found and each has a loop in sight, at least one of which trains.
 
 A training step is the body of the innermost loop that runs `backward`, itself or by calling a function of the tree that
 does; or a function that does, where no such loop is found; with all functions of its file that it calls. A file counts
-only if it, or one that it imports or that imports it, names a device (`cuda`, `device`, `accelerat`, `fabric`).
+only if it, or one that it imports or that imports it, names a device (`cuda`, `device`, `accelerat`, `fabric`). What
+the tree's `.gitignore` names is not read, though it may have been committed before.
 """
 
 from __future__ import annotations

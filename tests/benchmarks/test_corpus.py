@@ -247,6 +247,44 @@ def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
     assert [sorted(each.lacks) for each in found if each.measure == "loaders"] == [[], ["pinning", "workers"]]
 
 
+def test_a_copy_depends_on_the_loader_of_its_own_variable_and_of_the_nearest_caller(tmp_path: Path) -> None:
+    engine = """
+        def train_one_epoch(model, labelled, other):
+            others = iter(other)
+            for x, y in labelled:
+                z, _ = next(others)
+                model(x.cuda(), y, z.cuda()).backward()
+    """
+    main = """
+        from torch.utils.data import DataLoader
+        from engine import train_one_epoch
+        train_one_epoch(model, DataLoader(a, pin_memory=True, num_workers=1), DataLoader(b))
+    """
+    files = {f"{folder}/{name}": text for folder in "pq" for name, text in (("engine.py", engine), ("main.py", main))}
+    moves = [each for each in surveyed(tmp_path, files) if each.measure == "moves"]
+    assert [(each.path, each.code, sorted(each.lacks)) for each in moves] == [
+        (f"{folder}/engine.py", *rest)
+        for folder in "pq"
+        for rest in (("x.cuda()", ["non_blocking"]), ("z.cuda()", ["non_blocking", "pinning"]))
+    ]
+    assert all({place[0] for place in each.depends} == {each.path.replace("engine", "main")} for each in moves)
+
+
+def test_what_git_ignores_is_not_counted(tmp_path: Path) -> None:
+    module("corpus_sources").git(tmp_path, "init", "--quiet")
+    found = surveyed(tmp_path, {"train.py": TRAIN, "backup/train.py": TRAIN, ".gitignore": "backup\n"})
+    assert {each.path for each in found} == {"train.py"}
+
+
+def test_a_loader_is_silent_where_one_of_its_lacks_is(tmp_path: Path) -> None:
+    line = line_of(TRAIN, "train_loader = ")
+    about = {"code": "PM201", "path": "train.py", "line": line, "state": "refused", "reason": "no", "scope": ""}
+    assert reached(tmp_path, TRAIN, [about])["loaders", line] == ("silent", "pinning: no finding; workers: PM201: no")
+    after = TRAIN.replace("batch_size=8)", "batch_size=8, pin_memory=True)")
+    assert reached(tmp_path, after, [])["loaders", line] == ("silent", "workers: no finding; pinning: rewritten")
+    assert reached(tmp_path, after, [about])["loaders", line][0] == "refused"
+
+
 def test_cells_of_a_notebook_are_counted_by_cell_and_line(tmp_path: Path) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# title"]},
@@ -297,13 +335,50 @@ def test_what_is_gone_was_rewritten_and_the_rest_has_a_reason_or_none(tmp_path: 
     assert found["tails", line_of(TRAIN, "Compose")] == ("silent", "")
 
 
+COMPOSE = "Compose([transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))])"
+NAMED = "Compose([transforms.ToTensor(), n])"
+DATA = 'MNIST(".", transform=transform)'
+
+
+@pytest.mark.parametrize(
+    ("edits", "is_visible"),
+    [
+        ({}, True),
+        (
+            {f"transform = transforms.{COMPOSE}": f"n = transforms.Normalize(0, 1)\ntransform = transforms.{NAMED}"},
+            True,
+        ),
+        ({DATA: 'eval("MNIST")(".", transform=transform)'}, False),
+        ({DATA: 'load(".", transform=transform)', "import torch\n": "import torch\nfrom far import load\n"}, False),
+        ({DATA: "Own(transform)", "device =": "class Own:\n    pass\n\n\ndevice ="}, True),
+        ({"for epoch": "from far import Trainer\nTrainer().fit(train_loader)\nfor epoch"}, False),
+        ({"for epoch": "from far import show\nfor batch in train_loader:\n    show(batch)\nfor epoch"}, False),
+        ({"for epoch": "from far import show\nfor x, y in train_loader:\n    show(x)\nfor epoch"}, True),
+        ({"for epoch": "transform(picture)\nfor epoch"}, False),
+        ({"for epoch": f"other = DataLoader({DATA})\nfor epoch"}, False),
+        ({"loss.backward()": "pass"}, False),
+    ],
+)
+def test_a_tail_counts_where_all_its_loops_are_visible(
+    tmp_path: Path, edits: dict[str, str], *, is_visible: bool
+) -> None:
+    code = TRAIN
+    for old, new in edits.items():
+        assert old in code
+        code = code.replace(old, new, 1)
+    (tmp_path / "train.py").write_text(code)
+    found = module("corpus_survey").survey(module("corpus_index").Index.of_tree(tmp_path, ["."]))
+    assert [each.measure for each in found].count("tails") == is_visible
+
+
 def test_of_two_tails_the_rewritten_one_is_gone(tmp_path: Path) -> None:
     second = (
         "transform = transforms.Compose([transforms.Resize(9), transforms.ToTensor(), transforms.Normalize(0, 1)])\n"
     )
     other = second.replace("transform =", "other =")
     both = 'ConcatDataset([MNIST(".", transform=transform), MNIST("more", transform=other)])'
-    before = TRAIN.replace("train_loader =", other + "train_loader =").replace('MNIST(".", transform=transform)', both)
+    before = TRAIN.replace("import DataLoader", "import ConcatDataset, DataLoader")
+    before = before.replace("train_loader =", other + "train_loader =").replace('MNIST(".", transform=transform)', both)
     after = before.replace("transforms.ToTensor(), transforms.Normalize((0.1,), (0.3,))", "transforms.PILToTensor()")
     survey, index = module("corpus_survey").survey, module("corpus_index").Index
     (tmp_path / "train.py").write_text(before)
