@@ -10,8 +10,8 @@ from torchvision.transforms import Compose, PILToTensor
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     scale = torch.tensor(255.0, device=device)
-    mean = torch.tensor((0.1307,), device=device).view(-1, 1, 1)
-    std = torch.tensor((0.3081,), device=device).view(-1, 1, 1)
+    mean = torch.tensor(0.1307, device=device)
+    std = torch.tensor(0.3081, device=device)
     transform = Compose([PILToTensor()])
     dataset = FakeData(8, (1, 5, 5), 4, transform=transform)
     loader = DataLoader(dataset, batch_size=4)

@@ -148,8 +148,109 @@ DICTIONARY = {
     ),
 }
 
+ONE = "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize([0.5], [0.25])])"
+OTHER = ONE.replace("transform =", "other =")
+CUDA = "Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor"
+ARGS = "import argparse\nargs = argparse.Namespace(cuda=False)\nargs.cuda = torch.cuda.is_available()"
+IF_CUDA = f"if args.cuda:\n    images, labels = images.cuda(), labels.cuda()\n{STEP}"
+CHECKED = CLASS.replace("Image.fromarray(", "Image.open(stored(").replace(
+    "dtype=np.uint8))", 'dtype=np.uint8)))\n        if image.mode != "RGB":\n            raise ValueError("not RGB")'
+)
+CHECKED = f"""\
+import io
+
+def stored(pixels):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file
+
+{CHECKED}"""
+COLLATE = """\
+def collate(batch):
+    images, labels = tuple(zip(*batch))
+    images = torch.stack(images, dim=0)
+    return images, torch.as_tensor(labels)
+
+"""
+COLLATED = f"{COLLATE}loader = DataLoader(dataset, batch_size=2, collate_fn=collate)"
+
 CHANGES: dict[str, dict[str, str]] = {
     "plain": {},
+    "by type": {"device": f"{DEVICE}\n{CUDA}", "body": f"images = Variable(images.type(Tensor))\n{STEP}"},
+    "by type, to a name": {"device": f"{DEVICE}\n{CUDA}", "body": "x = images.type(Tensor)\ntrain(x, labels)"},
+    "if there is a GPU, by an attribute": {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA},
+    "if there is a GPU, one line": {"body": "if torch.cuda.is_available(): images = images.cuda()\n" + STEP},
+    "if there is a GPU, with a number": {
+        "device": f"{DEVICE}\nargs_gpu = 0 if torch.cuda.is_available() else None",
+        "body": f"if args_gpu is not None:\n    images = images.cuda(args_gpu, non_blocking=True)\n{STEP}",
+    },
+    "if there is a GPU, viewed afterwards": {
+        "device": f"{DEVICE}\n{ARGS}",
+        "body": f"if args.cuda:\n    images = images.cuda()\nimages = images.view(-1, 192)\n{STEP}",
+    },
+    "if there is a GPU, in two loops": {
+        "device": f"{DEVICE}\n{ARGS}",
+        "body": IF_CUDA,
+        "after": "for x, y in loader:\n    if args.cuda:\n        x = x.cuda()\n    seen.append(model(x))",
+    },
+    "one constant, viewed before": {
+        "pipeline": ONE,
+        "body": f"images = images.view(images.size(0), -1)\nimages = images.to(device)\n{STEP}",
+    },
+    "one constant, reshaped in the copy": {
+        "pipeline": ONE,
+        "body": f"images = images.reshape(-1, 192).to(device)\n{STEP}",
+    },
+    "stacked by their own function": {"loader": COLLATED},
+    "stacked out of a comprehension": {
+        "loader": COLLATED.replace(
+            "    images, labels = tuple(zip(*batch))\n    images = torch.stack(images, dim=0)\n",
+            "    images = torch.stack([sample[0] for sample in batch])\n    labels = [sample[1] for sample in batch]\n",
+        )
+    },
+    "stacked in another order": {
+        "loader": COLLATED.replace(
+            "    images, labels", "    batch.sort(key=lambda s: s[1], reverse=True)\n    images, labels"
+        )
+    },
+    "stacked in another place": {
+        "loader": COLLATED.replace(
+            "return images, torch.as_tensor(labels)", 'return {"y": torch.as_tensor(labels), "x": images}'
+        ),
+        "loop": "for batch in loader:",
+        "body": 'train(batch["x"].to(device), batch["y"].to(device))',
+    },
+    "stacked by a static method": {
+        "data": CLASS
+        + "    @staticmethod\n"
+        + "".join("    " + line + "\n" for line in COLLATE.strip().splitlines())
+        + "\n"
+        + MADE,
+        "loader": "loader = DataLoader(dataset, batch_size=2, collate_fn=dataset.collate)",
+    },
+    "a mode that is checked": {"data": CHECKED + MADE},
+    "a mode that is made": {
+        "data": CHECKED.replace('raise ValueError("not RGB")', 'image = image.convert("RGB")') + MADE
+    },
+    "a mode that is given": {"data": CLASS.replace("dtype=np.uint8)", 'dtype=np.uint8), mode="RGB"') + MADE},
+    "resized in the dataset": {
+        "data": CLASS.replace(
+            "        if self.tf", "        image = image.resize((9, 9)).crop((0, 0, 8, 8))\n        if self.tf"
+        )
+        + MADE
+    },
+    "other constants for others": {
+        "pipeline": f"{PIPELINE}\n{OTHER}",
+        "data": f"{DATA}\nmore = {FAKE.format('other')}",
+        "loop": "for (images, labels), (x, y) in zip(loader, DataLoader(more, batch_size=2)):",
+        "body": f"{MOVE}\nx = x.to(device)\nseen.append(x)\n{STEP}\ntrain(x, labels)",
+    },
+    "no dataset in a branch": {"data": f"{DATA} if len(seen) == 0 else None"},
+    "asserted": {"data": f"{DATA}\nassert dataset"},
+    "behind a progress bar of their own": {
+        "loop": "def log_every(items):\n    for item in items:\n        yield item\n"
+        "for images, labels in log_every(loader):"
+    },
     "one after the other": {"body": f"images = images.to(device)\nlabels = labels.to(device)\n{STEP}"},
     "inside the call": {"body": "train(images.to(device), labels.to(device))"},
     "one line": {"body": f"{MOVE}; {STEP}"},
@@ -160,6 +261,9 @@ CHANGES: dict[str, dict[str, str]] = {
     "mixed afterwards": {"body": f"{MOVE}\nimages = 0.5 * images + 0.5 * images.flip(0)\n{STEP}"},
     "in both branches": {
         "body": "if len(images) > 1:\n    train(images.to(device), labels)\nelse:\n    train(images.to(device), labels)"
+    },
+    "copied with a GPU only": {
+        "body": f"if torch.cuda.is_available():\n    images, labels = images.cuda(), labels.cuda()\n{STEP}"
     },
     "with a gradient": {"body": f"{MOVE}\nimages.requires_grad_()\n{STEP}"},
     "deleted": {"body": "x = images.to(device)\ndel images\ntrain(x, labels)"},
@@ -277,7 +381,7 @@ CHANGES: dict[str, dict[str, str]] = {
 def test_changes(case: dict[str, str]) -> None:
     code = script(**case)
     result = run(code)
-    assert [finding.safety for finding in result.applied] == [Safety.SAFE], [f.reason for f in result.refused]
+    assert {finding.safety for finding in result.applied} == {Safety.SAFE}, [f.reason for f in result.refused]
     after = result.after.decode()
     assert "Normalize(" not in after
     assert run(after).outcome is Outcome.UNCHANGED
@@ -289,6 +393,142 @@ GLOBAL = (
     "        train(images.to(device), labels)\nrun()\nif True:"
 )
 REFUSED: dict[str, tuple[str, dict[str, str]]] = {
+    # Copies that happen only sometimes.
+    "copied if, and seen inside": (
+        "not every way",
+        {"body": f"if torch.cuda.is_available():\n    images = images.cuda()\n    images.mean()\n{STEP}"},
+    ),
+    "copied if, and seen behind the loop": (
+        "not every way",
+        {
+            "body": f"if len(seen) > 1:\n    break\nif torch.cuda.is_available():\n    images = images.cuda()\n{STEP}",
+            "after": "seen.append(images)",
+        },
+    ),
+    "copied now and then": (
+        "may change from step to step",
+        {"body": f"if len(seen) > 1:\n    images = images.cuda()\n{STEP}"},
+    ),
+    "copied as long as": (
+        "may change from step to step",
+        {
+            "device": f"{DEVICE}\nuse = False",
+            "body": f"if use:\n    images = images.cuda()\n{STEP}\nuse = not use",
+        },
+    ),
+    "copied by an attribute that changes": (
+        "may change from step to step",
+        {"device": f"{DEVICE}\n{ARGS}", "body": f"{IF_CUDA}\nargs.cuda = False"},
+    ),
+    "copied or changed": (
+        "before they are copied",
+        {"body": f"if len(seen):\n    images = images.cuda()\nelse:\n    images = images * 2\n{STEP}"},
+    ),
+    "copied if, and bound anew": (
+        "not every way",
+        {
+            "body": "if torch.cuda.is_available():\n    images = images.cuda()\n"
+            f"for _ in range(2):\n    seen.append(images.clone())\n    images = images * 2\n{STEP}"
+        },
+    ),
+    "of a type that may be doubles": (
+        "`.type` on line",
+        {
+            "device": f"{DEVICE}\nTensor = torch.cuda.FloatTensor if len(seen) else torch.DoubleTensor",
+            "body": f"images = images.type(Tensor)\n{STEP}",
+        },
+    ),
+    "of a type of the CPU": ("stay on the CPU", {"body": f"images = images.type(torch.FloatTensor)\n{STEP}"}),
+    "no place outside of the step": (
+        "no place outside",
+        {
+            "loop": "def step(images, labels):\n    images = images.cuda()\n    train(images, labels)\n" + LOOP,
+            "body": "step(images, labels)",
+        },
+    ),
+    # Work before the copy.
+    "bits of one constant": (
+        "`.view` on line",
+        {"pipeline": ONE, "body": f"images = images.view(torch.int32).to(device)\n{STEP}"},
+    ),
+    "one constant, doubled before": (
+        "before they are copied",
+        {"pipeline": ONE, "body": f"images = images.view(-1, 192) * 2\nimages = images.to(device)\n{STEP}"},
+    ),
+    # Collate functions.
+    "stacked along another dimension": (
+        "more than to stack",
+        {"loader": COLLATED.replace("dim=0", "dim=1"), "body": f"images = images.to(device).transpose(0, 1)\n{STEP}"},
+    ),
+    "scaled when stacked": (
+        "more than to stack",
+        {"loader": COLLATED.replace("dim=0)", "dim=0) * 2")},
+    ),
+    "sorted by brightness": (
+        "more than to stack",
+        {
+            "loader": COLLATED.replace(
+                "    images, labels", "    batch.sort(key=lambda s: s[0].mean())\n    images, labels"
+            )
+        },
+    ),
+    "stacked twice": (
+        "more than to stack",
+        {"loader": COLLATED.replace("return images,", "return torch.stack([images, images]),")},
+    ),
+    "stacked, and means beside": (
+        "more than to stack",
+        {"loader": COLLATED.replace("return images, torch.as_tensor(labels)", "return images, images.mean()")},
+    ),
+    "one of two functions": (
+        "one of several",
+        {
+            "loader": COLLATED.replace("collate_fn=collate", "collate_fn=collate if seen else None").replace(
+                "return images, torch.as_tensor(labels)", "return torch.as_tensor(labels), images"
+            )
+        },
+    ),
+    # Modes.
+    "a mode that is printed": (
+        "eight bits",
+        {"data": CHECKED.replace('raise ValueError("not RGB")', 'print("not RGB")') + MADE},
+    ),
+    "a mode of sixteen bits": ("eight bits", {"data": CHECKED.replace('"RGB"', '"I;16"') + MADE}),
+    "a mode that is converted sometimes": (
+        "eight bits",
+        {
+            "data": CHECKED.replace(
+                'raise ValueError("not RGB")', 'if index:\n                image = image.convert("RGB")'
+            )
+            + MADE
+        },
+    ),
+    "a mode of another picture": (
+        "eight bits",
+        {"data": CHECKED.replace("image.mode !=", "Image.open('x.png').mode !=") + MADE},
+    ),
+    "a picture opened anew": (
+        "eight bits",
+        {
+            "data": CHECKED.replace("        if self.tf", "        image = Image.open('x.png')\n        if self.tf")
+            + MADE
+        },
+    ),
+    "Normalize of their own": (
+        "a class of the project",
+        {
+            "pipeline": "class Normalize:\n    def __call__(self, x):\n        return x * 2\n"
+            "transform = transforms.Compose([transforms.ToTensor(), Normalize()])"
+        },
+    ),
+    "other constants in the same loop": (
+        "normalise with different constants",
+        {
+            "pipeline": f"{PIPELINE}\n{OTHER}",
+            "data": f"{DATA}\nmore = {FAKE.format('other')}",
+            "loader": "loader = DataLoader(ConcatDataset([dataset, more]), batch_size=2)",
+        },
+    ),
     # Somebody else sees the images.
     "transform read": ("read outside of loaders", {"after": "show = dataset.transform"}),
     "transform replaced": ("`dataset.transform` is replaced", {"after": "dataset.transform = transforms.ToTensor()"}),
@@ -313,10 +553,6 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         {"body": "train(images.to(device), labels)", "after": "images.mean()"},
     ),
     "trained on the host": ("before they are copied", {"body": STEP}),
-    "copied with a GPU only": (
-        "not every way",
-        {"body": f"if torch.cuda.is_available():\n    images, labels = images.cuda(), labels.cuda()\n{STEP}"},
-    ),
     "copied in one branch": (
         "not every way",
         {"body": "if len(seen):\n    train(images.to(device), labels)\nelse:\n    train(images, labels)"},

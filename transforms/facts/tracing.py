@@ -281,6 +281,8 @@ class Tracing:
         if self._values.calls.constructed(node) is not None:
             return None
         function = self._values.calls.resolve(node)
+        if function is not None and (repeated := self._repeated(node, function)) is not None:
+            return [(repeated, path)]
         if function is not None:
             return self._from_function(function, path) if function.name.value != "forward" else None
         if isinstance(node.func, cst.Attribute) and self._flow.place(node.func.value) is None:
@@ -304,6 +306,19 @@ class Tracing:
             return None
         lines = [line.body[0] for line in cls.node.body.body if isinstance(line, cst.SimpleStatementLine)]
         return tuple(dotted(line.target) for line in lines if isinstance(line, cst.AnnAssign))
+
+    def _repeated(self, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
+        """What a generator is given, if it yields the items of that one by one, as loggers of progress do."""
+        yields = [node for node in walk_scope(function.body) if isinstance(node, cst.Yield)]
+        item = yields[0].value if len(yields) == 1 else None
+        looped = self._flow.definitions(item) if isinstance(item, cst.Name) else ()
+        source = looped[0].value if len(looped) == 1 and not looped[0].path else None
+        if not looped or looped[0].binding is not Binding.LOOPED or not isinstance(source, cst.Name):
+            return None
+        given = self._flow.definitions(source)
+        if len(given) != 1 or not isinstance(given[0].node, cst.Param) or given[0].scope is not function:
+            return None
+        return passed(call, function, given[0].node, bound=self._classes.of(self._tree.scope(function)) is not None)
 
     def _from_method(
         self,

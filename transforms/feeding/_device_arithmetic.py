@@ -11,7 +11,7 @@ from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._image_copies import Copy
+from perfmod.transforms.feeding._constant_places import Copy
 from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
 from perfmod.transforms.feeding._written_out import WrittenOut
 from perfmod.transforms.source import Source
@@ -39,13 +39,26 @@ class Arithmetic:
         end = "_" if self.in_place else ""
         return f".float().{self.scaling.method}({scale}).sub{end}({mean}).div{end}({std})"
 
+    @property
+    def channels_differ(self) -> bool:
+        """Whether a constant has a value for each channel."""
+        return isinstance(self.mean, tuple) or isinstance(self.std, tuple)
+
     def definitions(self, file: FileFacts, torch: str, names: Sequence[str], move: Copy) -> str:
         """The lines that make the constants next to the anchor of a copy."""
-        lines = [f"{names[0]} = {torch}.tensor({self.scaling.constant}, device={move.device})"]
+        codes = [self.scaling.constant]
         for index, value in enumerate((self.mean, self.std)):
             code = _spelled(file, self.written[index], move.anchor) if self.written else ""
-            shape = ".view(-1, 1, 1)" if isinstance(value, tuple) else ""
-            lines.append(f"{names[index + 1]} = {torch}.tensor({code or _literal(value)}, device={move.device}){shape}")
+            codes.append(code if code and isinstance(value, tuple) else _literal(value))
+        device = f", device={move.to.device}" if move.to.device and move.optional is None else ""
+        method = "" if device or move.optional is not None else move.to.method
+        lines = [f"{name} = {torch}.tensor({code}{device}){method}" for name, code in zip(names, codes, strict=True)]
+        for index, value in enumerate((self.mean, self.std), start=1):
+            lines[index] += ".view(-1, 1, 1)" if isinstance(value, tuple) else ""
+        if move.optional is not None:
+            moved = ", ".join(f"{name}{move.to.method}" for name in names)
+            indent = file.source_of(move.anchor).module.default_indent
+            lines += [f"if {file.code(move.optional.statement.test)}:", f"{indent}{', '.join(names)} = {moved}"]
         return "\n".join(lines)
 
 
@@ -54,11 +67,11 @@ def common(file: FileFacts, movable: Sequence[Pipeline | WrittenOut]) -> Arithme
     found: list[tuple[Scaling, Constant, Constant]] = []
     for one in movable:
         if isinstance(one, WrittenOut):
-            found.append((Scaling.DIVISION, one.mean, one.std))
+            found.append((Scaling.DIVISION, _single(one.mean), _single(one.std)))
         else:
-            found.append((one.scaling, _value(file, one.mean), _value(file, one.std)))
+            found.append((one.scaling, _single(_value(file, one.mean)), _single(_value(file, one.std))))
     if any(other != found[0] for other in found):
-        raise Unmovable("pipelines of this file normalise with different constants, or scale in different ways")
+        raise Unmovable("pipelines whose images come together normalise with different constants, or scale differently")
     first = movable[0]
     per_channel = any(isinstance(value, tuple) for value in found[0][1:])
     in_place = not per_channel or all(isinstance(one, Pipeline) for one in movable)
@@ -72,6 +85,11 @@ def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
     if value is None:
         raise Unmovable(f"`{file.code(node)}` is no constant that can be read where the images arrive")
     return value
+
+
+def _single(value: Constant) -> Constant:
+    """One number in a list is for all channels, however many: it broadcasts."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
@@ -102,9 +120,9 @@ def _literal(value: Constant) -> str:
     return repr(value)
 
 
-def free_names(sources: Collection[Source]) -> list[str]:
-    """Names for scale, mean and deviation that none of some files uses yet."""
-    taken = {node.value for source in sources for node in find_all(source.module, cst.Name)}
+def free_names(sources: Collection[Source], taken: Collection[str]) -> list[str]:
+    """Names for scale, mean and deviation that none of some files uses yet, other than those that are taken already."""
+    taken = {*taken, *(node.value for source in sources for node in find_all(source.module, cst.Name))}
     free: list[str] = []
     for name in ("scale", "mean", "std"):
         while name in taken:

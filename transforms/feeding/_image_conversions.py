@@ -8,7 +8,7 @@ import libcst as cst
 from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.feeding._image_copies import Copy
+from perfmod.transforms.feeding._constant_places import Copy
 from perfmod.transforms.feeding._pipelines import Unmovable
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.writing import insert_after_statement
@@ -29,9 +29,10 @@ def check_scopes(file: FileFacts, moves: list[Copy]) -> None:
         if home is not _home(file, move.anchor):
             line = file.line(move.call)
             raise Unmovable(f"the constants of the copy on line {line} would be hidden by those of another copy")
-    devices: dict[cst.CSTNode, str] = {}
+    devices: dict[cst.CSTNode, tuple[str, str]] = {}
     for move in moves:
-        if devices.setdefault(_home(file, move.anchor), move.device) != move.device:
+        test = file.code(move.optional.statement.test) if move.optional is not None else ""
+        if devices.setdefault(_home(file, move.anchor), (move.to.method, test)) != (move.to.method, test):
             line = file.line(move.call)
             raise Unmovable(f"the copy on line {line} goes to another device than others for the same constants")
 
@@ -49,19 +50,29 @@ def first_of_each(file: FileFacts, moves: list[Copy]) -> list[Copy]:
     return chosen
 
 
-def conversions(file: FileFacts, calls: list[cst.Call], operations: str) -> Iterator[Edit]:
-    """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call."""
-    lines: dict[cst.Assign, list[str]] = {}
-    for call in calls:
+def conversions(file: FileFacts, moves: list[Copy], operations: str, scale: str) -> Iterator[Edit]:
+    """The conversion behind each copy: on a line of its own where the copy goes to a variable, else behind the call.
+
+    A copy that casts too, on the host, becomes one of the bytes to where the constant `scale` is.
+    """
+    lines: dict[cst.BaseStatement | cst.Assign, list[str]] = {}
+    for move in moves:
+        call, source = move.call, file.source_of(move.call)
+        assert isinstance(call.func, cst.Attribute)
         statement, target = file.tree.statement(call), _target(file, call)
-        if target is None or not isinstance(statement, cst.Assign):
-            source = file.source_of(call)
-            end = source.span(call)[1]
-            yield Edit(end, end, operations, source.path)
-        else:
+        if move.optional is not None:
+            target = move.optional.moved.value
+            lines.setdefault(move.optional.statement, []).append(f"{target} = {target}{operations}")
+        elif target is not None and isinstance(statement, cst.Assign):
             lines.setdefault(statement, []).append(f"{target} = {target}{operations}")
-    for statement, added in lines.items():
-        yield insert_after_statement(file.source_of(statement), statement, "\n".join(added))
+        start, end = source.span(call.func.attr)[0], source.span(call)[1]
+        added = operations if target is None else ""
+        if move.is_cast:
+            yield Edit(start, end, f"to({scale}.device){added}", source.path)
+        elif added:
+            yield Edit(end, end, added, source.path)
+    for line, added_lines in lines.items():
+        yield insert_after_statement(file.source_of(line), line, "\n".join(added_lines))
 
 
 def _target(file: FileFacts, copy: cst.Call) -> str | None:

@@ -6,56 +6,42 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
-from attrs import frozen
 
-from perfmod.transforms.facts.calls import argument
-from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import Device
+from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.feeding._constant_places import COPIES, Copy, is_tensor_type, placed
 from perfmod.transforms.feeding._image_feeds import Feed, Path
+from perfmod.transforms.feeding._optional_copies import OptionalCopy, optional_copies
 from perfmod.transforms.feeding._pipelines import Unmovable
 
 _SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "is_cuda", "device"})
+_REARRANGES = frozenset(
+    {
+        "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "expand",
+        "expand_as", "view_as", "narrow", "detach", "pin_memory",
+    }
+)  # fmt: skip
+"""Methods that only move values about: one constant for all of them can as well be subtracted afterwards."""
 
 _CHOOSES_DEVICE = frozenset(
     {"torch.cuda.set_device", "torch.distributed.init_process_group", "torch.multiprocessing.spawn"}
 )
 
 
-@frozen
-class Copy:
-    """One copy of images to the device.
-
-    Attributes:
-        call: `images.to(device)` or `images.cuda()`.
-        device: the device as code.
-        source: the definitions of the variable that holds it; empty for other expressions.
-        anchor: the statement next to which the constants are made, once for all batches.
-        is_before: whether they are made before `anchor`, or behind it.
-    """
-
-    call: cst.Call
-    device: str
-    source: tuple[Definition, ...]
-    anchor: cst.BaseStatement
-    is_before: bool
-
-
-def copies(file: FileFacts, feeds: list[Feed]) -> list[Copy]:
-    """Every copy of the loaders' images.
+def copies(file: FileFacts, feeds: list[Feed], *, channels_differ: bool) -> list[Copy]:
+    """Every copy of the loaders' images; `channels_differ` where each channel has constants of its own.
 
     Raises:
         Unmovable: the images are seen by anything else, or a copy serves other batches too.
     """
-    return _Copies(file, feeds).run()
+    return _Copies(file, feeds, channels_differ).run()
 
 
 class _Copies:
-    def __init__(self, file: FileFacts, feeds: list[Feed]) -> None:
+    def __init__(self, file: FileFacts, feeds: list[Feed], channels_differ: bool) -> None:
         self.file = file
+        self.channels_differ = channels_differ
         self.iterations = [iteration for feed in feeds for iteration in feed.loader.iterations]
         self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
 
@@ -67,16 +53,32 @@ class _Copies:
             text.evaluated_value == "CUDA_VISIBLE_DEVICES" for text in tree.all(cst.SimpleString)
         )
 
+    @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        return list(self._nodes())
+
     def run(self) -> list[Copy]:
         found: dict[cst.Call, None] = {}
-        for node in self._nodes():
+        for node in self.nodes:
             if isinstance(node, (cst.Name, cst.Subscript, cst.Attribute, cst.Call)) and self._is_read(node):
                 move = self._examine(node)
                 if move is not None:
                     found[move] = None
         if not found:
             raise Unmovable("the images are never copied to a device in sight")
-        return [self._placed(move) for move in found]
+        optional = {each.call: each for each in self.optional}
+        return [placed(self.file, move, optional.get(move), devices_change=self.devices_change) for move in found]
+
+    @cached_property
+    def optional(self) -> list[OptionalCopy]:
+        """Copies that happen only where an `if` says so."""
+        found = optional_copies(self.file, self.nodes, COPIES)
+        return [each for each in found if self._holds_images(each.moved)]
+
+    @cached_property
+    def converted(self) -> frozenset[cst.CSTNode]:
+        """The reads behind optional copies, which see images that were converted behind the `if`."""
+        return frozenset(read for each in self.optional for read in each.behind)
 
     def _nodes(self) -> Iterator[cst.CSTNode]:
         """The code that batches may come to: the files that draw them, and functions of others that are called."""
@@ -100,7 +102,9 @@ class _Copies:
 
     def _examine(self, node: cst.BaseExpression) -> cst.Call | None:
         """The copy that an expression is the source of, if it holds images; `None` where it harms nobody."""
-        ends = self.file.tracing.ends(node)
+        if node in self.converted:
+            return None
+        ends = self.file.tracing.ends_behind(node, self.converted)
         # From the loader's call, a path leads to a batch (any of them, or one of a list of them), then into it.
         held = [(end.node, end.path[1:]) for end in ends if end.node in self.wanted and _is_batch(end)]
         if not held:
@@ -114,11 +118,17 @@ class _Copies:
         if images:
             move = self._use(node, ends)
             if move is not None and len(images) != len(ends):
-                raise Unmovable(f"the copy on line {self._line(node)} serves other batches too")
+                others = [end.node for end in ends if (end.node, end.path[1:]) not in held]
+                raise Unmovable(f"the copy on line {self._line(node)} serves other batches too", *others)
             return move
         if around and not self._takes_apart(node):
             raise Unmovable(f"the whole batch is used on line {self._line(node)}")
         return None
+
+    def _holds_images(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is images of these loaders and nothing else."""
+        ends = self.file.tracing.ends(node)
+        return bool(ends) and all(_is_batch(e) and e.path[1:] in self.wanted.get(e.node, ()) for e in ends)
 
     def _is_read(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Name):
@@ -137,8 +147,12 @@ class _Copies:
             call = file.tree.parent(parent)
             if parent.attr.value in _SHAPE_ONLY:
                 return None
-            if isinstance(call, cst.Call) and call.func is parent and parent.attr.value in ("to", "cuda"):
-                return call
+            if isinstance(call, cst.Call) and call.func is parent:
+                if _copies_to_device(file, call):
+                    return call
+                if parent.attr.value in _REARRANGES and not any(_is_type(file, arg) for arg in call.args):
+                    self._check_rearranged(parent)
+                    return None
         if self._is_harmless(node, parent):
             return None
         if isinstance(parent, cst.Arg):
@@ -146,13 +160,18 @@ class _Copies:
             if isinstance(call, cst.Call) and file.qualified(call) == "torch.autograd.Variable":
                 return None  # `Variable(images)` is traced on
         line = self._line(node)
-        copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _is_copy(end.node)]
+        copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _copies_to_device(file, end.node)]
         if copied:
             where = self._line(copied[0])
             raise Unmovable(f"not every way to line {line} comes by the copy on line {where}")
         if isinstance(parent, cst.Attribute):
             raise Unmovable(f"`.{parent.attr.value}` on line {line} works on the images before they are copied")
         raise Unmovable(f"the normalised images are used on line {line} before they are copied to the device")
+
+    def _check_rearranged(self, method: cst.Attribute) -> None:
+        if self.channels_differ:
+            line = self._line(method)
+            raise Unmovable(f"`.{method.attr.value}` on line {line} moves the channels before the images are copied")
 
     def _takes_apart(self, node: cst.BaseExpression) -> bool:
         """Whether a read of a whole batch only picks a part of it, unpacks it or hands it to a function of the file."""
@@ -163,6 +182,9 @@ class _Copies:
 
     def _is_harmless(self, node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
         """Whether a value is only handed on to names that are traced back, or nothing but its length is asked."""
+        if isinstance(parent, cst.Yield):
+            function = self.file.tree.function(parent)
+            return function is not None and function.name.value == "log_every"  # is traced on, whoever calls it
         return self._is_len(parent) or self._is_parameter(parent) or self._is_bound(node) or isinstance(parent, cst.Del)
 
     def _is_len(self, parent: cst.CSTNode | None) -> bool:
@@ -193,91 +215,6 @@ class _Copies:
             for target in unpacked
         )
 
-    def _placed(self, call: cst.Call) -> Copy:
-        """A copy with the place where its constants are made once.
-
-        Raises:
-            Unmovable: every place is inside of the step, or the copy does more than to copy.
-        """
-        device = self._device(call)
-        code = self.file.code(device) if device is not None else '"cuda"'
-        source = self.file.flow.definitions(device) if isinstance(device, cst.Name) else ()
-        behind = self._behind_definition(source)
-        if behind is not None and self.file.source_of(behind) is not self.file.source_of(call):
-            behind = None  # another file's names are not read here
-        around = self.file.tree.function(call)
-        if behind is not None and not self.devices_change and self.file.tree.function(behind) is around:
-            return Copy(call, code, source, behind, False)
-        loop = self._outermost_loop(call, device)
-        if loop is not None:
-            return Copy(call, code, source, self._line_of(loop), True)
-        line = self._line(call)
-        if behind is None:
-            raise Unmovable(f"there is no place outside of the step for the constants of the copy on line {line}")
-        if self.devices_change:
-            raise Unmovable(f"the process may choose its GPU after line {self._line(behind)}, where `{code}` is made")
-        if self._is_imported_code(behind):
-            raise Unmovable(f"the constants for line {line} would be made by every process that imports this")
-        return Copy(call, code, source, behind, False)
-
-    def _device(self, call: cst.Call) -> cst.BaseExpression | None:
-        """Where a copy goes; `None` for the current CUDA device."""
-        line = self._line(call)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
-            return argument(call, "device", 0)
-        device = self.file.values.placement.destination(call)
-        given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
-        others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - {"device", "non_blocking"}
-        if device is None or len(given) != 1 or others:
-            raise Unmovable(f"the copy on line {line} also changes the images' type or layout")
-        if self.file.values.placement.device_of(device) is Device.CPU:
-            raise Unmovable(f"the images of line {line} stay on the CPU")
-        return device
-
-    def _outermost_loop(self, call: cst.Call, device: cst.BaseExpression | None) -> cst.CSTNode | None:
-        """The outermost loop of the same function around a copy before which its device is known already."""
-        file = self.file
-        names = [n for n in find_all(device, cst.Name) if file.flow.is_read(n)] if device is not None else []
-        bindings = [definition.node for name in names for definition in file.flow.definitions(name)]
-        found: cst.CSTNode | None = None
-        for ancestor in file.tree.ancestors(call):
-            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-                break
-            if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp)):
-                if any(file.tree.is_within(node, ancestor) for node in bindings):
-                    break
-                found = ancestor
-        return found
-
-    def _line_of(self, loop: cst.CSTNode) -> cst.BaseStatement:
-        """The statement of a loop in its block; the whole `if` for a comprehension in the test of an `elif`."""
-        line = self.file.tree.line(loop)
-        above = self.file.tree.parent(line)
-        while isinstance(above, cst.If):
-            line, above = above, self.file.tree.parent(above)
-        return line
-
-    def _behind_definition(self, definitions: tuple[Definition, ...]) -> cst.BaseStatement | None:
-        """The statement that binds a device once and for all, in its own scope and outside of loops."""
-        file = self.file
-        if len(definitions) != 1 or not isinstance(file.tree.parent(definitions[0].node), cst.AssignTarget):
-            return None
-        (definition,) = definitions
-        if file.tree.scope(definition.node) is not definition.scope or isinstance(definition.scope, cst.ClassDef):
-            return None
-        if len(file.flow.bound(definition.scope, definition.name)) != 1:
-            return None
-        line = file.tree.line(file.tree.statement(definition.node))
-        return line if isinstance(line, cst.SimpleStatementLine) and not file.tree.loops(line) else None
-
-    def _is_imported_code(self, statement: cst.BaseStatement) -> bool:
-        """Whether a statement runs where a script with a `__main__` guard is imported, such as by its workers."""
-        entry, module = self.file.entry, self.file.tree.module_of(statement)
-        guarded = any(isinstance(top, cst.If) and is_main_test(top.test) for top in entry.statements_of(module))
-        if self.file.tree.function(statement) is not None or entry.is_guarded(statement):
-            return False
-        return guarded or bool(entry.importers(module))
-
     def _line(self, node: cst.CSTNode) -> str:
         return self.file.line(node)
 
@@ -286,8 +223,15 @@ def _is_batch(end: End) -> bool:
     return bool(end.path) and not isinstance(end.path[0], str)
 
 
-def _is_copy(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda")
+def _copies_to_device(file: FileFacts, call: cst.Call) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in COPIES:
+        return False
+    return call.func.attr.value != "type" or is_tensor_type(file, call)
+
+
+def _is_type(file: FileFacts, arg: cst.Arg) -> bool:
+    """Whether an argument of `view` is a type, so that it reads the same bits as other numbers."""
+    return file.values.placement.is_dtype(arg.value)
 
 
 def _all_bind_names(assignment: cst.Assign) -> bool:

@@ -16,8 +16,9 @@ from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import HANDS_ON, Step
 from perfmod.transforms.facts.tree import find_all, walk_scope
-from perfmod.transforms.feeding._pictures import is_picture
+from perfmod.transforms.feeding._pictures import is_picture, is_pillow
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
+from perfmod.transforms.feeding._stacking import stacked_at
 
 Path = tuple[int | str, ...]
 
@@ -27,7 +28,7 @@ _POSITIONS: dict[int | None, tuple[str, ...]] = {
     1: ("ImageFolder", "SUN397", "SEMEION", "EuroSAT"),
     2: (
         "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "Flowers102", "Food101", "StanfordCars",
-        "GTSRB", "Country211", "USPS", "Omniglot", "PCAM", "RenderedSST2",
+        "GTSRB", "LSUN", "Country211", "USPS", "Omniglot", "PCAM", "RenderedSST2",
     ),
     3: ("STL10", "CelebA", "FakeData", "DTD", "FGVCAircraft"),
     4: ("OxfordIIITPet", "Places365"),
@@ -44,6 +45,13 @@ _PLAIN_ATTRIBUTES = frozenset(
     }
 )  # fmt: skip
 _OF_DATASETS = data_api.DATASETS_OF_DATASETS - {"torch.utils.data.StackDataset"}
+# What may be put in their place as well, as it is no image and no reader of images.
+_REPLACEABLE = frozenset({"classes", "class_to_idx", "targets", "labels", "samples", "imgs"})
+_OF_PROGRESS_BARS = frozenset(
+    {"desc", "n", "total", "set_description", "set_description_str", "set_postfix", "set_postfix_str", "refresh"}
+)
+"""What is asked of a loader that a progress bar may have been put around; of none itself it would show an image."""
+_STATIC = "builtins.staticmethod"
 _REPLACED = frozenset({"transform", "transforms", "loader"})
 
 
@@ -96,7 +104,8 @@ class _Search:
         self._check_replaced()
         for dataset, paths in self.datasets.items():
             for loader in self._loaders(dataset):
-                self.found.setdefault(loader.call, Feed(loader)).paths.update(paths)
+                feed = self.found.setdefault(loader.call, Feed(loader))
+                feed.paths.update(self._collated(loader, path) for path in paths)
         for feed in self.found.values():
             self._check_loader(feed.loader)
         return list(self.found.values())
@@ -167,7 +176,7 @@ class _Search:
         """Raises `Unmovable` unless a transform is one of those that move; without any, nothing could be collated."""
         for end in self.file.tracing.ends(transform):
             if end.node not in self.composes | self.inherited and not _is_none(end.node):
-                raise Unmovable(f"{whose} may get another transform too")
+                raise Unmovable(f"{whose} may get another transform too", end.node)
 
     def _base_of(self, call: cst.Call) -> str:
         """The dataset of torchvision that a class of the file inherits everything from that makes samples."""
@@ -208,7 +217,7 @@ class _Search:
                 for end in self.file.tracing.ends(node.value, path):
                     made = end.node in self.applications and not end.path
                     # A picture that no pipeline made a tensor of cannot be collated.
-                    if not made and not (isinstance(end.node, cst.BaseExpression) and is_picture(self.file, end.node)):
+                    if not made and not is_pillow(self.file, end.node):
                         line = self._line(node)
                         raise Unmovable(f"{cls.name} may return another image than the normalised one on line {line}")
 
@@ -245,7 +254,9 @@ class _Search:
         """Raises `Unmovable` where a dataset reads its own samples or hands itself on."""
         for method in (method for each in cls.lineage() for method in each.methods.values()):
             first = next(parameters(method), None)
-            definitions = self.file.flow.bound(method, first.name.value) if first is not None else ()
+            if first is None or any(self.file.qualified(d.decorator) == _STATIC for d in method.decorators):
+                continue
+            definitions = self.file.flow.bound(method, first.name.value)
             for use in (use for definition in definitions for use in self.file.flow.uses(definition)):
                 parent = self.file.tree.parent(use)
                 around = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
@@ -303,8 +314,10 @@ class _Search:
 
     def _is_plain_attribute(self, parent: cst.CSTNode | None) -> bool:
         """Whether an attribute of a dataset is one that shows no image, or belongs to a class of the file."""
-        if not isinstance(parent, cst.Attribute) or isinstance(self.file.tree.parent(parent), cst.AssignTarget):
+        if not isinstance(parent, cst.Attribute):
             return False
+        if isinstance(self.file.tree.parent(parent), cst.AssignTarget):
+            return parent.attr.value in _REPLACEABLE
         if parent.attr.value in _PLAIN_ATTRIBUTES:
             return True
         return self.file.value(parent.value).cls is not None and parent.attr.value != "__getitem__"
@@ -318,9 +331,6 @@ class _Search:
         line = self._line(loader.call)
         if loader.cls is not None or loader.name != TORCH_LOADER:
             raise Unmovable(f"the loader on line {line} is not PyTorch's own")
-        for collate in loader.values("collate_fn"):
-            if not (self.file.qualified(collate) or "").endswith(".default_collate") and not _is_none(collate):
-                raise Unmovable("a collate function sees the normalised images")
         if any(_is_none(size) for size in loader.values("batch_size")):
             raise Unmovable(f"the loader on line {line} makes no batches")
         for dataset in loader.values("dataset"):
@@ -331,6 +341,22 @@ class _Search:
         if not loader.iterations:
             raise Unmovable(f"no loop over the loader on line {line} is in sight")
 
+    def _collated(self, loader: Loader, path: Path) -> Path:
+        """Where a loader's batches hold the images that the samples of its dataset hold at `path`."""
+        given = loader.values("collate_fn")
+        places = {path} if not given else set[Path]()
+        for end in (end for collate in given for end in self.file.tracing.ends(collate)):
+            is_default = _is_none(end.node) or (self.file.qualified(end.node) or "").endswith(".default_collate")
+            place = path if is_default else stacked_at(self.file, end.node, path)
+            if place is None or end.path:
+                raise Unmovable(
+                    f"the collate function on line {self._line(end.node)} does more than to stack the images"
+                )
+            places.add(place)
+        if len(places) != 1:
+            raise Unmovable(f"the loader on line {self._line(loader.call)} may get one of several collate functions")
+        return places.pop()
+
     def _check_sources(self, dataset: cst.BaseExpression, path: tuple[Step, ...], line: str) -> None:
         for end in self.file.tracing.ends(dataset, path):
             if end.node in self.datasets and not end.path:
@@ -340,7 +366,9 @@ class _Search:
                 inner: tuple[Step, ...] = (None,) if name in data_api.LISTS_OF_DATASETS else ()
                 self._check_sources(end.node.args[0].value, inner, line)
                 continue
-            raise Unmovable(f"the loader on line {line} may read the data of line {self._line(end.node)} too")
+            if _is_none(end.node):
+                continue  # a loader of `None` fails
+            raise Unmovable(f"the loader on line {line} may read the data of line {self._line(end.node)} too", end.node)
 
     def _check_drawn(self, loader: Loader) -> None:
         """Raises `Unmovable` where a loader, or an iterator over it, goes to other places than the loops in sight."""
@@ -366,7 +394,8 @@ class _Search:
                         if parent.attr.value == "dataset":
                             self._check_dataset_of_loader(parent)
                             continue
-                        if current is not loader.call or self._is_plain_attribute(parent):
+                        of_bar = current is not loader.call or parent.attr.value in _OF_PROGRESS_BARS
+                        if of_bar or self._is_plain_attribute(parent):
                             continue
                 raise Unmovable(f"its loader goes where it cannot be followed on line {self._line(use.node)}")
 
@@ -402,4 +431,4 @@ def _is_test(file: FileFacts, node: cst.BaseExpression) -> bool:
         return _is_test(file, parent)
     if isinstance(parent, cst.IfExp):
         return parent.test is node
-    return isinstance(parent, (cst.If, cst.While)) and parent.test is node
+    return isinstance(parent, (cst.If, cst.While, cst.Assert)) and parent.test is node

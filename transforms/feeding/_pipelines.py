@@ -10,7 +10,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.tree import find_all
 
 _TORCHVISION = ("torchvision.transforms.v2.", "torchvision.transforms.")
@@ -30,7 +30,14 @@ _AROUND_OTHERS = frozenset({"Compose", "RandomApply", "RandomChoice", "RandomOrd
 
 
 class Unmovable(Exception):
-    """Why a normalisation has to stay where it is, in one line."""
+    """Why a normalisation has to stay where it is, in one line.
+
+    `others` are what makes the other images that come the same way: if those could move too, all might.
+    """
+
+    def __init__(self, reason: str, *others: cst.CSTNode) -> None:
+        super().__init__(reason)
+        self.others = others
 
 
 class Scaling(enum.Enum):
@@ -89,6 +96,10 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
             yield call, "Albumentations' Normalize scales by itself, in NumPy's arithmetic"
         elif _step(name) == "Normalize" and call not in seen and _is_for_samples(file, call):
             yield call, "the steps of its pipeline are not written down in one list"
+        elif not _step(name) and _follows_to_tensor(file, call):
+            cls = file.values.calls.constructed(call)
+            where = f"a class of the project (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
+            yield call, f"its Normalize is {where}, of which is not known what it computes"
 
 
 def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) -> Pipeline | Refusal | None:
@@ -164,6 +175,19 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
             what = f"{kind} before it" if kind else "a step before it that is not torchvision's"
             return f"what {what} gives is not known to be a picture of bytes"
     return "" if is_picture else "the picture is not made a tensor of bytes before it is scaled"
+
+
+def _follows_to_tensor(file: FileFacts, call: cst.Call) -> bool:
+    """Whether `Normalize(...)` stands behind `ToTensor()` in a list of steps, whoever wrote those classes."""
+    element = file.tree.parent(call)
+    if not isinstance(element, cst.Element):
+        return False
+    steps = file.tree.parent(element)
+    if dotted(call.func).rpartition(".")[2] != "Normalize" or not isinstance(steps, (cst.List, cst.Tuple)):
+        return False
+    at = list(steps.elements).index(element)
+    before = _made(file, steps.elements[at - 1].value) if at else None
+    return before is not None and dotted(before.func).rpartition(".")[2] == "ToTensor"
 
 
 def _step(name: str) -> str:

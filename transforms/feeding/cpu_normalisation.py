@@ -15,7 +15,7 @@ see bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 import libcst as cst
@@ -30,6 +30,7 @@ from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unrea
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable, pipelines
 from perfmod.transforms.feeding._written_out import WrittenOut, written_out
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.source import Source
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 Movable = Pipeline | WrittenOut
@@ -72,12 +73,20 @@ class CpuNormalisation(Rule):
 
 @frozen
 class _Moves:
-    """Normalisations that go to the device together; `node` is the first of them."""
+    """Normalisations that go to the device together.
+
+    Attributes:
+        node: the first of them.
+        trains: whether a training step is fed with their images.
+        names: the constants' names, and the files that have them.
+    """
 
     node: cst.BaseExpression
     reason: str
     edits: tuple[Edit, ...]
     needs: tuple[Change, ...]
+    trains: bool
+    names: tuple[tuple[Source, str], ...]
 
 
 @frozen
@@ -88,74 +97,117 @@ class _Stays:
     reason: str
 
 
+_IDLE = "no training step in sight is fed with these images"
+
+
 def _judged(file: FileFacts) -> list[_Moves | _Stays]:
-    """What becomes of the normalisations of all files: those of a file move together, or with those of other files."""
+    """What becomes of the normalisations of all files: each moves with those that it cannot move without."""
     found: list[_Moves | _Stays] = []
-    left: list[list[Movable]] = []
+    movable: list[Movable] = []
     for own in file.world.files.values():
-        movable: list[Movable] = []
         for one in (*pipelines(own), *written_out(own)):
             if isinstance(one, tuple):
                 found.append(_Stays(*one))
             else:
                 movable.append(one)
-        moved = _best(own, movable) if movable else []
-        if movable and not any(isinstance(one, _Moves) for one in moved):
-            left.append(movable)
-        found += moved
-    if len(left) > 1:
-        whole = [one for movable in left for one in movable]
-        joined = _try(file.world.files[file.source_of(whole[0].node)], whole)
-        if isinstance(joined, _Moves):
-            nodes = {one.node for one in whole}
-            found = [one for one in found if one.node not in nodes]
-            found.append(joined)
+    groups: list[list[Movable]] = []
+    for one in movable:
+        if any(one in group for group in groups):
+            continue
+        group = _grown(file, one, movable)
+        if isinstance(group, _Stays):
+            found.append(group)
+        else:
+            groups = [other for other in groups if not any(member in group for member in other)]
+            groups.append(group)
+    taken: set[tuple[Source, str]] = set()
+    for joined in _joined(file, groups):
+        moved = _moved(file, joined, taken)
+        if moved.trains:
+            taken.update(moved.names)
+            found.append(moved)
+        else:
+            found += [_Stays(one.node, _IDLE) for one in joined]
     return found
 
 
-def _best(file: FileFacts, movable: list[Movable]) -> list[_Moves | _Stays]:
-    """Move all, or all but one that stands in the way of the others."""
-    found = _try(file, movable)
-    if isinstance(found, _Moves):
-        return [found]
-    for left_out in movable if len(movable) > 1 else ():
-        partial = _try(file, [one for one in movable if one is not left_out])
-        if isinstance(partial, _Moves):
-            return [partial, _Stays(left_out.node, found.reason)]
-    return [found]
+def _grown(file: FileFacts, first: Movable, everything: list[Movable]) -> list[Movable] | _Stays:
+    """The normalisations that have to move with one, with it, or why it has to stay."""
+    group = [first]
+    while (stays := _obstacle(file, group)) is not None:
+        others = _makers(file, stays.others, everything)
+        more = [one for one in everything if one in others and one not in group]
+        if not more:
+            return _Stays(first.node, str(stays))
+        group = sorted([*group, *more], key=everything.index)
+    return group
 
 
-def _try(file: FileFacts, movable: list[Movable]) -> _Moves | _Stays:
-    """The move of all of these, or why they have to stay."""
+def _obstacle(file: FileFacts, movable: list[Movable]) -> Unmovable | None:
+    """Why some normalisations cannot move; `None` where they can."""
     try:
-        return _moved(file, movable)
+        _moved(file, movable)
     except Unmovable as reason:
-        return _Stays(movable[0].node, str(reason))
+        return reason
+    return None
 
 
-def _moved(file: FileFacts, movable: list[Movable]) -> _Moves:
-    """The move of all of these.
+def _makers(file: FileFacts, nodes: tuple[cst.CSTNode, ...], everything: list[Movable]) -> list[Movable]:
+    """The normalisations of the images that come out of some transforms, datasets or loaders."""
+    found: list[Movable] = []
+    stack, seen = list(nodes), set[cst.CSTNode]()
+    while stack:
+        node = stack.pop()
+        if node in seen or not isinstance(node, cst.Call):
+            continue
+        seen.add(node)
+        cls = file.values.calls.constructed(node)
+        for one in everything:
+            if isinstance(one, Pipeline):
+                found += [one] if one.compose is node else []
+            elif cls is not None and one.applied.cls in cls.lineage():
+                found.append(one)
+        stack += [end.node for arg in node.args for end in file.tracing.ends(arg.value)]
+    return found
+
+
+def _joined(file: FileFacts, groups: list[list[Movable]]) -> list[list[Movable]]:
+    """The groups, those of a file together where that can be."""
+    joined: list[list[Movable]] = []
+    for group in groups:
+        files = {file.source_of(one.node) for one in group}
+        for index, other in enumerate(joined):
+            if files & {file.source_of(one.node) for one in other} and _obstacle(file, [*other, *group]) is None:
+                joined[index] = [*other, *group]
+                break
+        else:
+            joined.append(group)
+    return joined
+
+
+def _moved(file: FileFacts, movable: list[Movable], taken: Collection[tuple[Source, str]] = ()) -> _Moves:
+    """The move of all of these, to constants of other names than those that are taken in their files.
 
     Raises:
         Unmovable: something else sees the images, or they could not be made the same on the device.
     """
+    file = file.world.files[file.source_of(movable[0].node)]
     split = [one for one in movable if isinstance(one, Pipeline)]
     by_hand = [one for one in movable if isinstance(one, WrittenOut)]
     found = feeds(file, split, [one.applied for one in by_hand])
-    if not any(feed.loader.trains for feed in found):
-        raise Unmovable("no training step in sight is fed with these images")
-    moves = copies(file, found)
+    arithmetic = common(file, movable)
+    moves = copies(file, found, channels_differ=arithmetic.channels_differ)
     for call in file.tree.all(cst.Call):
         if file.qualified(call) in _DEFAULT_TYPES:
             raise Unmovable(f"line {file.line(call)} changes torch's default type")
-    arithmetic = common(file, movable)
     check_scopes(file, moves)
-    names = free_names({file.source_of(move.call) for move in moves})
+    sources = {file.source_of(move.call): None for move in moves}
+    names = free_names(sources, {name for source, name in taken if source in sources})
     edits = [edit for pipeline in split for edit in as_bytes(file, pipeline)]
     edits += imported(file, split)
     edits += unread(file, split)
     edits += [edit for one in by_hand for edit in one.edits]
-    edits += conversions(file, [move.call for move in moves], arithmetic.operations(names))
+    edits += conversions(file, moves, arithmetic.operations(names), names[0])
     needs: list[Change] = []
     for move in first_of_each(file, moves):
         source = file.source_of(move.anchor)
@@ -166,4 +218,11 @@ def _moved(file: FileFacts, movable: list[Movable]) -> _Moves:
         edits.append(insert(source, move.anchor, lines))
     where = file.lines([move.call for move in moves]).removeprefix("lines ").removeprefix("line ")
     reason = f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
-    return _Moves(movable[0].node, reason, tuple(merged(edits)), tuple(needs))
+    return _Moves(
+        node=movable[0].node,
+        reason=reason,
+        edits=tuple(merged(edits)),
+        needs=tuple(needs),
+        trains=any(feed.loader.trains for feed in found),
+        names=tuple((source, name) for source in sources for name in names),
+    )
