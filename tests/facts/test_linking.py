@@ -384,3 +384,25 @@ def test_lines_name_their_files() -> None:
     assert [file.line(node) for node in names] == ["1 of a/data.py", "1 of b/data.py", "1"]
     two = list(find_all(file.source.module, cst.AssignTarget))
     assert file.lines([names[0], *two]) == "lines 1, 2 and line 1 of a/data.py"
+
+
+def test_a_module_is_taken_out_of_a_package_by_the_paths_that_a_project_knows() -> None:
+    files = {
+        "a/main.py": "from tools import engine as e\nfrom tools import helper\nuse(e.train)\nuse(helper)\n",
+        "a/tools/__init__.py": "from .other import helper\n",
+        "a/tools/other.py": "def helper():  # b\n    pass\n",
+        "a/tools/engine.py": ENGINE,
+    }
+    imports = {
+        "a/main.py": {"tools": "a/tools/__init__.py", "tools.engine": "a/tools/engine.py"},
+        "a/tools/__init__.py": {".other": "a/tools/other.py"},
+    }
+    sources = {path: Source.parse(text.encode(), path) for path, text in files.items()}
+    world = World({source: Linkage(imports=imports.get(path, {})) for path, source in sources.items()})
+    main = world.files[sources["a/main.py"]]
+    assert [_mark(main, d.node) for node in used(main) for d in _definitions(main, node)] == [
+        "a/tools/engine.py:a",
+        "a/tools/other.py:b",
+    ]
+    alias = main.tree.all(cst.ImportAlias)[0]
+    assert sources["a/tools/engine.py"].module in main.flow.imported(alias)

@@ -22,6 +22,15 @@ SETTINGS = {
     "k = dict(num_workers=4)\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {'num_workers': 4} if c else {}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {}\nif c:\n    k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "def f(a, **k):\n    x = DataLoader(a, **k)\nk = {'num_workers': 4, 'a': d}\nf(**k)": {
+        "dataset": ["a"],
+        "num_workers": ["4"],
+    },
+    "def f(a, **k):\n    x = DataLoader(a, **k)\nf(d, drop_last=c, **dict(num_workers=4 if c else 2))": {
+        "dataset": ["a"],
+        "num_workers": ["4 if c else 2"],
+        "drop_last": ["c"],
+    },
 }
 
 
@@ -30,7 +39,15 @@ def test_settings(code: str) -> None:
     assert settings(code) == SETTINGS[code]
 
 
-UNSEEN = ["x = DataLoader(d, **k)", "def f(**k):\n    x = DataLoader(d, **k)", "x = DataLoader(*a)"]
+UNSEEN = [
+    "x = DataLoader(d, **k)",
+    "def f(**k):\n    x = DataLoader(d, **k)",
+    "x = DataLoader(*a)",
+    "def f(**k):\n    x = DataLoader(d, **k)\nf(**m)",
+    "def f(**k):\n    x = DataLoader(d, **k)\nf(*a)",
+    "def f(**k):\n    x = DataLoader(d, **k)\nf(**({'num_workers': 4} if c else {}))",
+    "def f(**k):\n    x = DataLoader(d, **k)\nf(**{'num_workers': 4})\nf()",
+]
 
 
 @pytest.mark.parametrize("code", UNSEEN)

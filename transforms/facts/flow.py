@@ -268,9 +268,10 @@ class Flow:
         if isinstance(statement, cst.Import) and isinstance(node, cst.ImportAlias):
             found: set[Place | None] = {self._links.place(self._tree.module_of(node), dotted(node.name))}
         elif isinstance(statement, cst.ImportFrom):
-            origin = self._links.place(self._tree.module_of(node), import_source(statement))
+            importer, package = self._tree.module_of(node), import_source(statement)
             names = [dotted(node.name)] if isinstance(node, cst.ImportAlias) else []
-            found = {origin, *(self._links.below(origin, name) for name in names if origin is not None)}
+            found = {self._links.place(importer, package)}
+            found |= {self._links.within(importer, package, name) for name in names}
         else:
             return set()
         return {place for place in found if isinstance(place, cst.Module)}
@@ -304,10 +305,11 @@ class Flow:
             assert isinstance(alias, cst.ImportAlias)
             name = dotted(alias.name) if alias.asname is not None else definition.name
             return self._links.place(self._tree.module_of(alias), name)
-        around = self._links.place(self._tree.module_of(alias), definition.module)
-        if around is None or (isinstance(around, cst.Module) and _imported(definition) in self._bound[around]):
+        importer, name = self._tree.module_of(alias), _imported(definition)
+        around = self._links.place(importer, definition.module)
+        if around is None or (isinstance(around, cst.Module) and name in self._bound[around]):
             return None
-        return self._links.below(around, _imported(definition))
+        return self._links.within(importer, definition.module, name)
 
     def _member_place(self, around: Place, name: str) -> Place | None:
         bound = self._bound[around].get(name, ()) if isinstance(around, cst.Module) else ()

@@ -79,6 +79,12 @@ class Links:
             return self._only(self._claimed(importer, absolute) for absolute in self._absolute(importer, name))
         return self._claimed(importer, name)
 
+    def within(self, importer: cst.Module, package: str, name: str) -> Place | None:
+        """What `from package import name` takes, where it is a module of its own."""
+        place = self.place(importer, _joined(package, name))
+        around = self.place(importer, package)
+        return self.below(around, name) if place is None and around is not None else place
+
     def below(self, place: Place, name: str) -> Place | None:
         """The submodule of this name."""
         if isinstance(place, Namespace):

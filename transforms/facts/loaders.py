@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field, frozen
 
-from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
@@ -22,6 +22,8 @@ from perfmod.transforms.facts.values import Values
 
 TORCH_LOADER = "torch.utils.data.DataLoader"
 TORCH_LOADERS = frozenset({TORCH_LOADER, "torchdata.stateful_dataloader.StatefulDataLoader"})
+LOADER_NAMES = frozenset(name.rpartition(".")[2] for name in {TORCH_LOADER} | torch_api.OTHER_LOADERS)
+"""What the classes of all known loaders are called."""
 """PyTorch's own loaders, which take the same arguments."""
 
 # Parameters of `torch.utils.data.DataLoader` in order; those behind `worker_init_fn` are keyword-only.
@@ -256,7 +258,7 @@ class Loaders:
             return None
         entries: dict[str, Setting] = {}
         for name in dict.fromkeys(key for way in (*ways, *added) for key in way):
-            values = tuple(way[name] for way in (*ways, *added) if name in way)
+            values = tuple(dict.fromkeys(way[name] for way in (*ways, *added) if name in way))
             entries[name] = Setting(values, None, always=bool(ways) and all(name in way for way in ways))
         return entries
 
@@ -279,11 +281,29 @@ class Loaders:
         named = {other.name.value for other in parameters(function)}
         ways: list[dict[str, cst.BaseExpression]] = []
         for call in self._values.calls.callers(function):
-            if any(arg.star for arg in call.args):
-                return None
             given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-            ways.append({name: value for name, value in given.items() if name not in named})
+            spread = self._spread(call)
+            if spread is None:
+                return None
+            ways += [{name: value for name, value in (given | more).items() if name not in named} for more in spread]
         return ways if len({frozenset(way) for way in ways}) == 1 else None
+
+    def _spread(self, call: cst.Call) -> list[dict[str, cst.BaseExpression]] | None:
+        """What `**` gives to a call, on each of its ways; `None` where something is hidden."""
+        stars = [arg for arg in call.args if arg.star]
+        if not stars:
+            return [{}]
+        entries = self._entries(stars[0].value) if len(stars) == 1 and stars[0].star == "**" else None
+        if entries is None:
+            return None
+        # What is only given on some ways is left out on one, so that the ways differ.
+        kinds = [entries, {name: entry for name, entry in entries.items() if entry.always}]
+        count = max((len(entry.values) for entry in entries.values()), default=1)
+        return [
+            {name: entry.values[min(number, len(entry.values) - 1)] for name, entry in kind.items()}
+            for kind in kinds
+            for number in range(count)
+        ]
 
     def _is_changed(self, attribute: str) -> bool:
         """Whether a dictionary that an attribute holds may be changed after it was made."""

@@ -37,7 +37,7 @@ from attrs import evolve
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
+from perfmod.transforms.facts.loaders import LOADER_NAMES, TORCH_LOADERS, Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
@@ -62,7 +62,7 @@ class LoaderWithoutWorkers(Rule):
     safety = Safety.SAFE
     min_torch = "1.0"
     status = Status.STABLE
-    triggers = frozenset({"DataLoader"}) | ARGUMENTS
+    triggers = LOADER_NAMES | ARGUMENTS
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",

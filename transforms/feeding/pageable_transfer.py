@@ -36,7 +36,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.values import is_loader_name
 from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
@@ -68,7 +68,11 @@ class PageableTransfer(Rule):
     safety = Safety.SAFE
     min_torch = "0.4"
     status = Status.STABLE
-    triggers = frozenset({"DataLoader", "loader", "Loader"})
+    triggers = LOADER_NAMES | {
+        f"{kind}{name}"
+        for kind in ("", "data", "data_", "train", "train_", "test", "test_", "val", "val_", "valid_")
+        for name in ("loader", "Loader", "DataLoader")
+    }
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
