@@ -1361,6 +1361,23 @@ def test_index_is_not_taken_for_a_mask(mask: str) -> None:
     assert found.after.decode().count(".nonzero(") == 1
 
 
+def test_masks_of_graphs_are_followed_through_variables() -> None:
+    step = STEP.replace("data.train_mask", "mask").replace("data.y", "y").replace("data.x", "x")
+    program = "def fit(x, y, mask):\n    " + LOOP + textwrap.indent(step, "        ") + "\n"
+    program += "g = load()\nmasks = (g.ndata['train_mask'], 2)\nfit(g.ndata['x'], g.ndata['y'], masks[0])\n"
+    found = hoisting(program)
+    assert "    mask_index = mask.nonzero(as_tuple=True)\n    for epoch" in found.after.decode()
+    assert hoisting(program + "fit(1, 2, load())\n").outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize("kept", ["torch.arange(3)", "torch.randperm(9)[:3]", "idx_train", "split.idx"])
+def test_indices_under_the_name_of_a_mask(kept: str) -> None:
+    program = f"data = load()\ndata.train_mask = {kept}\n" + LOOP + BODY
+    found = rewrite((FULL_BATCH + program).encode(), "train.py", [MaskedLoss()], Choice(unsafe=True))
+    assert found.outcome is Outcome.UNCHANGED
+    assert found.refused == ()
+
+
 VARIABLE = {
     "made in every round": "data = load()\n" + LOOP + "    data.train_mask = data.split(epoch)\n" + BODY,
     "loop variable": "for data in batches():\n" + BODY,

@@ -27,31 +27,56 @@ def may_be_mask(file: FileFacts, index: cst.BaseExpression, of_tensor: bool = Tr
         return value.dtype is DType.BOOL
     if not isinstance(index, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
         return False
-    if value.kind not in (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT):
+    if value.kind not in (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT) or _last_name(index) in file.once(_names_of_indices):
         return False
     return is_mask_name(index) or (of_tensor and value.is_tensor and not _is_index_name(index))
 
 
 def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a boolean tensor: by its type, or by a name that graph libraries document as a mask."""
+    """Whether an expression is a boolean tensor: by its type, or as what graph libraries document as a mask.
+
+    That is `data.train_mask` and `g.ndata["train_mask"]`, also by way of variables, tuples and parameters, where no
+    file in sight keeps indices under that name.
+    """
     value = file.value(node)
-    if isinstance(node, cst.Attribute) and value.dtype is None and node.attr.value in _BOOLEAN_BY_CONVENTION:
-        return True
-    return value.is_tensor and value.dtype is DType.BOOL
+    if value.dtype is not None:
+        return value.is_tensor and value.dtype is DType.BOOL
+    if isinstance(node, cst.Attribute):
+        kept = {node.attr.value}
+    else:
+        kept = {str(end.path[-1]) if end.path else "" for end in file.tracing.ends(node)}
+    return bool(kept) and kept <= _BOOLEAN_BY_CONVENTION - file.once(_names_of_indices)
+
+
+def _names_of_indices(file: FileFacts) -> frozenset[str]:
+    """Those of the conventional names under which a file stores what is not boolean: `data.train_mask = perm[:100]`."""
+    found = set()
+    for statement in file.tree.all(cst.Assign):
+        for target in statement.targets:
+            name = _last_name(target.target)
+            if name in _BOOLEAN_BY_CONVENTION and isinstance(target.target, (cst.Attribute, cst.Subscript)):
+                dtype = file.value(statement.value).dtype
+                is_range = file.qualified(statement.value) == "torch.arange"
+                if (dtype is not None and dtype is not DType.BOOL) or is_range or _is_index_name(statement.value):
+                    found.add(name)
+    return frozenset(found)
 
 
 def is_mask_name(node: cst.BaseExpression) -> bool:
     """Whether a mask is called one, as `pad_mask`, `data.train_mask`, `g.ndata["train_mask"]`, and not its index."""
-    name = ""
-    if isinstance(node, (cst.Name, cst.Attribute)):
-        name = dotted(node).rpartition(".")[2] or (node.attr.value if isinstance(node, cst.Attribute) else "")
-    elif isinstance(node, cst.Subscript):
-        index = node.slice[0].slice
-        key = index.value if isinstance(index, cst.Index) else None
-        name = key.value if isinstance(key, cst.SimpleString) else ""
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         return is_mask_name(node.func.value)
+    name = _last_name(node)
     return "mask" in name.lower() and not any(word in name.lower() for word in ("index", "idx", "indices"))
+
+
+def _last_name(node: cst.BaseExpression) -> str:
+    """`train_mask` of a variable, of `data.train_mask` and of `g.ndata["train_mask"]`."""
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        return dotted(node).rpartition(".")[2] or (node.attr.value if isinstance(node, cst.Attribute) else "")
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) else None
+    key = index.value if isinstance(index, cst.Index) else None
+    return str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
 
 
 def _is_index_name(node: cst.BaseExpression) -> bool:
