@@ -52,8 +52,8 @@ class Loop:
 
 
 LOOPS = {
-    "cuda": (Loop("tiny", 3, 64, 32, 6000), Loop("bigger", 3, 2048, 4096, 400)),
-    "cpu": (Loop("tiny", 3, 64, 32, 6000), Loop("bigger", 3, 256, 256, 400)),
+    "cuda": (Loop("tiny", 3, 64, 32, 2000), Loop("bigger", 3, 2048, 4096, 400)),
+    "cpu": (Loop("tiny", 3, 64, 32, 2000), Loop("bigger", 3, 256, 256, 400)),
 }
 
 

@@ -132,15 +132,17 @@ def edits_in(repository: Repository, sources: Path) -> list[Edit] | str:
         if not rewritten:
             return []
         changed = [each["path"] for each in run.files if each["outcome"] == "changed"]
-        before = {path: _text(tree / path) for path in changed}
+        # A finding may stand in a file whose code stays as it is, with all its edits elsewhere.
+        read = {*changed, *(each["path"] for each in rewritten)}
+        before = {path: _text(tree / path) for path in read}
         (scratch / "drawn.diff").write_bytes(run.patch)
         git(tree, "apply", str(scratch / "drawn.diff"))
-        after = {path: _text(tree / path) for path in changed}
+        after = {path: _text(tree / path) for path in read}
     diffs = {path: _diff(path, _shown(path, before[path])[0], _shown(path, after[path])[0]) for path in changed}
     edits = []
     for each in rewritten:
         path = each["path"]
-        near = {name: diff for name, diff in diffs.items() if name in each["elsewhere"]}
+        near = {name: diff for name, diff in diffs.items() if name in each["elsewhere"] and name != path}
         edits.append(Edit(repository, each, before[path], after[path], near))
     return edits
 
