@@ -1370,6 +1370,39 @@ def test_masks_of_graphs_are_followed_through_variables() -> None:
     assert hoisting(program + "fit(1, 2, load())\n").outcome is Outcome.UNCHANGED
 
 
+KEPT_MASK = """def change(g):
+    {}
+def fit(g, labels):
+    train_mask = g.ndata["train_mask"]
+    train_mask[0] = True
+    for epoch in range(3):
+        loss = F.cross_entropy(model(g.x)[train_mask], labels[train_mask])
+        loss.backward()
+        change(g)
+fit(load(), load())
+"""
+
+
+@pytest.mark.parametrize("change", ["print(g)", "g.ndata['train_mask'] = load()"])
+def test_a_variable_keeps_its_mask(change: str) -> None:
+    found = hoisting(KEPT_MASK.format(change))
+    assert "    train_index = train_mask.nonzero(as_tuple=True)\n    for" in found.after.decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "g.ndata['train_mask'][0] = False",
+        "g.ndata['train_mask'] |= load()",
+        "g.ndata['train_mask'].fill_(True)",
+        "m = g.ndata['train_mask']; m[2] = True",
+        "g.ndata['train_mask'].data = load()",
+    ],
+)
+def test_a_variable_sees_what_is_written_into_its_mask(change: str) -> None:
+    assert hoisting(KEPT_MASK.format(change)).outcome is Outcome.UNCHANGED
+
+
 @pytest.mark.parametrize("kept", ["torch.arange(3)", "torch.randperm(9)[:3]", "idx_train", "split.idx"])
 def test_indices_under_the_name_of_a_mask(kept: str) -> None:
     program = f"data = load()\ndata.train_mask = {kept}\n" + LOOP + BODY

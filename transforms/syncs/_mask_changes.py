@@ -73,11 +73,16 @@ def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Na
     name, code, around = last_name(mask), file.code(mask), file.tree.function(mask)
     for node in file.tree.all_of(cst.Attribute, cst.Subscript, cst.Call):
         if isinstance(node, (cst.Attribute, cst.Subscript)) and last_name(node) == name:
+            # A variable keeps its tensor where another is stored in the graph; one that is written into, it sees.
             is_assigned = isinstance(file.tree.parent(node), (cst.AssignTarget, cst.AugAssign))
-            written = is_assigned or file.aliasing.mutates(node)
+            written = (is_assigned and not isinstance(mask, cst.Name)) or file.aliasing.mutates(node)
             is_here = file.code(node) == code and file.tree.function(node) is around
             if written and not is_here and _runs_again(file, node):
                 return True
+            aliases = file.aliasing.aliases(node) if isinstance(mask, cst.Name) else ()
+            for use in (use for alias in aliases for use in file.aliasing.mutations(alias)):
+                if _runs_again(file, use) and (file.tree.function(use) is not around or file.tree.loops(use)):
+                    return True
         elif not isinstance(node, cst.Call) or not file.is_own(node):
             continue
         elif not isinstance(mask, cst.Name) and _runs_again(file, node):
