@@ -815,8 +815,10 @@ class Bytes(Dataset):
 dataset = Bytes()"""
 
 
-@pytest.mark.parametrize("mean", ["(0.485, 0.456, 0.406)", "(0.5,) * 3", "(0, 0, 0)", "[0.1307, 1 / 3, 2.5e-8]"])
-@pytest.mark.parametrize("std", ["(0.229, 0.224, 0.225)", "(1, 1, 1)", "[0.3081, 1e-6, 1 / 255]"])
+@pytest.mark.parametrize(
+    "mean", ["(0.485, 0.456, 0.406)", "(0.5,) * 3", "(0, 0, 0)", "[0.1307, 1 / 3, 2.5e-8]", "[0.1307]"]
+)
+@pytest.mark.parametrize("std", ["(0.229, 0.224, 0.225)", "(1, 1, 1)", "[0.3081, 1e-6, 1 / 255]", "(1,)"])
 @pytest.mark.parametrize(
     "steps",
     [
@@ -840,6 +842,12 @@ def test_imports_follow() -> None:
     )
     pipeline = f"{names}\ntransform = Compose([R(8), ToTensor(), Normalize((0.5,) * 3, (0.5,) * 3)])"
     after = run(script(pipeline=pipeline)).after.decode()
+    assert "from torchvision.transforms import Compose, PILToTensor\n" in after
+    two = pipeline + "\nother = Compose([ToTensor(), Normalize((0.1,) * 3, (0.5,) * 3)])"
+    data = f"{DATA}\nmore = {FAKE.format('other')}"
+    loop = "for (images, labels), (x, _) in zip(loader, DataLoader(more)):"
+    body = f"x = x.to(device)\n{MOVE}\n{STEP}"
+    after = run(script(pipeline=two, data=data, loop=loop, body=body)).after.decode()
     assert "from torchvision.transforms import Compose, PILToTensor\n" in after
     after = run(script(pipeline=pipeline, after="plain = ToTensor()")).after.decode()
     assert "from torchvision.transforms import Compose, PILToTensor, ToTensor\n" in after

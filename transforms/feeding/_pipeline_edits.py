@@ -82,11 +82,19 @@ def imported(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
         if renamed.intersection(uses):
             if alias.asname is not None:
                 raise Unmovable("ToTensor is imported under another name")
-            yield replace(file.source_of(alias), alias, "PILToTensor, ToTensor" if still_read else "PILToTensor")
+            if not _imports(statement, "PILToTensor"):
+                yield replace(file.source_of(alias), alias, "PILToTensor, ToTensor" if still_read else "PILToTensor")
+            elif not still_read:
+                dropped.setdefault(statement, set()).add(alias)
         elif not still_read:
             dropped.setdefault(statement, set()).add(alias)
     for statement, aliases in dropped.items():
         yield from _without(file.source_of(statement), statement, aliases)
+
+
+def _imports(statement: cst.ImportFrom, name: str) -> bool:
+    names = () if isinstance(statement.names, cst.ImportStar) else statement.names
+    return any(alias.evaluated_name == name and alias.asname is None for alias in names)
 
 
 def _going(file: FileFacts, pipeline: Pipeline) -> Iterator[cst.Call]:

@@ -9,6 +9,11 @@ by the reciprocal of a Python number, which gives other bits for half of all byt
 device does that too. A dataset that writes `(image.float() / 255 - mean) / std` out in its `__getitem__` is treated in
 the same way.
 
+Where an `if` decides about the copy (`if args.cuda: x = x.cuda()`), the images are converted behind it, on whichever
+side they are, by constants that the same `if` has copied. A copy that makes floats on the host as well
+(`x.type(torch.cuda.FloatTensor)`) becomes one of the bytes. In between, images may be stacked by a collate function
+that does nothing else with them, and, where one mean and one deviation are for all channels, viewed in other shapes.
+
 All loops over all loaders of such a dataset are rewritten together or not at all, because each of them would otherwise
 see bytes.
 """
