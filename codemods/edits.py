@@ -12,9 +12,25 @@ from perfmod.transforms.rule import Edit
 
 
 def disjoint(edits: Iterable[Edit], others: Iterable[Edit]) -> bool:
-    """Whether no edit of the one set overlaps an edit of the other: both can be applied, in either order."""
-    others = tuple(others)
-    return not any(edit.overlaps(other) for edit in edits for other in others)
+    """Whether two sets of edits of one file can both be applied, in either order.
+
+    No edit of the one may overlap an edit of the other; and where one indents lines, the other may not write new ones,
+    which would keep the indentation of before.
+    """
+    edits, others = tuple(edits), tuple(others)
+    return not (
+        any(edit.overlaps(other) for edit in edits for other in others)
+        or (any(map(_indents, edits)) and any(map(_writes_lines, others)))
+        or (any(map(_indents, others)) and any(map(_writes_lines, edits)))
+    )
+
+
+def _indents(edit: Edit) -> bool:
+    return edit.start == edit.end and edit.replacement != "" and not edit.replacement.strip(" \t")
+
+
+def _writes_lines(edit: Edit) -> bool:
+    return "\n" in edit.replacement or "\r" in edit.replacement
 
 
 def is_consistent(edits: Sequence[Edit], length: int) -> bool:

@@ -69,6 +69,11 @@ def test_insertions_at_one_place_keep_the_order_in_which_they_were_given() -> No
 def test_touching_edits_do_not_overlap_and_equal_starts_do() -> None:
     assert disjoint([Edit(0, 3, "")], [Edit(3, 5, ""), Edit(5, 5, "x")])
     assert not disjoint([Edit(3, 3, "a")], [Edit(3, 5, "")])
+    indents = [Edit(0, 0, "if x:\n    "), Edit(8, 8, "    ")]
+    assert disjoint(indents, [Edit(5, 5, "new"), Edit(6, 7, "")])
+    assert not disjoint(indents, [Edit(5, 5, "\nnew")])
+    assert not disjoint([Edit(5, 5, "\r\nnew")], indents)
+    assert disjoint(indents[:1], [Edit(5, 5, "\nnew")])
     assert not disjoint([Edit(4, 4, "a")], [Edit(3, 5, "")])
 
 
