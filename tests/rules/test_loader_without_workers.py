@@ -509,7 +509,42 @@ def test_what_the_user_chooses_stays(change: tuple[str, str], reason: str) -> No
 
 def test_options_that_are_printed() -> None:
     result = run(HEAD + MAIN.replace(LOADER, PARSER.replace("    loader = ", "    print(args)\n    loader = ")))
-    assert "prints all options" in result.held_back[0].reason
+    assert "prints all settings" in result.held_back[0].reason
+
+
+CONFIG = """\
+@dataclass
+class Config:
+    batch_size: int = 2
+    num_workers: int = 0
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "use", "outcome"),
+    [
+        ("Config()", "", "applied"),
+        ("Config(batch_size=4)", "size = config.batch_size", "applied"),
+        ("Config(**yaml.safe_load(open('config.yaml')))", "", "applied"),
+        ("Config()", "print(config)", "prints all settings"),
+        ("Config()", "logged = asdict(config)", "prints all settings"),
+        ("Config()", "torch.set_num_threads(config.num_workers)", "uses for something else"),
+        ("yaml.safe_load(open('config.yaml'))", "", ""),
+    ],
+)
+def test_the_default_of_a_dataclass(config: str, use: str, outcome: str) -> None:
+    loader = LOADER.replace("batch_size=2", "batch_size=config.batch_size, num_workers=config.num_workers")
+    head = f"from dataclasses import asdict, dataclass\nimport yaml\n{HEAD}{CONFIG}"
+    code = head + MAIN.replace(LOADER, f"    config = {config}\n    {use or 'pass'}\n{loader}")
+    result = run(code)
+    if outcome == "applied":
+        assert "num_workers: int = NUM_WORKERS" in result.after.decode()
+        assert not run(result.after.decode()).applied
+        return
+    assert result.after.decode() == code
+    assert [outcome in each.reason for each in (*result.held_back, *result.refused)] == ([True] if outcome else [])
 
 
 @pytest.mark.parametrize(

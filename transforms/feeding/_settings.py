@@ -28,6 +28,8 @@ class Place:
         loaders: every loader that gets its setting from there.
         stray: a use of it that is no loader's setting; `None` where there is none.
         option: the option of the command line whose default it is, if it is one.
+        escape: a place that may print it with others, or hands it on with them, as `print(args)` and `asdict(config)`
+            do; `None` where none does.
     """
 
     value: cst.BaseExpression
@@ -35,6 +37,7 @@ class Place:
     loaders: tuple[Loader, ...]
     stray: cst.CSTNode | None
     option: Option | None = None
+    escape: cst.CSTNode | None = None
 
 
 def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
@@ -52,6 +55,7 @@ def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
             ]
             option = option_of(file, given) if value is not given else None
             stray = _stray(file, given, value, users, parameter, option)
+            escape = option.escape if option is not None else _escape(file, value)
             through = ""
             if option is not None:
                 through = f"the command line ({option.name})"
@@ -59,7 +63,7 @@ def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
                 through = "a variable"
             elif setting.arg is None:
                 through = "a dictionary of keywords"
-            found.append(Place(value, through, tuple(users), stray, option))
+            found.append(Place(value, through, tuple(users), stray, option, escape))
     return found
 
 
@@ -85,7 +89,7 @@ def _stray(
     """A use of a written value that is no setting of one of these loaders."""
     settings = {each for user in users for each in user.values(parameter)}
     if option is not None:
-        return next((read for read in option.reads if read not in settings), option.escape)
+        return next((read for read in option.reads if read not in settings), None)
     if value is not given:
         for held in file.handing.uses(value):
             if held.node not in settings:
@@ -96,6 +100,21 @@ def _stray(
         return None
     calls = {user.call for user in users}
     return next(_other_uses(file, value, calls, 0), None)
+
+
+def _escape(file: FileFacts, value: cst.BaseExpression) -> cst.CSTNode | None:
+    """Where an object goes as a whole, of whose class a value is a default, `num_workers: int = 0`."""
+    scope = file.tree.scope(value)
+    cls = file.classes.of(scope) if isinstance(scope, cst.ClassDef) else None
+    for call in file.tree.all(cst.Call) if cls is not None else ():
+        made = file.values.calls.constructed(call)
+        if made is None or cls not in made.lineage():
+            continue
+        for held in file.handing.uses(call):
+            read = file.tree.parent(held.node)
+            if held.path or not isinstance(read, cst.Attribute) or isinstance(file.tree.parent(read), cst.Call):
+                return held.node
+    return None
 
 
 def _other_uses(

@@ -38,8 +38,9 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     if setting is None and loader.unseen:
         return loader.unseen
     for place in places(file, loader, "pin_memory"):
-        if place.stray is not None:
-            line = file.line(place.stray)
+        other = place.stray or place.escape
+        if other is not None:
+            line = file.line(other)
             return f"pin_memory=False stands in {place.through}, which line {line} uses for something else"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"

@@ -114,7 +114,7 @@ def _filled(file: FileFacts, remark: Remark, why: str) -> str:
 def why_shared(file: FileFacts, given: list[Place]) -> str:
     """Why a number of workers that is written elsewhere stays as it is, in one line; empty where it need not."""
     for place in given:
-        if place.stray is not None and (place.option is None or place.stray is not place.option.escape):
+        if place.stray is not None:
             return f"num_workers is 0 by {place.through}, which line {file.line(place.stray)} uses for something else"
         if place.option is not None and place.option.default is not place.value:
             return f"num_workers is up to {place.through}"

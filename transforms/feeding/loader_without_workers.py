@@ -18,9 +18,9 @@ at module level gets an `if __name__ == "__main__":` around its work, with defin
 left outside. A notebook gets none: what is defined in its cells reaches workers by fork alone (Linux, before
 Python 3.14), so a loader that needs it is held back there.
 
-A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a variable or a
-dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them may have
-workers.
+A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a dataclass, a
+variable or a dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them
+may have workers.
 
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
@@ -141,9 +141,9 @@ class LoaderWithoutWorkers(Rule):
             judgements.append(judgement)
             shelters.append(shelter)
         judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
-        escape = next((place.option.escape for place in given if place.option and place.option.escape), None)
+        escape = next((place.escape for place in given if place.escape is not None), None)
         if escape is not None and judgement.safety is Safety.SAFE:
-            reason = f"line {file.line(escape)} prints all options or hands them on, with another number of workers"
+            reason = f"line {file.line(escape)} prints all settings or hands them on, with another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
         shelter = joined(shelters)
         changes = list(self._changes(file, loader, given, shelter))
