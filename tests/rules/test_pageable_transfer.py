@@ -298,6 +298,21 @@ def test_uses_of_tuples_in_batches(collate: str, use: str, is_equal: bool) -> No
     assert is_equal or "makes a list" in result.held_back[0].reason
 
 
+@pytest.mark.parametrize(("sample", "is_equal"), [("{'x': x}", True), ("x, index", False)])
+def test_samples_that_are_handed_on_as_they_are(sample: str, is_equal: bool) -> None:
+    dataset = f"""\
+class Photos(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        x = torch.ones(3)
+        return {sample}
+
+
+loader ="""
+    code = written("x = batch[0]['x'].to(device).view(3)", "model(batch[0])", loader=LOADER.replace("4", "4, KEPT"))
+    code = code.replace("photos, batch", "Photos(), batch").replace("KEPT", "collate_fn=lambda samples: samples")
+    assert bool(run(code.replace("loader =", dataset)).applied) is is_equal
+
+
 @pytest.mark.parametrize(("use", "is_equal"), [("pass", True), ("model(item)", False)])
 def test_a_generator_that_hands_tuples_on(use: str, is_equal: bool) -> None:
     code = f"""\

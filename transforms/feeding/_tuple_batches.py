@@ -29,7 +29,7 @@ _TAKES_ITEMS = torch_api.PASSES_ITEMS | {
 
 def whole_tuple(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """A use of a whole tuple that the collate function puts into the batches of a loader."""
-    paths = {path for maker in makers(file, loader) for path in _tuples(file, maker)}
+    paths = {path for maker in makers(file, loader) for path in _tuples(file, loader, maker)}
     if not paths:
         return None
     for iteration in loader.iterations:
@@ -40,12 +40,12 @@ def whole_tuple(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     return None
 
 
-def _tuples(file: FileFacts, maker: Maker) -> Iterator[tuple[Step, ...]]:
-    """Where in what a function gives tuples are."""
+def _tuples(file: FileFacts, loader: Loader, maker: Maker) -> Iterator[tuple[Step, ...]]:
+    """Where in what a collate function gives tuples are."""
     results = list(returned(maker))
     made = [end.node for result in results for end in file.tracing.ends(result) if not end.path]
-    if any(isinstance(node, cst.Param) for node in made):
-        yield (None,)  # the samples themselves, which often are tuples
+    if any(isinstance(node, cst.Param) for node in made) and _samples_are_tuples(file, loader):
+        yield (None,)
     for node in dict.fromkeys((*made, *walk_scope(maker.body), *(inner for end in made for inner in walk(end)))):
         path = _makes_tuple(file, node)
         if path is None or not isinstance(node, cst.BaseExpression):
@@ -55,6 +55,17 @@ def _tuples(file: FileFacts, maker: Maker) -> Iterator[tuple[Step, ...]]:
         for held in (Held(node, path), *file.handing.uses(node, path)):
             if held.node in results:
                 yield held.path
+
+
+def _samples_are_tuples(file: FileFacts, loader: Loader) -> bool:
+    """Whether a dataset may give tuples, as those of libraries do."""
+    for value in loader.values("dataset"):
+        cls = file.value(value).cls
+        method = cls.method("__getitem__") if cls is not None else None
+        given = [end.node for result in (returned(method) if method else ()) for end in file.tracing.ends(result)]
+        if not given or any(isinstance(node, cst.Tuple) for node in given):
+            return True
+    return False
 
 
 def _makes_tuple(file: FileFacts, node: cst.CSTNode) -> tuple[Step, ...] | None:
