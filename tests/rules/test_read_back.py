@@ -59,6 +59,69 @@ COUNTED = {
     "(out.argmax(1).cpu() == y.cpu()).sum().item()": ("(out.argmax(1) == y).sum().item()", Numerics.BITWISE),
 }
 
+# Before and after, of copies that wait in a variable until they are compared.
+IN_VARIABLES = {
+    "one side": (
+        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
+        "a = pred\nhits = (a == y).sum().item()",
+    ),
+    "both sides": (
+        "a, n = pred.detach().cpu(), 1\nb = y.cpu()\nc = pred.cpu()\nhits = int(c.eq(b).sum())",
+        "a, n = pred.detach().cpu(), 1\nb = y\nc = pred\nhits = int(c.eq(b).sum())",
+    ),
+    "what was compared": (
+        "same = (pred == y).cpu()\nhits = same.sum().item()",
+        "same = (pred == y)\nhits = same.sum().item()",
+    ),
+    "their lengths are asked for": (
+        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item() / len(a) / a.shape[0] / a.size(0)",
+        "a = pred\nhits = (a == y).sum().item() / len(a) / a.shape[0] / a.size(0)",
+    ),
+    "computed for it": (
+        "a = out.data.max(1)[1].cpu()\nb = y.cpu()\nhits = torch.sum(a == b).item()",
+        "a = out.data.max(1)[1]\nb = y\nhits = torch.sum(a == b).item()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_VARIABLES)
+def test_copies_in_variables(name: str) -> None:
+    before, after = IN_VARIABLES[name]
+    assert result(step(before)).after.decode() == step(after)
+    values = {"pred": torch.tensor([1, 2, 0]), "y": torch.tensor([1, 2, 2]), "out": torch.eye(3), "torch": torch}
+    seen = []
+    for code in (before, after):
+        scope = dict(values)
+        exec(code, scope)
+        seen.append(scope["hits"])
+    assert seen[0] == seen[1]
+
+
+def test_arrays_in_variables() -> None:
+    body = "a = pred.cpu().numpy()\nb = y.cpu().numpy()\nhits = (a == b).sum()\nshare = hits / len(a)"
+    wanted = "a = pred\nb = y\nhits = (a == b).sum().item()\nshare = hits / len(a)"
+    assert result(step(body)).outcome is Outcome.UNCHANGED
+    assert result(step(body), unsafe=True).after.decode() == step(wanted)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = y.cpu()\ny.add_(1)\nhits = (pred.cpu() == a).sum().item()",
+        "a = y.cpu()\ny = y + 1\nhits = (pred.cpu() == a).sum().item()",
+        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()\nprint(a)",
+        "a = pred.cpu()\nkeep.append(lambda: a)\nhits = (a == y.cpu()).sum().item()",
+        "a = pred.cpu()\nif i:\n    a = y.cpu()\nhits = (a == y.cpu()).sum().item()",
+        "a = pred.cpu().numpy()\nhits = (a == y.cpu().numpy()).sum() / a.size",
+        "a = b = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
+        "a = pred.cpu()\nfor _ in range(2):\n    hits = (a == y.cpu()).sum().item()\n    pred.add_(1)",
+        "same = (pred == y).cpu()\nhits = same.sum().item()\nkeep.append(same)",
+        "if i:\n    hits = (a == y.cpu()).sum().item()\na = pred.cpu()",
+    ],
+)
+def test_copies_in_variables_that_stay(body: str) -> None:
+    assert reasons(body)
+
 
 @pytest.mark.parametrize("before", COUNTED)
 def test_is_counted_on_the_device(before: str) -> None:
@@ -104,9 +167,15 @@ REFUSED = {
     "return pred.cpu()": "it is returned on line 13",
     "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` could not be shown to come from the device, too",
     "p = pred.cpu()": "`p` is not used in what is in sight",
+    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "the host goes on with it on line 13",
     "p = pred.cpu()\nz = p + 1": "the host goes on with `p` on line 14",
     "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "`1` could not be shown to come from the device, too",
 }
+
+
+def test_a_count_that_is_read_later_is_counted_on_the_device() -> None:
+    before = step("n = pred.eq(y).cpu().sum()\nkeep.append(n.item() / 2)")
+    assert result(before).after.decode() == step("n = pred.eq(y).sum()\nkeep.append(n.item() / 2)")
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED.items())

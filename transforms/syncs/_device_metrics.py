@@ -8,9 +8,11 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.masks import is_unchanged
 from perfmod.transforms.facts.value import Device, DType
 from perfmod.transforms.rule import Edit, Numerics
-from perfmod.transforms.syncs._host_copies import HostCopy, host_copy
+from perfmod.transforms.syncs._gathers import sole_definition
+from perfmod.transforms.syncs._host_copies import HostCopy, host_copy, variable_of
 from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.writing import replace
 
@@ -26,7 +28,8 @@ class Metric:
     Attributes:
         node: the expression that gives the number.
         comparison: the comparison in it, or the tensor.
-        copies: what is brought to the host for it.
+        copies: what is brought to the host for it; `sides` are the expressions that read it there, which are the
+            copies themselves or variables.
         is_numpy: whether NumPy computes it, and gives numbers of its own.
         numerics: how far the number may move on the device.
     """
@@ -34,25 +37,28 @@ class Metric:
     node: cst.BaseExpression
     comparison: cst.BaseExpression
     copies: tuple[HostCopy, ...]
+    sides: tuple[cst.BaseExpression, ...]
     is_numpy: bool
     numerics: Numerics
 
 
 def metric_of(file: FileFacts, copy: HostCopy) -> Metric | str:
     """The metric that a copy is made for; or why there is none that the device can compute, in one line."""
-    comparison = file.tree.parent(copy.node)
+    read = _read(file, copy)
+    comparison = file.tree.parent(read)
     if isinstance(comparison, (cst.ComparisonTarget, cst.Arg)):
         comparison = file.tree.parent(comparison)
     if isinstance(comparison, cst.Attribute) and isinstance(file.tree.parent(comparison), cst.Call):
         comparison = file.tree.parent(comparison)
     sides = list(_sides(file, comparison)) if comparison is not None else []
-    if comparison is None or len(sides) != 2 or not any(side is copy.node for side in sides):
-        alone = None if copy.is_array or copy.is_list else _reduction(file, copy.node, is_array=False)
+    if comparison is None or len(sides) != 2 or not any(side is read for side in sides):
+        is_same = read is copy.node or is_unchanged(file, copy.tensor, read)
+        alone = None if copy.is_array or copy.is_list or not is_same else _reduction(file, read, is_array=False)
         if alone is None:
             return ""
         is_count = file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER) and not alone[1]
-        return Metric(alone[0], copy.node, (copy,), False, Numerics.BITWISE if is_count else Numerics.ROUNDING)
-    copies = [host_copy(file, side) for side in sides]
+        return Metric(alone[0], read, (copy,), (read,), False, Numerics.BITWISE if is_count else Numerics.ROUNDING)
+    copies = [_copy_behind(file, side) for side in sides]
     here = [found for found in copies if found is not None and not found.is_list]
     if len(here) != 2:
         other = next(side for side, found in zip(sides, copies, strict=True) if found is None or found.is_list)
@@ -69,7 +75,41 @@ def metric_of(file: FileFacts, copy: HostCopy) -> Metric | str:
         return f"more than a count is made of `{' '.join(file.code(comparison).split())[:60]}` on the host"
     node, is_rounded = reduced
     numerics = Numerics.ROUNDING if is_rounded else Numerics.BITWISE
-    return Metric(node, comparison, (here[0], here[1]), here[0].is_array, numerics)
+    return Metric(node, comparison, (here[0], here[1]), (sides[0], sides[1]), here[0].is_array, numerics)
+
+
+def _read(file: FileFacts, copy: HostCopy) -> cst.BaseExpression:
+    """Where a copy is read: the copy itself, or the one place that reads the variable it is given to.
+
+    What only asks for the length gets the same of the tensor on the device.
+    """
+    definition = variable_of(file, copy.node)
+    uses = file.flow.uses(definition) if definition is not None else ()
+    reads = [use for use in uses if not _asks_for_length(file, use)]
+    if len(reads) == 1 and isinstance(reads[0], cst.Name) and sole_definition(file, reads[0]) is definition:
+        return reads[0]
+    return copy.node
+
+
+def _copy_behind(file: FileFacts, side: cst.BaseExpression) -> HostCopy | None:
+    """The copy that a side of a comparison is, or that its variable holds while nobody writes to the tensor."""
+    definition = sole_definition(file, side) if isinstance(side, cst.Name) else None
+    if definition is None or definition.path or definition.value is None:
+        return host_copy(file, side)
+    copy = host_copy(file, definition.value)
+    if copy is None or _read(file, copy) is not side or not is_unchanged(file, copy.tensor, side):
+        return None
+    return copy
+
+
+def _asks_for_length(file: FileFacts, use: cst.CSTNode) -> bool:
+    """`len(pred)`, `pred.shape` and `pred.size(0)`; the first two of arrays, too."""
+    around = file.tree.parent(use)
+    call = file.tree.parent(around) if around is not None else None
+    if isinstance(around, cst.Attribute):
+        is_called = isinstance(call, cst.Call) and call.func is around
+        return around.attr.value == "shape" or (around.attr.value == "size" and is_called)
+    return isinstance(around, cst.Arg) and isinstance(call, cst.Call) and file.qualified(call) == "builtins.len"
 
 
 def on_device(file: FileFacts, metric: Metric) -> list[Edit]:
@@ -78,14 +118,16 @@ def on_device(file: FileFacts, metric: Metric) -> list[Edit]:
     edits = [replace(source, copy.node, _detached(file, copy.tensor)) for copy in metric.copies]
     if not metric.is_numpy:
         return edits
-    left, right = (_detached(file, copy.tensor) for copy in metric.copies)
+    pairs = zip(metric.sides, metric.copies, strict=True)
+    left, right = (_detached(file, copy.tensor if side is copy.node else side) for side, copy in pairs)
+    edits = [edit for edit, side in zip(edits, metric.sides, strict=True) if isinstance(side, cst.Name)]
     if isinstance(metric.comparison, cst.Comparison):
         operator = source.code(metric.comparison.comparisons[0].operator).strip()
         compared = f"({left} {operator} {right})"
     else:
         return []
     mean = metric.numerics is Numerics.ROUNDING
-    return [replace(source, metric.node, f"{compared}{'.double().mean()' if mean else '.sum()'}.item()")]
+    return [*edits, replace(source, metric.node, f"{compared}{'.double().mean()' if mean else '.sum()'}.item()")]
 
 
 def _detached(file: FileFacts, tensor: cst.BaseExpression) -> str:
@@ -119,6 +161,8 @@ def _reduction(
     while True:
         parent = file.tree.parent(node)
         call = file.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.Assign) and reduced and not is_array and _is_only_read(file, parent):
+            return node, is_rounded
         if not isinstance(call, cst.Call):
             return None
         if isinstance(parent, cst.Arg):
@@ -147,3 +191,18 @@ def _reduction(
         else:
             return None
         node = call
+
+
+def _is_only_read(file: FileFacts, statement: cst.Assign) -> bool:
+    """Whether a scalar gets a name and is nothing but read as a number wherever that is used."""
+    found = [definition for target in statement.targets for definition in file.flow.defined(target.target)]
+    uses = [use for definition in found for use in file.flow.uses(definition)]
+    return len(found) == len(statement.targets) == 1 and bool(uses) and all(_is_read(file, use) for use in uses)
+
+
+def _is_read(file: FileFacts, use: cst.BaseExpression) -> bool:
+    parent = file.tree.parent(use)
+    call = file.tree.parent(parent) if parent is not None else None
+    if isinstance(parent, cst.Attribute):
+        return parent.attr.value == "item" and isinstance(call, cst.Call) and call.func is parent
+    return isinstance(parent, cst.Arg) and file.qualified(call) in ("builtins.float", "builtins.int") if call else False

@@ -11,8 +11,9 @@ Comparisons are exact, and so are counts: the figure is the same. A mean is divi
 may differ in its last digit. NumPy's `(pred.cpu().numpy() == target.cpu().numpy()).mean()` gives a number of NumPy's,
 which prints and divides in its own way, so that this rewrite is only made with `--unsafe`.
 
-Whatever else a step copies to the host is reported with what is done with it there. To collect predictions for a
-metric at the end of an epoch, keep `pred.detach()` in the list, and bring the list over once behind the loop.
+The copies may wait in variables, where nothing but the comparison reads them. Whatever else a step copies to the host
+is reported with what is done with it there. To collect predictions for a metric at the end of an epoch, keep
+`pred.detach()` in the list, and bring the list over once behind the loop.
 """
 
 from __future__ import annotations
