@@ -83,7 +83,7 @@ EXPRESSIONS = {
     "torch.zeros_like(i, device='cpu')": "tensor cpu integer 1",
     "torch.zeros(3, device=u)": "tensor accelerator floating 1",
     "torch.zeros(3, device='cpu')": "tensor cpu floating 1",
-    "torch.tensor(1)": "tensor cpu ? 0",
+    "torch.tensor(1)": "tensor cpu integer 0",
     "torch.tensor([1])": "tensor cpu ? ?",
     "torch.tensor(v)": "tensor accelerator floating 1",
     "torch.as_tensor(b)": "tensor accelerator bool 2",

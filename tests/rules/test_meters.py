@@ -223,6 +223,10 @@ CHANGES = {
             meter=WEIGHTED,
         ),
     ),
+    "a mean that has a number for no weight": (
+        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count != 0 else 0")),
+        script(step=MOVED, meter=UNWEIGHTED.replace("if self.count else 0", "if self.count != 0 else 0")),
+    ),
     "a comment moves with the mean": (
         script(meter=METER.replace("self.sum / self.count", "self.sum / self.count  # of the epoch")),
         script(step=MOVED, meter=WEIGHTED.replace("else 0\n", "else 0  # of the epoch\n")),
@@ -387,6 +391,14 @@ def meter(old: str, new: str) -> str:
 
 REDUCED = "\n    def all_reduce(self):\n        self.sum, self.count = reduce(self.sum, self.count)\n"
 STAYS = {
+    "mean that starts as another number than it has for no weight": (
+        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count > 0 else 1")),
+        "`avg` of `AverageMeter` starts in different ways",
+    ),
+    "mean that asks for something else": (
+        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count > 1 else 0")),
+        "`AverageMeter.update` does more than keep the figure and add it up (line 19)",
+    ),
     "read in every step": (
         script(step=UPDATE + "\nprint(losses.avg)"),
         "`losses.avg` is read in every step on line 32",

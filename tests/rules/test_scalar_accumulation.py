@@ -192,6 +192,42 @@ CHANGES = {
             "total = float(total) / (len(loader) + 1)\nreturn total",
         ),
     ),
+    "divided in place by a sum in parentheses": (
+        ("total = 0.0", "total += loss.item()", "total /= (len(loader) + 1)\nreturn total"),
+        (
+            "total = 0.0",
+            "total += loss.detach().double()",
+            "total = float(total) / (len(loader) + 1)\nreturn total",
+        ),
+    ),
+    "counted by a tensor": (
+        ("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum().item()", "print(seen)"),
+        ("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum()", "print(seen)"),
+    ),
+    "counted by tensors in a dictionary": (
+        (
+            "seen = {'y': torch.tensor(0, device=device), 'n': 0}",
+            "seen['y'] += (y > 0).sum().item()\nseen['n'] += len(y)\nif step % 9 == 0:\n    print(seen['y'])",
+            "for key in seen:\n    print(seen[key])\nreturn seen",
+        ),
+        (
+            "seen = {'y': torch.tensor(0, device=device), 'n': 0}",
+            "seen['y'] += (y > 0).sum()\nseen['n'] += len(y)\nif step % 9 == 0:\n    print(seen['y'])",
+            "for key in seen:\n    print(seen[key])\nreturn seen",
+        ),
+    ),
+    "counts of unknown type, which only divide": (
+        (
+            "total = count = 0",
+            "n = y.sum().item()\ntotal += loss.item() * n\ncount += n",
+            "return total / count",
+        ),
+        (
+            "total = count = 0",
+            "n = y.sum().detach().double()\ntotal += loss.detach().double() * n\ncount += n",
+            "return float(total) / float(count)",
+        ),
+    ),
     "numbers are added as well": (
         ("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
         ("total = 0.0", "total += loss.detach().double()\ntotal += 0.5", "return float(total)"),
@@ -626,6 +662,26 @@ STAYS = {
     "added up by NumPy through a variable": (
         ("total = 0.0", "value = loss.data.cpu().numpy()\ntotal += value", "print(total)"),
         "NumPy adds the figure up in 32 or in 64 bits, depending on its version",
+    ),
+    "added up by a tensor of floats": (
+        ("total = torch.tensor(0.0, device=device)", "total += loss.item()", "print(total)"),
+        "`total` is a tensor, and whether it holds integers could not be shown",
+    ),
+    "counted by a tensor of the host": (
+        ("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
+        "`seen` is a tensor that may lie on the host, which takes none of the device's",
+    ),
+    "floats added to a tensor of integers": (
+        ("seen = torch.tensor(0, device=device)", "seen += loss.item()", "print(seen)"),
+        "`seen` is a tensor, and that integers are added to it could not be shown",
+    ),
+    "a tensor in a dictionary that a function may replace": (
+        ("seen = {'y': torch.tensor(0, device=device)}\nmodel.watch(seen)", "seen['y'] += y.sum().item()", ""),
+        "`seen` may be kept elsewhere from line 7 on, and tensors would be seen there",
+    ),
+    "count of unknown type that is shown": (
+        ("count = 0", "count += y.sum().item()", "print(count)"),
+        "whether `count` is an integer or a float could not be shown",
     ),
     "a choice": (
         ("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"),

@@ -171,6 +171,8 @@ class CallValues:
             elif first.is_tensor and short in ("tensor", "as_tensor"):
                 dtype, rank = first.dtype, first.rank
                 device = first.device if where is None else device
+            elif first.kind is Kind.NUMBER and short in ("tensor", "as_tensor"):
+                dtype = first.dtype
             if argument(node, "dtype") is not None:
                 dtype = self._placement.dtype_argument(node)
             return Value(Kind.TENSOR, device=device, dtype=dtype, rank=rank)
@@ -270,8 +272,8 @@ class CallValues:
             return Value(Kind.OBJECT, name="argparse.Namespace")
         if method == "item" and not node.args and not base.is_tensor:
             return NUMBER
-        # Only tensors have a `size` that is called with a dimension.
-        if method == "size" and len(node.args) == 1:
+        # Only tensors have a `size` that is called with a dimension, and `numel()`.
+        if (method == "size" and len(node.args) == 1) or (method == "numel" and not node.args):
             return INTEGER
         known = base.is_tensor or (base.kind is Kind.UNKNOWN and method in torch_api.TENSOR_ONLY_METHODS)
         if not known:

@@ -304,8 +304,13 @@ ARRAY_LIBRARIES = (
     "imageio.", "matplotlib.",
 )  # fmt: skip
 
-# Attributes of PyTorch Geometric's batches that are Python integers.
-GRAPH_COUNTS = frozenset({"num_graphs", "num_nodes", "num_edges", "num_features", "num_node_features", "batch_size"})
+# Attributes of batches of graphs that are Python integers, by library; DGL's other counts are methods.
+GRAPH_COUNTS = {
+    "torch_geometric": frozenset(
+        {"num_graphs", "num_nodes", "num_edges", "num_events", "num_features", "num_node_features", "batch_size"}
+    ),
+    "dgl": frozenset({"batch_size"}),
+}
 
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad", "real", "imag"})
 TENSOR_ONLY_ATTRIBUTES = frozenset({"is_cuda", "requires_grad", "grad", "grad_fn", "mT", "is_leaf"})

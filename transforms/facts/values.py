@@ -484,7 +484,8 @@ class Values:
                 return Value(Kind.SEQUENCE, element=INTEGER)
             if attribute in ("ndim", "is_cuda", "requires_grad"):
                 return INTEGER if attribute == "ndim" else BOOL
-            return UNKNOWN
+            # What a loader gives may be a graph.
+            return INTEGER if base.origin is not None and self._counts_graphs(attribute, node) else UNKNOWN
         if base.kind is Kind.ARRAY:
             numbers = {"shape": Value(Kind.SEQUENCE, element=INTEGER), "size": INTEGER, "ndim": INTEGER}
             return numbers.get(attribute, ARRAY)
@@ -501,14 +502,21 @@ class Values:
         if base.origin is not None:
             if attribute == "device":
                 return Value(Kind.DEVICE)
-            if attribute in torch_api.GRAPH_COUNTS and self._names.imports("torch_geometric", node):
+            if self._counts_graphs(attribute, node):
                 return INTEGER
             return self.item(base, attribute)
+        if base.kind is Kind.UNKNOWN and self._counts_graphs(attribute, node):
+            return INTEGER
         if attribute == "shape":
             return Value(Kind.SEQUENCE, element=INTEGER)
         if self._shows_tensor(node):
             return evolve(TENSOR, device=Device.ACCELERATOR)
         return UNKNOWN
+
+    def _counts_graphs(self, attribute: str, node: cst.CSTNode) -> bool:
+        """Whether an attribute of a batch of graphs is an integer of Python."""
+        libraries = [library for library, counts in torch_api.GRAPH_COUNTS.items() if attribute in counts]
+        return any(self._names.imports(library, node) for library in libraries)
 
     def _subscript(self, node: cst.Subscript) -> Value:
         base = self.of(node.value)

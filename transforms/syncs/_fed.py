@@ -11,6 +11,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.syncs import _kept_lists, _meters
+from perfmod.transforms.syncs._device_counts import counted_on_device
 from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._moved_sums import Moved, move
 from perfmod.transforms.syncs._sums import collect, target_of
@@ -118,7 +119,8 @@ class Fed:
         return scope, self._file.code(target)
 
     def _sum(self, target: cst.BaseExpression, statements: list[cst.CSTNode]) -> Moved:
-        return move(self._file, collect(self._file, target, statements))
+        counted = counted_on_device(self._file, target, statements)
+        return counted or move(self._file, collect(self._file, target, statements))
 
     def _list(self, target: cst.BaseExpression, values: list[cst.BaseExpression]) -> Moved:
         sites = [_kept_lists.appended(self._file, value, round_loop(self._file, value)) for value in values]

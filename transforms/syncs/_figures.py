@@ -38,7 +38,7 @@ def as_number(
         return (), ()
     code = file.code(node)
     builtin = number_type(file, node, dtype)
-    if dtype is DType.INTEGER or DType.INTEGER not in starts or _shows_no_type(file, node):
+    if dtype is DType.INTEGER or DType.INTEGER not in starts or shows_no_type(file, node):
         return (replace(file.source, node, f"{builtin}({code})"),), ()
     torch, imports = file.names.spelled("torch", node)
     number = f"{torch}.as_tensor({code}).item()"
@@ -56,8 +56,8 @@ def number_type(file: FileFacts, node: cst.CSTNode, dtype: DType) -> str:
     return name
 
 
-def _shows_no_type(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether 0 and 0.0 give the same here: they are divided, compared or formatted with a point."""
+def shows_no_type(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an integer and the equal float give the same here: it is divided, compared or formatted with a point."""
     current: cst.CSTNode = node
     parent = file.tree.parent(current)
     while isinstance(parent, (cst.BinaryOperation, cst.UnaryOperation)):

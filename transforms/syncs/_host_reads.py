@@ -320,6 +320,11 @@ def _has_no_graph(file: FileFacts, node: cst.BaseExpression) -> bool:
         node = node.value
 
 
+def is_count(read: HostRead) -> bool:
+    """Whether a scalar has no dimensions, and 64 bits if it is an integer."""
+    return _is_int64(read.tensor) and isinstance(read.tensor, cst.Call) and not read.tensor.args
+
+
 def _is_int64(node: cst.BaseExpression) -> bool:
     """Whether an integer tensor comes from a reduction that gives int64 unless it is told otherwise."""
     if not isinstance(node, cst.Call) or any(arg.keyword is not None for arg in node.args):

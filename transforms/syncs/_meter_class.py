@@ -191,13 +191,36 @@ def _is(node: cst.BaseExpression, param: cst.Param | None) -> bool:
 
 
 def _is_mean(file: FileFacts, meter: Meter, node: cst.BaseExpression) -> bool:
-    """Whether an expression is `self.sum / self.count` of what the statements above have set."""
+    """Whether an expression is `self.sum / self.count` of what the statements above have set.
+
+    It may stand in a choice that asks for a count of zero and has a number for it.
+    """
+    division = quotient(node)
     return (
-        isinstance(node, cst.BinaryOperation)
-        and isinstance(node.operator, cst.Divide)
-        and own_field(file, meter.cls, node.left) in meter.sums
-        and own_field(file, meter.cls, node.right) in meter.counts
+        division is not None
+        and own_field(file, meter.cls, division.left) in meter.sums
+        and own_field(file, meter.cls, division.right) in meter.counts
+        and (division is node or _asks_for(file, cst.ensure_type(node, cst.IfExp), division.right))
     )
+
+
+def quotient(node: cst.BaseExpression) -> cst.BinaryOperation | None:
+    """The division that a mean is, by itself or as `a / b if b != 0 else 0`."""
+    division = node.body if isinstance(node, cst.IfExp) else node
+    is_division = isinstance(division, cst.BinaryOperation) and isinstance(division.operator, cst.Divide)
+    return division if is_division and isinstance(division, cst.BinaryOperation) else None
+
+
+def _asks_for(file: FileFacts, choice: cst.IfExp, count: cst.BaseExpression) -> bool:
+    """Whether a choice has a number where the count is zero: `... if self.count > 0 else 0`."""
+    test = choice.test
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        (comparison,) = test.comparisons
+        is_known = (
+            isinstance(comparison.operator, (cst.NotEqual, cst.GreaterThan)) and _number(comparison.comparator) == 0
+        )
+        test = test.left if is_known else test
+    return file.code(test) == file.code(count) and _number(choice.orelse) is not None
 
 
 def _read_starts(file: FileFacts, meter: Meter) -> None:
@@ -238,10 +261,15 @@ def _read_starts(file: FileFacts, meter: Meter) -> None:
         codes = {source.code(value) for value in values if value is not None}
         if not codes:
             raise CannotRewrite(f"where `{name}` of `{cls.name}` starts could not be shown")
-        if name in meter.means and len(codes) > 1:
+        if name in meter.means and len(codes | _without_count(file, meter.means[name])) > 1:
             raise CannotRewrite(f"`{name}` of `{cls.name}` starts in different ways")
         if name in meter.counts and any(_number(value) != 0 for value in values):
             raise CannotRewrite(f"`{name}` of `{cls.name}` does not start at zero")
+
+
+def _without_count(file: FileFacts, mean: cst.Assign) -> set[str]:
+    """The number that a mean is where the count is zero, if it says so itself."""
+    return {file.source_of(mean).code(mean.value.orelse)} if isinstance(mean.value, cst.IfExp) else set()
 
 
 def _sets_number(file: FileFacts, meter: Meter, name: str, statement: cst.CSTNode) -> bool:

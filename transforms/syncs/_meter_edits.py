@@ -16,7 +16,7 @@ from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.syncs._meter_class import SHOWS, Meter, Start, is_stored, own_field, whole_uses
+from perfmod.transforms.syncs._meter_class import SHOWS, Meter, Start, is_stored, own_field, quotient, whole_uses
 from perfmod.transforms.writing import comments, delete_statement, insert_after_statement, replace
 
 
@@ -57,10 +57,12 @@ def class_edits(
         read = f"{kept}.item() if {is_ours} else {kept}"
         text += f"\n@property\ndef {name}({own}):\n{indent}return {read}\n"
     for name, statement in meter.means.items():
-        assert isinstance(statement.value, cst.BinaryOperation)
-        first = meter.starts[name][0].value
+        division, first = quotient(statement.value), meter.starts[name][0].value
+        assert division is not None
         assert first is not None
-        mean = f"{source.code(statement.value)} if {source.code(statement.value.right)} else {source.code(first)}"
+        mean = source.code(statement.value)
+        if division is statement.value:
+            mean += f" if {source.code(division.right)} else {source.code(first)}"
         comment = "".join(f"  {words}" for _, words in comments(source, statement))
         text += f"\n@property\ndef {name}({own}):\n{indent}return {mean}{comment}\n"
     edits.append(insert_after_statement(source, meter.update, text))
@@ -71,9 +73,8 @@ def _without_mean(file: FileFacts, statement: cst.Assign, *, is_never_zero: bool
     """`self.avg = self.sum / self.count` gone, with its comment; what it raised for a count of zero stays."""
     source = file.source
     (line,) = delete_statement(source, statement)
-    if is_never_zero:
+    if is_never_zero or not isinstance(statement.value, cst.BinaryOperation):
         return Edit(line.start, line.end, "")
-    assert isinstance(statement.value, cst.BinaryOperation)
     start, end = source.span(statement)
     _, end = max([(start, end), *((at, at + len(words)) for at, words in comments(source, statement))])
     indent = source.newline + source.indentation(start) + source.module.default_indent

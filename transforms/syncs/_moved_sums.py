@@ -10,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Change, Edit
-from perfmod.transforms.syncs._figures import as_number, number_type
+from perfmod.transforms.syncs._figures import as_number, number_type, shows_no_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._sums import RunningSum
@@ -51,7 +51,7 @@ class Moved:
 
 def move(file: FileFacts, found: RunningSum) -> Moved:
     """The sum on the device. Raises `CannotRewrite` where a figure could change or is needed in every step."""
-    dtype = _dtype(found)
+    dtype = _dtype(file, found)
     _require_late_uses(file, found)
     _require_one_mode(file, found)
     edits: list[Edit] = []
@@ -102,7 +102,7 @@ def _as_number_again(
     return f"if {torch}.is_tensor({found.label}):\n{indent}{found.label} = {found.label}.item()", imports
 
 
-def _dtype(found: RunningSum) -> DType:
+def _dtype(file: FileFacts, found: RunningSum) -> DType:
     """Whether Python's sum is a float or an integer, whichever way the steps go."""
     terms = {site.term.dtype for site in found.sites}
     starts = {start.dtype for start in found.starts}
@@ -111,6 +111,9 @@ def _dtype(found: RunningSum) -> DType:
     if terms | starts == {DType.INTEGER}:
         return DType.INTEGER
     if starts == {DType.FLOATING} or (terms == {DType.FLOATING} and not found.kept):
+        return DType.FLOATING
+    if not (found.changed or found.settled) and all(shows_no_type(file, use.node) for use in found.uses):
+        # Whichever it is: a float of 64 bits holds every count, and divides and prints like the integer there.
         return DType.FLOATING
     raise CannotRewrite(f"whether `{found.label}` is an integer or a float could not be shown")
 
@@ -150,15 +153,16 @@ def inference(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
 
 def _as_assignment(file: FileFacts, statement: cst.AugAssign, dtype: DType) -> list[Edit]:
     """`total /= n` as `total = float(total) / n`: in place, the division would stay on the device."""
-    source = file.source
+    source, value = file.source, statement.value
     target_start, target_end = source.span(statement.target)
-    value_start, value_end = source.span(statement.value)
-    operator = source.text[target_end:value_start]
+    value_start, value_end = source.span(value)
+    first = source.span(value.lpar[0])[0] if value.lpar else value_start
+    operator = source.text[target_end:first]
     code = source.text[target_start:target_end]
     if "=" not in operator or "#" in operator or "(" in operator:
         raise CannotRewrite(f"the statement on line {source.line(statement)} is written in an unusual way")
     builtin = number_type(file, statement, dtype)
     symbol = operator.strip()[:-1]
-    is_atom = isinstance(statement.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber))
-    edits = [Edit(target_end, value_start, f" = {builtin}({code}) {symbol} " + ("" if is_atom else "("))]
+    is_atom = bool(value.lpar) or isinstance(value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.BaseNumber))
+    edits = [Edit(target_end, first, f" = {builtin}({code}) {symbol} " + ("" if is_atom else "("))]
     return edits if is_atom else [*edits, Edit(value_end, value_end, ")")]

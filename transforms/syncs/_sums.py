@@ -113,8 +113,8 @@ def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cs
     raise CannotRewrite(f"`{file.code(target)}` could not be followed")
 
 
-def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> RunningSum:
-    name, scope = target.value, file.tree.scope(target)
+def require_unshared(file: FileFacts, name: str) -> None:
+    """Raise `CannotRewrite` where functions declare a name as one of an outer scope."""
     declarations: list[cst.Global | cst.Nonlocal] = [
         *find_all(file.tree.module, cst.Global),
         *find_all(file.tree.module, cst.Nonlocal),
@@ -123,6 +123,11 @@ def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> Runni
         if any(item.name.value == name for item in declaration.names):
             line = file.line(declaration)
             raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
+
+
+def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> RunningSum:
+    name, scope = target.value, file.tree.scope(target)
+    require_unshared(file, name)
     require_unread_by_name(file, name, scope)
     bound = file.flow.bound(scope, name)
     statements = {

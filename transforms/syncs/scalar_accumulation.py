@@ -11,10 +11,17 @@ graph, added up there, and read once, at the places that use the figure.
         running_loss += loss.item()                     running_loss += loss.detach().double()
     print(running_loss / len(loader))               print(float(running_loss) / len(loader))
 
-Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last
-digit. Counts stay integers. Losses that are collected in a list become numbers behind the loop. A class such
-as `AverageMeter`, defined in the file, gets properties that read the device when somebody asks for a figure,
-so that `losses.update(loss.item(), n)` can become `losses.update(loss.detach().double(), n)`.
+Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last digit.
+Counts stay integers; a counter that is a tensor of the device already takes the tensor of the count. What the code
+does with the figure on its way is followed: sums and products of several, variables, functions that return it,
+`float()` around it. Losses that are collected in a list become numbers behind the loop, and so do sums that others
+may read, in attributes and dictionaries. A class such as `AverageMeter`, in whichever file of the project, gets
+properties that read the device when somebody asks for a figure, so that `losses.update(loss.item(), n)` can become
+`losses.update(loss.detach().double(), n)`. Evaluations wait in the same way, and are treated alike.
+
+Where the script may run on a device without float64, as `mps` is, the number is read there as before:
+`loss.detach().double() if loss.is_cuda else loss.item()`. What steers the training, or is shown in every step,
+has to be a number: it stays, and the reason is said.
 """
 
 from __future__ import annotations

@@ -1,0 +1,26 @@
+# golden: stay refused="may lie on the host"
+"""A counter of the host, which takes numbers and no tensors of the device."""
+
+import torch
+import torch.nn.functional as F
+
+
+def train(model, loader, optimizer, device):
+    seen = torch.tensor(0)
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        seen += (y > 0).sum().item()
+    return seen
+
+
+def cases(make):
+    yield [(make.tensor((4, 3)), torch.tensor([0, 1, 1, 0])) for _ in range(3)], make.device
+
+
+def probe(batches, device):
+    model = torch.nn.Linear(3, 2).to(device)
+    return train(model, batches, torch.optim.SGD(model.parameters(), lr=0.1), device)
