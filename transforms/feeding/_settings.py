@@ -106,7 +106,9 @@ def _escape(file: FileFacts, value: cst.BaseExpression) -> cst.CSTNode | None:
     """Where an object goes as a whole, of whose class a value is a default, `num_workers: int = 0`."""
     scope = file.tree.scope(value)
     cls = file.classes.of(scope) if isinstance(scope, cst.ClassDef) else None
-    for call in file.tree.all(cst.Call) if cls is not None else ():
+    if cls is None:
+        return None
+    for call in file.tree.all(cst.Call):
         made = file.values.calls.constructed(call)
         if made is None or cls not in made.lineage():
             continue

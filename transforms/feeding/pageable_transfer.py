@@ -24,6 +24,9 @@ A cast before the copy makes another tensor, which nobody pinned: `x.float().to(
 `x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
 in their place; most often they change nothing, and then the copy is of the pinned tensor itself.
 
+What the host makes of a batch before the copy, as `torch.cat(images)` or an array that is made a tensor again, nobody
+pinned either. Such a copy stays, with the reason: the parts of the batch should be copied, and joined on the device.
+
 Lightning copies batches itself, and without waiting: there the loader alone is told to pin. Accelerate waits unless its
 configuration says otherwise, which is advice here.
 """
@@ -38,11 +41,10 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.values import is_loader_name
-from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._settings import places
+from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
@@ -52,8 +54,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_not_copy,
     why_overwritten,
 )
-from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
 
 class PageableTransfer(Rule):
@@ -79,9 +80,10 @@ class PageableTransfer(Rule):
     )
     changes_results = (
         "Never for tensors: what the GPU does after the copy waits for it, and the source is not written "
-        "meanwhile. Held back as unsafe where a batch may not consist of tensors (a collate function that is "
-        "not in sight may give objects whose `to` takes no `non_blocking`), where pinning would turn a tuple "
-        "into a list that is used whole, where somebody wrote `pin_memory=False` or `non_blocking=False`, "
+        "meanwhile. Held back as unsafe where a batch may hold something else (objects of a class or library in "
+        "sight whose `to` may take no `non_blocking`, and nothing shows that none is in the batch), where a tuple "
+        "that the collate function made is used whole (most versions of PyTorch make a list of it when they pin; what "
+        "takes it apart sees no difference), where somebody wrote `pin_memory=False` or `non_blocking=False`, "
         "and where the device may be MPS."
     )
 
@@ -157,43 +159,23 @@ class PageableTransfer(Rule):
             return self.refused(file, loader.call, refusal)
         doubt = doubts(file, loader, [], pinned=False)
         reason = "Lightning copies batches without waiting, which takes pinned memory"
-        edits = self._pin(file, loader)
         safety = Safety.UNSAFE if doubt else Safety.SAFE
-        return self.found(file, loader.call, doubt or reason, edits, safety=safety)
+        return self.found(file, loader.call, doubt or reason, pinned(file, loader), safety=safety)
 
-    def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> Finding:
-        edits: list[Edit] = []
-        if not pinned:
-            edits += self._pin(file, loader)
+    def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        for copy in blocking:
-            edits += self._set_true(file, copy.call, "non_blocking", copy.non_blocking)
-            if copy.cast is not None and order(file, copy) is Order.BEHIND:
-                edits += swap(file, copy)
-        doubt = doubts(file, loader, good, pinned) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
+        edits = [*(() if pins else pinned(file, loader)), *(e for copy in blocking for e in not_waiting(file, copy))]
+        doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
         own = [copy.call for copy in blocking if file.is_own(copy.call)]
         return self.found(
             file,
-            own[0] if pinned and own else loader.call,
+            own[0] if pins and own else loader.call,
             doubt or reason,
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
         )
-
-    def _pin(self, file: FileFacts, loader: Loader) -> list[Edit]:
-        written = places(file, loader, "pin_memory")
-        if not written:
-            return list(self._set_true(file, loader.call, "pin_memory", None))
-        return [_true_instead(file, place.value) for place in written]
-
-    def _set_true(
-        self, file: FileFacts, call: cst.Call, name: str, given: cst.BaseExpression | None
-    ) -> tuple[Edit, ...]:
-        if given is None:
-            return add_keyword(file.source_of(call), call, f"{name}=True", wrap=name == "pin_memory")
-        return (_true_instead(file, given),)
 
     # Loaders of other files
 
@@ -211,9 +193,3 @@ class PageableTransfer(Rule):
                     seen.add(end.node)
                     reason = f"only half is possible: the loader {name} is built elsewhere, and must pin"
                     yield self.refused(file, copy.call, reason)
-
-
-def _true_instead(file: FileFacts, node: cst.BaseExpression) -> Edit:
-    source = file.source_of(node)
-    start, end = source.span(node)
-    return Edit(start, end, "True", source.path)
