@@ -201,6 +201,14 @@ CHANGES: dict[str, dict[str, str]] = {
         "pipeline": ONE,
         "body": f"images = images.reshape(-1, 192).to(device)\n{STEP}",
     },
+    "whole batch moved": {
+        "loop": "for batch in loader:",
+        "body": f"batch = tuple(part.to(device) for part in batch)\nimages, labels = batch\n{STEP}",
+    },
+    "whole batch moved and unpacked": {
+        "loop": "for batch in loader:",
+        "body": f"images, labels = [part.to(device) for part in batch]\n{STEP}",
+    },
     "stacked by their own function": {"loader": COLLATED},
     "stacked out of a comprehension": {
         "loader": COLLATED.replace(
@@ -246,6 +254,10 @@ CHANGES: dict[str, dict[str, str]] = {
         "body": f"{MOVE}\nx = x.to(device)\nseen.append(x)\n{STEP}\ntrain(x, labels)",
     },
     "no dataset in a branch": {"data": f"{DATA} if len(seen) == 0 else None"},
+    "no loader in a branch": {
+        "data": f"{DATA}\nother = dataset if len(seen) == 0 else None",
+        "loader": "loader = DataLoader(other, batch_size=2) if other is not None else None",
+    },
     "asserted": {"data": f"{DATA}\nassert dataset"},
     "behind a progress bar of their own": {
         "loop": "def log_every(items):\n    for item in items:\n        yield item\n"
@@ -570,9 +582,23 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         "whole batch is used",
         {"loop": "for batch in loader:", "body": f"model.x, model.y = batch\nimages, labels = batch\n{MOVE}\n{STEP}"},
     ),
-    "whole batch moved": (
+    "whole batch moved, and used": (
         "whole batch is used",
-        {"loop": "for batch in loader:", "body": f"images, labels = [part.to(device) for part in batch]\n{STEP}"},
+        {
+            "loop": "for batch in loader:",
+            "body": f"batch = [p.to(device) for p in batch]\nimages, labels = batch\nprint(batch[0].mean())\n{STEP}",
+        },
+    ),
+    "whole batch moved, but what is even": (
+        "whole batch is used",
+        {
+            "loop": "for batch in loader:",
+            "body": f"images, labels = [part.to(device) for part in batch if len(part) > 1]\n{STEP}",
+        },
+    ),
+    "whole batch moved and scaled": (
+        "whole batch is used",
+        {"loop": "for batch in loader:", "body": f"images, labels = [p.to(device) * 2 for p in batch]\n{STEP}"},
     ),
     "global images": ("by `global`", {"loop": GLOBAL, "body": "print(images.mean())"}),
     "global loader": (

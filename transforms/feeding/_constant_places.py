@@ -47,6 +47,7 @@ class Copy:
         source: the definitions of the variable that holds the device; empty for other expressions.
         anchor: the statement next to which the constants are made, once for all batches.
         is_before: whether they are made before `anchor`, or behind it.
+        unpacked: where images that were copied with all their batch get names, and which.
     """
 
     call: cst.Call
@@ -55,6 +56,7 @@ class Copy:
     source: tuple[Definition, ...]
     anchor: cst.BaseStatement
     is_before: bool
+    unpacked: tuple[tuple[cst.Assign, str], ...] = ()
 
     @property
     def is_cast(self) -> bool:

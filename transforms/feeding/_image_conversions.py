@@ -63,6 +63,9 @@ def conversions(file: FileFacts, moves: list[Copy], operations: str, scale: str)
         if move.optional is not None:
             target = move.optional.moved.value
             lines.setdefault(move.optional.statement, []).append(f"{target} = {target}{operations}")
+        elif move.unpacked:
+            for unpacking, target in move.unpacked:
+                lines.setdefault(unpacking, []).append(f"{target} = {target}{operations}")
         elif target is not None and isinstance(statement, cst.Assign):
             lines.setdefault(statement, []).append(f"{target} = {target}{operations}")
         start, end = source.span(call.func.attr)[0], source.span(call)[1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tracing import End
@@ -14,6 +15,7 @@ from perfmod.transforms.feeding._constant_places import COPIES, Copy, is_tensor_
 from perfmod.transforms.feeding._image_feeds import Feed, Path
 from perfmod.transforms.feeding._optional_copies import OptionalCopy, optional_copies
 from perfmod.transforms.feeding._pipelines import Unmovable
+from perfmod.transforms.feeding._whole_copies import WholeCopy, whole_copies
 
 _SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "is_cuda", "device"})
 _REARRANGES = frozenset(
@@ -67,7 +69,34 @@ class _Copies:
         if not found:
             raise Unmovable("the images are never copied to a device in sight")
         optional = {each.call: each for each in self.optional}
-        return [placed(self.file, move, optional.get(move), devices_change=self.devices_change) for move in found]
+        moves = [placed(self.file, move, optional.get(move), devices_change=self.devices_change) for move in found]
+        return [evolve(move, unpacked=self._unpacked(move.call)) for move in moves]
+
+    @cached_property
+    def whole(self) -> list[WholeCopy]:
+        """Copies of all parts of a batch, images among them."""
+        found = whole_copies(self.file, self.nodes, COPIES - {"type"})
+        return [each for each in found if self._takes_all_apart(each)]
+
+    def _takes_all_apart(self, copy: WholeCopy) -> bool:
+        """Whether a copy is of whole batches of these loaders only, and each part of them has a name then."""
+        ends = self._ends(copy.batch)
+        return bool(ends) and all(
+            _is_batch(end)
+            and len(end.path) == 1
+            and all(len(path) == 1 and path[0] in range(len(copy.names)) for path in self.wanted.get(end.node, [()]))
+            for end in ends
+        )
+
+    def _unpacked(self, call: cst.Call) -> tuple[tuple[cst.Assign, str], ...]:
+        """The statements that give copied images their names behind a copy of whole batches."""
+        found: dict[tuple[cst.Assign, str], None] = {}
+        for each in (each for each in self.whole if each.call is call):
+            for end in self._ends(each.batch):
+                for (index,) in self.wanted[end.node]:
+                    assert isinstance(index, int)
+                    found[each.unpacking, each.names[index]] = None
+        return tuple(found)
 
     @cached_property
     def optional(self) -> list[OptionalCopy]:
@@ -102,9 +131,12 @@ class _Copies:
 
     def _examine(self, node: cst.BaseExpression) -> cst.Call | None:
         """The copy that an expression is the source of, if it holds images; `None` where it harms nobody."""
-        if node in self.converted:
+        if node in self.converted or any(node in (each.batch, each.call.func) for each in self.whole):
             return None
-        ends = self.file.tracing.ends_behind(node, self.converted)
+        whole = next((each for each in self.whole if node is each.part), None)
+        if whole is not None:
+            return whole.call
+        ends = self._ends(node, self.converted)
         # From the loader's call, a path leads to a batch (any of them, or one of a list of them), then into it.
         held = [(end.node, end.path[1:]) for end in ends if end.node in self.wanted and _is_batch(end)]
         if not held:
@@ -125,9 +157,14 @@ class _Copies:
             raise Unmovable(f"the whole batch is used on line {self._line(node)}")
         return None
 
+    def _ends(self, node: cst.BaseExpression, stops: Collection[cst.CSTNode] = ()) -> tuple[End, ...]:
+        """Where the value of a node may have been made; no batch comes out of a loader that is `None`."""
+        found = self.file.tracing.ends_behind(node, stops)
+        return tuple(end for end in found if not end.path or not _is_none(end.node))
+
     def _holds_images(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is images of these loaders and nothing else."""
-        ends = self.file.tracing.ends(node)
+        ends = self._ends(node)
         return bool(ends) and all(_is_batch(e) and e.path[1:] in self.wanted.get(e.node, ()) for e in ends)
 
     def _is_read(self, node: cst.BaseExpression) -> bool:
@@ -232,6 +269,10 @@ def _copies_to_device(file: FileFacts, call: cst.Call) -> bool:
 def _is_type(file: FileFacts, arg: cst.Arg) -> bool:
     """Whether an argument of `view` is a type, so that it reads the same bits as other numbers."""
     return file.values.placement.is_dtype(arg.value)
+
+
+def _is_none(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _all_bind_names(assignment: cst.Assign) -> bool:
