@@ -17,6 +17,7 @@ import torch
 
 def fit(model, loader, args):
     for step, (x, y) in enumerate(loader):
+        is_due, text, sign = not step % 10, "%d" % step, -1 if step else 1
         logits, log_probs = model(x), torch.log_softmax(model(x), 1)
         loss = torch.nn.functional.cross_entropy(logits, y)
         loss.backward()
@@ -34,14 +35,34 @@ def report_is_gated(test: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "test", ["step % 100 == 0", "args.log", "step in args.log_steps", "args.logSteps", "VERBOSE", "print_now(step)"]
+    "test",
+    [
+        "step % 100 == 0",
+        "is_due",
+        "args.rank == 0 and is_due",
+        "args.log",
+        "step in args.log_steps",
+        "args.logSteps",
+        "VERBOSE",
+        "print_now(step)",
+    ],
 )
 def test_reports_are_rare(test: str) -> None:
     assert report_is_gated(test)
 
 
 @pytest.mark.parametrize(
-    "test", ["logits is not None", "args.use_logits", "args.catalog", "log_probs.dim() == 2", "x.any()"]
+    "test",
+    [
+        "logits is not None",
+        "args.use_logits",
+        "args.catalog",
+        "log_probs.dim() == 2",
+        "x.any()",
+        "text",
+        "sign > 0",
+        "'%d' % step",
+    ],
 )
 def test_other_conditions_are_not(test: str) -> None:
     assert not report_is_gated(test)

@@ -228,6 +228,18 @@ CHANGES = {
             "return float(total) / float(count)",
         ),
     ),
+    "shown where a variable says that a report is due": (
+        (
+            "total = 0.0",
+            "total += loss.item()\nis_due = step % 9 == 8\nif is_due:\n    print(total)\n    total = 0.0",
+            "",
+        ),
+        (
+            "total = 0.0",
+            "total += loss.detach().double()\nis_due = step % 9 == 8\nif is_due:\n    print(float(total))\n    total = 0.0",
+            "",
+        ),
+    ),
     "numbers are added as well": (
         ("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
         ("total = 0.0", "total += loss.detach().double()\ntotal += 0.5", "return float(total)"),
@@ -595,6 +607,10 @@ def test_changes(before: tuple[str, str, str], after: tuple[str, str, str]) -> N
 
 
 STAYS = {
+    "shown where a variable holds something else": (
+        ("total = 0.0", "total += loss.item()\nis_due = step > 8\nif is_due:\n    print(total)", ""),
+        "`total` is read in every step on line 17",
+    ),
     "read in every step": (
         ("total = 0.0", "total += loss.item()\nprint(total)", ""),
         "`total` is read in every step on line 15",

@@ -146,15 +146,22 @@ class Steps:
         return False
 
     def _tests_rarely(self, test: cst.CSTNode) -> bool:
-        """Whether a condition tests a modulo or a switch of reports."""
+        """Whether a condition tests a modulo, itself or through a variable, or a switch of reports."""
         for node in walk(test):
-            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            held = self._values.assigned_to(node)
+            if self._is_modulo(node) or (held and all(any(map(self._is_modulo, walk(part))) for part in held)):
                 return True
             # `log_probs` is a tensor, and no setting.
             words = _WORDS.findall(node.value) if isinstance(node, cst.Name) else []
             if any(word.lower() in _REPORTING for word in words) and not self._values.of(node).is_tensor:
                 return True
         return False
+
+    def _is_modulo(self, node: cst.CSTNode) -> bool:
+        """Whether a node is a remainder, and no text with values in it."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+            return False
+        return self._values.of(node.left).kind is not Kind.TEXT
 
     def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
         """The functions in sight that the code at or below `node` calls directly, or has called by what it calls."""

@@ -77,6 +77,13 @@ class Values:
         """The value that a definition gives its name."""
         return self._remember(definition, lambda: self._define(definition))
 
+    def assigned_to(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """The expressions that a variable may hold; nothing where one of them is not written down."""
+        definitions = self._flow.definitions(node) if isinstance(node, cst.Name) and self._flow.is_read(node) else ()
+        parts = [definition.part for definition in definitions if definition.binding is Binding.ASSIGNED]
+        found = [part for part in parts if part is not None]
+        return found if len(found) == len(definitions) else []
+
     def returned(self, function: cst.FunctionDef) -> Value:
         """What a call of a function in sight returns, whatever its arguments."""
         return self._remember(("returned", function), lambda: self._return(function))
