@@ -22,8 +22,8 @@ neither is not counted.
 or False), which are two lacks. Where keywords come out of a dictionary that cannot be found, what it may hold is not
 counted as missing.
 
-**tails**: a list of transforms, literally given to a `Compose`, that ends with `ToTensor(), Normalize(...)`, where the
-loaders of the datasets that use it can be found and each has a loop in sight, at least one of which trains.
+**tails**: a list of transforms, literally given to a `Compose`, that ends with `ToTensor(), Normalize(...)`, where all
+loops that it feeds are visible, at least one of which trains; `corpus_tails.py` says what that takes.
 
 A training step is the body of the innermost loop that runs `backward`, itself or by calling a function of the tree that
 does; or a function that does, where no such loop is found; with all functions of its file that it calls. A file counts
