@@ -190,13 +190,13 @@ class Results:
             self.rows = {row["name"]: row for row in json.loads(path.read_text("utf-8"))["scripts"]}
 
     def add(self, row: dict[str, Any]) -> None:
-        """Keep a row in the place of an older one of its script."""
+        """Keep a row in the place of an older one of its script, with the commit of perfmod that it was made with."""
         with self.lock:
-            self.rows[row["name"]] = row
+            self.rows[row["name"]] = row | {"perfmod_commit": revision()}
             if self.path is None:
                 return
             rows = [self.rows[name] for name in self.names if name in self.rows]
-            result = {"schema": 1, "perfmod": __version__, "commit": revision(), "scripts": rows}
+            result = {"schema": 2, "perfmod": __version__, "scripts": rows}
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
