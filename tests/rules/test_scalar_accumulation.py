@@ -231,12 +231,12 @@ CHANGES = {
     "shown where a variable says that a report is due": (
         (
             "total = 0.0",
-            "total += loss.item()\nis_due = step % 9 == 8\nif is_due:\n    print(total)\n    total = 0.0",
+            "total += loss.item()\ndue = step % 9 == 8\nif due:\n    print(total)\n    total = 0.0",
             "",
         ),
         (
             "total = 0.0",
-            "total += loss.detach().double()\nis_due = step % 9 == 8\nif is_due:\n    print(float(total))\n    total = 0.0",
+            "total += loss.detach().double()\ndue = step % 9 == 8\nif due:\n    print(float(total))\n    total = 0.0",
             "",
         ),
     ),
