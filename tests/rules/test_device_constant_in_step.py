@@ -220,3 +220,33 @@ def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
     assert "low = torch.full((), 0.0, device=x.device)" in found.after.decode()
     (refused,) = found.refused
     assert "keep it in a buffer of the module" in refused.reason
+
+
+NORMALISED = """\
+import torch
+import torchvision.transforms.functional as TF
+from torchvision import transforms as T
+from torchvision.transforms import v2
+
+normalize, other = T.Normalize([0.5], [0.5]), v2.Normalize(mean=[0.5], std=[0.5])
+ready = T.Normalize(torch.zeros(3).cuda(), torch.ones(3).cuda())
+
+
+def train(model, loader):
+    for x, y in loader:
+        x = x.{}
+        model({}).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("call", ["normalize(x)", "other(x)", "TF.normalize(x, [0.5], [0.5])", "TF.normalize(x, M, S)"])
+def test_normalising_on_the_device_is_reported(call: str) -> None:
+    found = result(NORMALISED.format("cuda()", call))
+    copied = f"`{call.partition('(')[0]}` copies its mean and deviation to the device in every call: "
+    assert [finding.reason for finding in found.refused] == [copied + "keep both in buffers, and subtract and divide"]
+    assert result(NORMALISED.format("cpu()", call)).refused == ()
+
+
+@pytest.mark.parametrize("call", ["ready(x)", "torch.nn.functional.normalize(x)", "x"])
+def test_what_copies_nothing_is_no_normalising(call: str) -> None:
+    assert result(NORMALISED.format("cuda()", call)).refused == ()

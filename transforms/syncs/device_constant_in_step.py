@@ -10,7 +10,8 @@ fills a tensor needs no copy:
 
 Value, type and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
 cannot be filled; it is made once in front of the loop, where nobody writes to the tensor, keeps it or trains it, and
-where its device is known by then.
+where its device is known by then. torchvision's `Normalize` of a batch on the device makes two such lists in every
+call; it is reported.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._hoisting import hoisted
@@ -34,6 +37,10 @@ _LARGEST_FLOAT = 3.4028234663852886e38
 _LARGEST_INTEGER = 2**63 - 1
 _SPECIAL = {"math.inf": math.inf, "torch.inf": math.inf, "math.nan": math.nan, "torch.nan": math.nan,
             "math.pi": math.pi, "torch.pi": math.pi, "math.e": math.e}  # fmt: skip
+_NORMALISING = frozenset(
+    f"torchvision.transforms.{name}"
+    for name in ("Normalize", "v2.Normalize", "functional.normalize", "v2.functional.normalize")
+)
 
 
 class DeviceConstantInStep(Rule):
@@ -49,7 +56,7 @@ class DeviceConstantInStep(Rule):
     min_torch = "1.8"
     status = Status.PREVIEW
     triggers = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "LongTensor", "new_tensor", "DoubleTensor",
-                          "HalfTensor", "IntTensor", "BoolTensor", "ByteTensor"})  # fmt: skip
+                          "HalfTensor", "IntTensor", "BoolTensor", "ByteTensor", "Normalize", "normalize"})  # fmt: skip
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
         "Never where it is safe. A number of Python that is not written down in the code may be beyond the range of "
@@ -68,6 +75,10 @@ class DeviceConstantInStep(Rule):
             is_batch = value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None
             if not is_batch:
                 yield self._examined(file, made)
+        for call in find_all(file.source.module, cst.Call):
+            if _normalises_on_device(file, call) and in_every_step(file, call):
+                reason = f"`{file.code(call.func)}` copies its mean and deviation to the device in every call"
+                yield self.refused(file, call, f"{reason}: keep both in buffers, and subtract and divide")
 
     def _examined(self, file: FileFacts, made: Made) -> Finding:
         found = _filling(file, made.data)
@@ -109,6 +120,19 @@ class DeviceConstantInStep(Rule):
             safety=Safety.UNSAFE if doubt else None,
             imports=imports,
         )
+
+
+def _normalises_on_device(file: FileFacts, call: cst.Call) -> bool:
+    """Whether torchvision normalises a tensor of the device, by a function or by a transform."""
+    given = argument(call, "tensor", 0) or argument(call, "inpt", 0)
+    module = file.value(call.func)
+    if given is None or (file.qualified(call) or module.name) not in _NORMALISING:
+        return False
+    made = module.call
+    mean = argument(call, "mean", 1) if made is None else argument(made, "mean", 0)
+    value = file.value(given)
+    is_copied = mean is not None and not file.value(mean).is_tensor
+    return is_copied and value.is_tensor and value.device is Device.ACCELERATOR
 
 
 def _filling(file: FileFacts, data: cst.BaseExpression) -> tuple[str, cst.BaseExpression] | None:
