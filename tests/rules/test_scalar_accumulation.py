@@ -687,6 +687,14 @@ STAYS = {
         ("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
         "`seen` is a tensor that may lie on the host, which takes none of the device's",
     ),
+    "counted by a tensor of another device": (
+        (
+            "seen = torch.tensor(0, device='cuda:1')\nx = torch.ones(2, device='cuda:0')",
+            "seen += (y > 0).sum().item()",
+            "",
+        ),
+        "`seen` is a tensor, and the file uses several devices (line 7)",
+    ),
     "floats added to a tensor of integers": (
         ("seen = torch.tensor(0, device=device)", "seen += loss.item()", "print(seen)"),
         "`seen` is a tensor, and that integers are added to it could not be shown",

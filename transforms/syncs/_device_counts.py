@@ -18,6 +18,7 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite, is_count, withou
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._places import contents
+from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.syncs._sums import require_unshared
 from perfmod.transforms.syncs._terms import Term, term_of
 
@@ -61,8 +62,11 @@ def _require_integers(file: FileFacts, target: cst.BaseExpression, term: Term) -
 
 
 def _require_counter(file: FileFacts, target: cst.BaseExpression, first: Sequence[cst.BaseExpression]) -> None:
-    """Raise where a tensor may hold floats, which are added in other precision, or lies on the host."""
+    """Raise where a tensor may hold floats, which are added in other precision, or may lie on another device."""
     code = file.code(target)
+    second = several_devices(file)
+    if second is not None:
+        raise CannotRewrite(f"`{code}` is a tensor, and the file uses several devices (line {file.line(second)})")
     for value in map(file.value, first):
         if value.device is not Device.ACCELERATOR:
             raise CannotRewrite(f"`{code}` is a tensor that may lie on the host, which takes none of the device's")
