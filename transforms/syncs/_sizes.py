@@ -8,7 +8,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.value import DType, Kind
 
 _MAKES = frozenset({"torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor"})
 _SIZES = (
@@ -109,3 +109,15 @@ def _same_here(file: FileFacts, node: cst.BaseExpression, at: cst.BaseExpression
             if scope is not file.tree.scope(at) or len(file.flow.bound(scope, name.value)) != 1:
                 return None
     return file.code(node)
+
+
+def is_length(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a length, which is never negative."""
+    if isinstance(node, cst.Integer):
+        return True
+    if isinstance(node, cst.Call):
+        is_size = isinstance(node.func, cst.Attribute) and node.func.attr.value in ("size", "numel", "dim")
+        return file.qualified(node) == "builtins.len" or (is_size and file.value(node).dtype is DType.INTEGER)
+    return (
+        isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+    )

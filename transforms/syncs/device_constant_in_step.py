@@ -21,26 +21,21 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._hoisting import hoisted
 from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.syncs._made_on_device import Made, made_on_device
+from perfmod.transforms.syncs._made_on_device import Made, made_on_device, normalising_on_device
+from perfmod.transforms.syncs._sizes import is_length
 from perfmod.transforms.writing import replace
 
 _LARGEST_FLOAT = 3.4028234663852886e38
 _LARGEST_INTEGER = 2**63 - 1
 _SPECIAL = {"math.inf": math.inf, "torch.inf": math.inf, "math.nan": math.nan, "torch.nan": math.nan,
             "math.pi": math.pi, "torch.pi": math.pi, "math.e": math.e}  # fmt: skip
-_NORMALISING = frozenset(
-    f"torchvision.transforms.{name}"
-    for name in ("Normalize", "v2.Normalize", "functional.normalize", "v2.functional.normalize")
-)
 
 
 class DeviceConstantInStep(Rule):
@@ -72,11 +67,10 @@ class DeviceConstantInStep(Rule):
                 yield self.refused(file, call, made)
                 continue
             value = file.value(made.data)
-            is_batch = value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None
-            if not is_batch:
+            if not (value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None):
                 yield self._examined(file, made)
-        for call in find_all(file.source.module, cst.Call):
-            if _normalises_on_device(file, call) and in_every_step(file, call):
+        for call in normalising_on_device(file):
+            if in_every_step(file, call):
                 reason = f"`{file.code(call.func)}` copies its mean and deviation to the device in every call"
                 yield self.refused(file, call, f"{reason}: keep both in buffers, and subtract and divide")
 
@@ -122,19 +116,6 @@ class DeviceConstantInStep(Rule):
         )
 
 
-def _normalises_on_device(file: FileFacts, call: cst.Call) -> bool:
-    """Whether torchvision normalises a tensor of the device, by a function or by a transform."""
-    given = argument(call, "tensor", 0) or argument(call, "inpt", 0)
-    module = file.value(call.func)
-    if given is None or (file.qualified(call) or module.name) not in _NORMALISING:
-        return False
-    made = module.call
-    mean = argument(call, "mean", 1) if made is None else argument(made, "mean", 0)
-    value = file.value(given)
-    is_copied = mean is not None and not file.value(mean).is_tensor
-    return is_copied and value.is_tensor and value.device is Device.ACCELERATOR
-
-
 def _filling(file: FileFacts, data: cst.BaseExpression) -> tuple[str, cst.BaseExpression] | None:
     """The shape and the one number of a tensor that can be filled."""
     if isinstance(data, (cst.List, cst.Tuple)) and data.elements:
@@ -149,7 +130,7 @@ def _filling(file: FileFacts, data: cst.BaseExpression) -> tuple[str, cst.BaseEx
         return (f"({len(parts)},)", parts[0]) if same else None
     if isinstance(data, cst.BinaryOperation) and isinstance(data.operator, cst.Multiply):
         left, right = data.left, data.right
-        is_repeated = isinstance(left, cst.List) and len(left.elements) == 1 and _is_size(file, right)
+        is_repeated = isinstance(left, cst.List) and len(left.elements) == 1 and is_length(file, right)
         if isinstance(left, cst.List) and is_repeated and _number(file, left.elements[0].value) is not None:
             return f"({file.code(right)},)", left.elements[0].value
     return ("()", data) if _is_number(file, data) else None
@@ -198,18 +179,6 @@ def _is_constant_list(file: FileFacts, node: cst.BaseExpression) -> bool:
         return False
     parts = [element.value for element in node.elements]
     return all(_constant(file, part) is not None or _is_constant_list(file, part) for part in parts)
-
-
-def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a length, which is never negative."""
-    if isinstance(node, cst.Integer):
-        return True
-    if isinstance(node, cst.Call):
-        is_size = isinstance(node.func, cst.Attribute) and node.func.attr.value in ("size", "numel", "dim")
-        return file.qualified(node) == "builtins.len" or (is_size and file.value(node).dtype is DType.INTEGER)
-    return (
-        isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
-    )
 
 
 def _why_no_constant(file: FileFacts, data: cst.BaseExpression) -> str:
