@@ -177,6 +177,10 @@ COLLATED = f"{COLLATE}loader = DataLoader(dataset, batch_size=2, collate_fn=coll
 CHANGES: dict[str, dict[str, str]] = {
     "plain": {},
     "by type": {"device": f"{DEVICE}\n{CUDA}", "body": f"images = Variable(images.type(Tensor))\n{STEP}"},
+    "by type, without waiting": {
+        "device": f"{DEVICE}\n{CUDA}",
+        "body": f"images = Variable(images.type(Tensor, non_blocking=True))\n{STEP}",
+    },
     "by type, to a name": {"device": f"{DEVICE}\n{CUDA}", "body": "x = images.type(Tensor)\ntrain(x, labels)"},
     "if there is a GPU, by an attribute": {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA},
     "if there is a GPU, one line": {"body": "if torch.cuda.is_available(): images = images.cuda()\n" + STEP},

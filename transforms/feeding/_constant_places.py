@@ -72,9 +72,10 @@ class Copy:
 
 def is_tensor_type(file: FileFacts, call: cst.Call) -> bool:
     """Whether `x.type(...)` is given a type of float tensors, such as `torch.cuda.FloatTensor`."""
-    if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
+    given = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != "non_blocking"]
+    if len(given) != 1 or given[0].keyword is not None or given[0].star:
         return False
-    return bool(_tensor_types(file, call.args[0].value))
+    return bool(_tensor_types(file, given[0].value))
 
 
 def _tensor_types(file: FileFacts, node: cst.BaseExpression) -> set[Device]:

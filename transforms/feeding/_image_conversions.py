@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 from attrs import evolve
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.feeding._constant_places import Copy
 from perfmod.transforms.feeding._pipelines import Unmovable
@@ -71,7 +72,9 @@ def conversions(file: FileFacts, moves: list[Copy], operations: str, scale: str)
         start, end = source.span(call.func.attr)[0], source.span(call)[1]
         added = operations if target is None else ""
         if move.is_cast:
-            yield Edit(start, end, f"to({scale}.device){added}", source.path)
+            blocking = argument(call, "non_blocking")
+            kept = f", non_blocking={source.code(blocking)}" if blocking is not None else ""
+            yield Edit(start, end, f"to({scale}.device{kept}){added}", source.path)
         elif added:
             yield Edit(end, end, added, source.path)
     for line, added_lines in lines.items():
