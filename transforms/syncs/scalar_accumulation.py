@@ -109,10 +109,12 @@ class ScalarAccumulation(Rule):
         labels = " and ".join(dict.fromkeys(member.label for member in members))
         lines = "on " + file.lines(reads) if reads else "nowhere"
         reason = f"{labels} {'is' if len(members) == 1 else 'are'} only read outside the step, {lines}"
+        if doubts:
+            reason = doubts[0] if len(members) == 1 else f"{doubts[0]}; {labels} go together"
         yield self.found(
             file,
             next(iter(group)),
-            doubts[0] if doubts else reason,
+            reason,
             joined([*carriers.edits, *(edit for member in members for edit in member.edits)]),
             safety=Safety.UNSAFE if doubts else None,
             imports=dict.fromkeys((*carriers.imports, *(name for member in members for name in member.imports))),
