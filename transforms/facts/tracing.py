@@ -18,7 +18,7 @@ from perfmod.transforms.facts.calls import argument, has_star, passed
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, walk_scope
+from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.values import Values
 
 Step = int | str | None
@@ -246,7 +246,7 @@ class Tracing:
     ) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End] | None:
         """What a call of `function` gives: the values of its `return`s, or what it yields."""
         ways: list[tuple[cst.CSTNode, tuple[Step, ...]] | End] = []
-        for node in walk_scope(function.body):
+        for node in self._tree.results(function):
             if isinstance(node, cst.Yield) and node.value is not None:
                 if isinstance(node.value, cst.From):
                     ways.append((node.value.item, path))
@@ -309,7 +309,7 @@ class Tracing:
 
     def _repeated(self, call: cst.Call, function: cst.FunctionDef) -> cst.BaseExpression | None:
         """What a generator is given, if it yields the items of that one by one, as loggers of progress do."""
-        yields = [node for node in walk_scope(function.body) if isinstance(node, cst.Yield)]
+        yields = [node for node in self._tree.results(function) if isinstance(node, cst.Yield)]
         item = yields[0].value if len(yields) == 1 else None
         looped = self._flow.definitions(item) if isinstance(item, cst.Name) else ()
         source = looped[0].value if len(looped) == 1 and not looped[0].path else None

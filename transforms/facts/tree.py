@@ -138,6 +138,7 @@ class Tree:
         self._modules: dict[int, cst.Module] = {}
         self._places: dict[cst.CSTNode, int] = {}
         self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
+        self._results: dict[int, tuple[cst.Return | cst.Yield, ...]] = {}
         for node in (node for module in modules for node in walk(module)):
             self._by_type.setdefault(type(node), []).append(node)
             for child in children(node):
@@ -251,6 +252,14 @@ class Tree:
         while isinstance(scope, cst.Lambda):
             scope = self.scope(scope)
         return scope if isinstance(scope, cst.FunctionDef) else None
+
+    def results(self, function: cst.FunctionDef) -> tuple[cst.Return | cst.Yield, ...]:
+        """The `return`s and `yield`s of a function, in order."""
+        known = self._results.get(id(function))
+        if known is None:
+            ends = (node for node in walk_scope(function.body) if isinstance(node, (cst.Return, cst.Yield)))
+            known = self._results[id(function)] = tuple(ends)
+        return known
 
     def class_of(self, function: cst.FunctionDef) -> cst.ClassDef | None:
         """The class in which a method is defined."""

@@ -23,7 +23,7 @@ from perfmod.transforms.facts.classes import AttributeAssignment, Classes, Class
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.placement import Placement
-from perfmod.transforms.facts.tree import Tree, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import (
     ARRAY,
     BOOL,
@@ -333,14 +333,10 @@ class Values:
         return False
 
     def _return(self, function: cst.FunctionDef) -> Value:
-        is_lazy = any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
-        if is_lazy or function.asynchronous is not None:
+        results = self._tree.results(function)
+        if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in results):
             return UNKNOWN
-        found = [
-            self.of(node.value) if node.value is not None else Value(Kind.NONE)
-            for node in walk_scope(function.body)
-            if isinstance(node, cst.Return)
-        ]
+        found = [self.of(node.value) if node.value is not None else Value(Kind.NONE) for node in results]
         return join(found) if found else Value(Kind.NONE)
 
     def _attribute(self, cls: ClassFacts, name: str) -> Value:

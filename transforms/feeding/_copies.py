@@ -127,16 +127,27 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
 
 
-def _computed_from(file: FileFacts, made: cst.CSTNode, depth: int = 0) -> set[Loader]:
+def _computed_from(file: FileFacts, made: cst.CSTNode) -> set[Loader]:
     """The loaders of whose batches an expression computes something on the host."""
     found: set[Loader] = set()
-    if not isinstance(made, (cst.Call, cst.BinaryOperation)) or _calls(made, *_COPYING_METHODS) or depth > _DEEPEST:
-        return found
-    for name in find_all(made, cst.Name):
-        for end in file.tracing.ends(name) if file.flow.is_read(name) else ():
+    seen: set[cst.CSTNode] = set()
+    level = [made]
+    for _ in range(_DEEPEST + 1):
+        computed = [node for node in dict.fromkeys(level) if node not in seen and _is_computed(node)]
+        seen.update(computed)
+        names = [name for node in computed for name in find_all(node, cst.Name) if file.flow.is_read(name)]
+        level = []
+        for end in dict.fromkeys(end for name in names for end in file.tracing.ends(name)):
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
-            found |= {loader} if loader is not None else _computed_from(file, end.node, depth + 1)
+            if loader is not None:
+                found.add(loader)
+            else:
+                level.append(end.node)
     return found
+
+
+def _is_computed(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.Call, cst.BinaryOperation)) and not _calls(node, *_COPYING_METHODS)
 
 
 def has_accelerator(file: FileFacts) -> bool:
