@@ -1335,6 +1335,17 @@ HOISTED = {
         "for data in batches():\n    {index}" + textwrap.indent(LOOP + BODY, "    "),
         "train_index",
     ),
+    "moved by an `if`": (
+        "data = load()\nif cuda:\n    data = data.cuda()\n{index}" + TRAIN + LOOP + "    train()\n",
+        "train_index",
+    ),
+    "moved in a `try`": (
+        "data = load()\ntry:\n    data = data.cuda()\nexcept RuntimeError:\n    pass\n{index}"
+        + TRAIN
+        + LOOP
+        + "    train()\n",
+        "train_index",
+    ),
     "moved in front of the loop": (
         "data = load()\ndata.train_mask = data.train_mask.bool()\n{index}" + LOOP + BODY,
         "train_index",
@@ -1350,6 +1361,20 @@ def test_constant_mask_becomes_an_index(name: str) -> None:
     after = program.replace("{index}", line).replace("[data.train_mask]", f"[{index}]")
     assert found.after.decode() == FULL_BATCH + after, [finding.reason for finding in found.refused]
     assert [finding.numerics for finding in found.applied] == [Numerics.BITWISE]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "data = None\nif load():\n    data = load()\n",
+        "try:\n    data = load()\nexcept OSError:\n    data = load(1)\n",
+        "data = load()\nwhile load():\n    data = load()\n",
+        "data = load()\ndef other():\n    global data\n    data = load()\n",
+        "data = load()\nif load():\n    train()\n    data = load()\n",
+    ],
+)
+def test_no_index_of_a_mask_that_may_not_be_there_or_change(made: str) -> None:
+    assert hoisting(TRAIN + made + LOOP + "    train()\n").outcome is Outcome.UNCHANGED
 
 
 @pytest.mark.parametrize("mask", ["train_mask_zs", "mask", "maskA", "the_mask"])
@@ -1441,10 +1466,6 @@ VARIABLE = {
     ),
     "method that may change it": "data = load()\n" + LOOP + BODY + "    data.resample()\n",
     "function that may change it": "data = load()\n" + LOOP + BODY + "    load(data)\n",
-    "in a branch": "data = load()\nif cuda:\n    data = data.cuda()\n" + TRAIN + LOOP + "    train()\n",
-    "in a try": (
-        "data = load()\ntry:\n    data = data.cuda()\nexcept RuntimeError:\n    pass\n" + TRAIN + LOOP + "    train()\n"
-    ),
     "of another module": "from graphs import data\n" + TRAIN + LOOP + "    train()\n",
     "parameter that hides a global": (
         "data = load()\n" + TRAIN.replace("train()", "train(data)") + LOOP + "    train(load())\n"

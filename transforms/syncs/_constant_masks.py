@@ -64,21 +64,31 @@ def _global_mask(
     is_shown: bool,
 ) -> ConstantMask | None:
     """A mask of a module-level object that a function reads; its index is made behind the last line that makes it."""
-    makers = [file.tree.line(file.tree.statement(definition.node)) for definition in definitions]
+    makers = [definition.node for definition in definitions]
     changed = [node for module in file.tree.modules for node in changes(file, mask, module)]
-    written = [file.tree.line(file.tree.statement(node)) for node in changed]
-    blocks = {id(file.tree.parent(line)) for line in (*makers, *written)}
-    in_function = any(file.tree.function(line) is not None for line in (*makers, *written))
-    if not all(file.is_own(line) for line in (*makers, *written)):
+    lines = [file.tree.line(file.tree.statement(node)) for node in (*makers, *changed)]
+    if not all(file.is_own(line) and file.tree.function(line) is None and not file.tree.loops(line) for line in lines):
         return None
-    if len(blocks) != 1 or in_function or any(file.tree.loops(line) for line in makers):
+    if any(isinstance(line, cst.BaseCompoundStatement) for line in lines):
         return None
-    last = max((*makers, *written), key=lambda line: file.source.span(line)[0])
-    if isinstance(last, (cst.For, cst.While, cst.If, cst.With, cst.FunctionDef, cst.ClassDef, cst.Try)):
+    if any(isinstance(d.value, cst.Name) and d.value.value == "None" for d in definitions):
         return None
-    if _runs_above(file, function, file.source.span(last)[1], set()):
+    in_order = sorted(lines, key=lambda line: file.source.span(line)[0])
+    # What comes first makes the object in any case; an `if` behind it may make or change it once more.
+    block = file.tree.parent(in_order[0])
+    beside = [_line_in(file, line, block) for line in in_order]
+    last = beside[-1]
+    if last is None or None in beside or _runs_above(file, function, file.source.span(last)[1], set()):
         return None
     return ConstantMask(mask, function, last, False, is_shown)
+
+
+def _line_in(file: FileFacts, line: cst.BaseStatement, block: cst.CSTNode | None) -> cst.BaseStatement | None:
+    """The line of a block that a line is, or stands in; `None` where it stands elsewhere."""
+    for node in (line, *file.tree.ancestors(line)):
+        if isinstance(node, cst.BaseStatement) and file.tree.parent(node) is block:
+            return node
+    return None
 
 
 def _runs_above(file: FileFacts, function: cst.FunctionDef, offset: int, seen: set[cst.FunctionDef]) -> bool:
