@@ -17,8 +17,8 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma and before
-    the comments of others; elsewhere it joins the last line. With `wrap`, it starts an aligned line where
-    that one would be too long.
+    the comments of others; elsewhere it joins the last line. With `wrap`, it starts a line of its own, aligned with
+    the others, where that one would be too long.
     """
     if not call.args:
         at = source.span(call)[1] - 1
@@ -29,8 +29,9 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     indentation = source.indentation(start)
     first_of_line = source.line_start(start) + len(indentation) == start
     opening = _opening(source, call)
+    is_hanging = not source.text[opening + 1 : source.line_end(opening)].strip()
     behind = _BEHIND.match(source.text, end)
-    if first_of_line and not source.text[opening + 1 : source.line_end(opening)].strip():
+    if first_of_line and is_hanging:
         line = source.newline + indentation + text
         if behind is None:
             return (Edit(end, end, "," + line, source.path),)
@@ -45,7 +46,8 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip("\r\n"))
     if wrap and length + len(", ") + len(text) > longest and "\t" not in indentation:
         column = source.position(start if first_of_line else opening + 1)[1] - 1
-        return (Edit(end, end, "," + source.newline + " " * column + text, source.path),)
+        aligned = indentation if is_hanging else " " * column
+        return (Edit(end, end, "," + source.newline + aligned + text, source.path),)
     return (Edit(end, end, ", " + text, source.path),)
 
 

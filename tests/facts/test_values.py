@@ -243,6 +243,11 @@ STATEMENTS = {
     "type by choice": ("d = torch.long if n else torch.float16\nuse(v.to(d))", "tensor accelerator ? 1"),
     "type of a parameter": ("use(i.to(u))", "tensor accelerator ? 1"),
     "device of a parameter": ("device = u\nuse(i.to(device))", "tensor accelerator integer 1"),
+    "collected": ("kept = []\nfor k in range(3):\n    kept.append(v)\nuse(kept[0])", "tensor accelerator floating 1"),
+    "collected, then given other elements": (
+        "kept = []\nfor k in range(3):\n    kept.append(v)\nkept[:] = torch.stack(kept).tolist()\nuse(kept[0])",
+        "unknown",
+    ),
     "frame in disguise": ("frame = pd.read_csv(u)\nuse(frame)\nframe.where(frame.eq(1)).abs()", "numpy array"),
 }  # fmt: skip
 

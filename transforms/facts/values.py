@@ -185,9 +185,15 @@ class Values:
             call = self._tree.parent(parent) if appends and parent is not None else None
             if isinstance(call, cst.Call) and call.func is parent and call.args:
                 added.append(self.of(call.args[0].value))
-            elif isinstance(parent, (cst.Attribute, cst.AugAssign, cst.Assign)):
+            elif isinstance(parent, (cst.Attribute, cst.AugAssign, cst.Assign)) or self._is_set(parent):
                 return Value(Kind.SEQUENCE)
         return Value(Kind.SEQUENCE, element=join(added)) if added else Value(Kind.SEQUENCE, items=())
+
+    def _is_set(self, node: cst.CSTNode | None) -> bool:
+        """Whether a node is `kept[i]` or `kept[:]` that is given a value."""
+        return isinstance(node, cst.Subscript) and isinstance(
+            self._tree.parent(node), (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
+        )
 
     def _annotated(self, parent: cst.CSTNode | None) -> Value | None:
         if isinstance(parent, cst.AnnAssign):

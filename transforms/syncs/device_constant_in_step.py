@@ -96,16 +96,20 @@ class DeviceConstantInStep(Rule):
         if constant is None and file.value(number).dtype not in (DType.INTEGER, DType.BOOL):
             code = file.code(number)
             doubt = f"right unless `{code}` is beyond the range of float32, where `full` raises"
-        given = [shape, file.whole_code(number)]
-        given += [f"dtype={made.dtype}"] if made.dtype is not None else []
-        given += [f"device={made.device}"] if made.device is not None else []
-        given += made.options
         imports: tuple[str, ...] = ()
+        dtype = made.dtype
         if made.like is not None:
             function = f"{file.code(made.like)}.new_full"
         else:
             torch, imports = file.names.spelled("torch", made.node)
             function = f"{torch}.full"
+            if dtype is None and file.value(number).dtype is DType.BOOL:
+                # In TorchScript, `full` makes integers of truth values.
+                dtype = f"{torch}.bool"
+        given = [shape, file.whole_code(number)]
+        given += [f"dtype={dtype}"] if dtype is not None else []
+        given += [f"device={made.device}"] if made.device is not None else []
+        given += made.options
         return self.found(
             file,
             made.node,
