@@ -21,7 +21,10 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent / "corpus"
-READ = ("*.py", "*.ipynb", "*.toml", "*.cfg", "*.ini", ".gitignore", ".gitattributes")
+READ = (
+    *("*.py", "*.ipynb", "*.toml", "*.cfg", "*.ini", ".gitignore", ".gitattributes"),
+    *("requirements*.txt", "environment*.yml", "environment*.yaml"),
+)
 """What a tree holds, as patterns of `git sparse-checkout`."""
 
 

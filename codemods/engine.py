@@ -105,6 +105,23 @@ class Part(str, enum.Enum):
 
 
 @frozen
+class Pin:
+    """What a project says of the torch that it runs with.
+
+    Attributes:
+        newest: the newest version that it allows, as far as it says: `(1, 6)` stands for every 1.6.
+        said: where it says so, for messages.
+    """
+
+    newest: tuple[int, ...]
+    said: str
+
+    def allows(self, version: str) -> bool:
+        """Whether a version, `1.12`, is allowed."""
+        return tuple(map(int, version.split(".")))[: len(self.newest)] <= self.newest
+
+
+@frozen
 class Given:
     """One of several files that are read together.
 
@@ -118,6 +135,7 @@ class Given:
             not in it is no file of these. None where nobody has looked; then `modules` tell.
         part: see `Part`.
         imported_elsewhere: whether files that are not among these import it, too: its callers are not all to be seen.
+        pin: what its project says of torch, if it does.
     """
 
     path: str
@@ -126,6 +144,7 @@ class Given:
     imports: Mapping[str, str] | None = None
     part: Part = Part.ASKED
     imported_elsewhere: bool = False
+    pin: Pin | None = None
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:
@@ -328,13 +347,20 @@ class _Rewriting:
         """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
             rules = _possible(self.rules.values(), file.source.text) if self.trains else []
-            return _findings(rules, file)
+            return [self._dated(finding, path) for finding in _findings(rules, file)]
         except _Broken as error:
             raise _Failed(path, str(error)) from error
         except RecursionError as error:
             raise _Failed(path, _TOO_DEEP) from error
         except Exception as error:
             raise _Failed(path, _internal_error("the engine", error)) from error
+
+    def _dated(self, finding: Finding, path: str) -> Finding:
+        """A finding as it is where the project runs with an older torch than its rewrite needs."""
+        pin, needed = self.files[path].pin, self.rules[finding.code].min_torch
+        if pin is None or finding.safety is not Safety.SAFE or pin.allows(needed):
+            return finding
+        return evolve(finding, safety=Safety.UNSAFE, reason=f"it needs torch {needed} or later, and {pin.said}")
 
     def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
         """Decides what becomes of a finding, and puts it where it belongs."""

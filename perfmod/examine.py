@@ -17,6 +17,7 @@ from perfmod.config import Options, Settings, settings_for
 from perfmod.errors import UsageMistake
 from perfmod.files import FoundFile, Unreadable, discover, read
 from perfmod.planning import Member, Unit
+from perfmod.project.pins import Pins
 from perfmod.roots import shown
 from perfmod.task import Task, matters
 from perfmod.transforms.rule import Rule
@@ -132,7 +133,7 @@ class _Opened:
     is_clean: bool = False
 
     @classmethod
-    def of(cls, unit: Unit, plan: _Plan) -> _Opened:
+    def of(cls, unit: Unit, plan: _Plan, pins: Pins) -> _Opened:
         if unit.is_clear:
             return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
         contents = {member.file.real: _content(member.file) for member in unit.members}
@@ -146,7 +147,7 @@ class _Opened:
         if not any(member.part is Part.ASKED for member in kept):
             return cls((), None, settled)
         paths = {member.file.real: member.file.shown for member in kept}
-        files = tuple(_given(member, readable[member.file.real], paths) for member in kept)
+        files = tuple(_given(member, readable[member.file.real], paths, pins) for member in kept)
         named = frozenset(member.file.shown for member in kept if member.file.named)
         task = Task(files, named, plan.rules, plan.choice)
         is_clean = plan.cache is not None and plan.cache.is_clean(task.digest)
@@ -179,22 +180,29 @@ def _content(file: FoundFile) -> bytes | FileResult:
         return FileResult(file.shown, outcome, b"", b"", error.reason)
 
 
-def _given(member: Member, data: bytes, paths: Mapping[Path, str]) -> Given:
+def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -> Given:
     """A file as the engine gets it; `paths` are those of the files that it gets."""
     imports = None
     if member.imports is not None:
         imports = {name: paths[real] for name, real in member.imports.items() if real in paths}
-    shown_as, elsewhere = member.file.shown, member.imported_elsewhere
-    return Given(shown_as, data, imports=imports, part=member.part, imported_elsewhere=elsewhere)
+    return Given(
+        member.file.shown,
+        data,
+        imports=imports,
+        part=member.part,
+        imported_elsewhere=member.imported_elsewhere,
+        pin=pins.of(member.file.real),
+    )
 
 
 def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progress: Progress) -> list[Examined]:
     opened: deque[tuple[_Plan, _Opened]] = deque()
+    pins = Pins()
 
     def items() -> Iterator[Task | tuple[FileResult, ...]]:
         for unit in units:
             plan = plans[unit.settings]
-            opened.append((plan, _Opened.of(unit, plan)))
+            opened.append((plan, _Opened.of(unit, plan, pins)))
             yield opened[-1][1].item()
 
     examined: list[Examined] = []

@@ -1,0 +1,72 @@
+"""The newest torch that a project allows, as the lists of requirements beside its files tell it.
+
+A rewrite may need a newer torch than a repository of some years ago asks for. Such lists are read as text, because none
+of them is run here: `requirements*.txt`, `environment*.yml`, `pyproject.toml`, `setup.cfg` and `setup.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import define, field
+
+from perfmod.codemods.engine import Pin
+from perfmod.roots import project_root, shown
+
+_LISTS = ("requirements*.txt", "environment*.yml", "environment*.yaml", "pyproject.toml", "setup.cfg", "setup.py")
+_LARGEST = 200_000
+"""Bytes of a list; what is larger is none that somebody wrote."""
+_REQUIREMENT = re.compile(
+    r"(?<![\w./-])(?:py)?torch[ \t]*(?P<bounds>(?:[ \t]*,?[ \t]*(?:[=<>!~]=?=?)[ \t]*\d[\w.*+]*)+)"
+)
+_BOUND = re.compile(r"(?<![<>!~=])(?P<operator>===?|=|<=|<|~=)[ \t]*(?P<version>\d+(?:\.\d+)*)")
+
+
+@define
+class Pins:
+    """The pins of the folders of a run, each looked up once."""
+
+    _known: dict[Path, Pin | None] = field(factory=dict, init=False)
+
+    def of(self, file: Path) -> Pin | None:
+        """What the nearest folder at or above a file says that pins torch, up to the project's root."""
+        return self._at(file.parent, project_root(file.parent))
+
+    def _at(self, folder: Path, root: Path) -> Pin | None:
+        if folder not in self._known:
+            pins = list(_pins(folder))
+            above = self._at(folder.parent, root) if folder != root and folder != folder.parent else None
+            self._known[folder] = min(pins, key=lambda pin: pin.newest) if pins else above
+        return self._known[folder]
+
+
+def _pins(folder: Path) -> Iterator[Pin]:
+    for pattern in _LISTS:
+        for path in sorted(folder.glob(pattern)):
+            try:
+                text = path.read_text("utf-8") if path.stat().st_size <= _LARGEST else ""
+            except (OSError, UnicodeDecodeError):
+                continue
+            for line in text.splitlines():
+                yield from _in_line(line.partition("#")[0], shown(path.name))
+
+
+def _in_line(line: str, name: str) -> Iterator[Pin]:
+    for requirement in _REQUIREMENT.finditer(line):
+        for bound in _BOUND.finditer(requirement["bounds"]):
+            version = tuple(map(int, bound["version"].split(".")))
+            if bound["operator"] == "<":
+                version = _below(version)
+            elif bound["operator"] == "~=":
+                version = version[:-1]
+            yield Pin(version, f"{name} asks for {' '.join(requirement[0].split())}")
+
+
+def _below(version: tuple[int, ...]) -> tuple[int, ...]:
+    """The newest release line under a version: 1.7 under 1.8 and under 1.7.1, and any 1 under 2.0."""
+    major, minor, *patches = (*version, 0)[: max(2, len(version))]
+    if any(patches):
+        return (major, minor)
+    return (major, minor - 1) if minor else (major - 1,)

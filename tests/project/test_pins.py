@@ -1,0 +1,100 @@
+"""What requirements say of the newest torch, and what becomes of rewrites that need a newer one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfmod.codemods.engine import Choice, Given, Pin, rewrite_together
+from perfmod.project.pins import Pins
+from perfmod.transforms.syncs.masked_loss import MaskedLoss
+
+LINES = {
+    "torch==1.6.0": (1, 6, 0),
+    "torch == 1.6.0  # with CUDA 10.1": (1, 6, 0),
+    "torch==1.7.1+cu110": (1, 7, 1),
+    "torch==2.*": (2,),
+    "torch<=1.9": (1, 9),
+    "torch<1.8": (1, 7),
+    "torch<1.7.1": (1, 7),
+    "torch>=1.4,<2.0": (1,),
+    "torch>=1.4, <=1.10.2": (1, 10, 2),
+    "torch~=1.6.0": (1, 6),
+    "  - pytorch=1.5": (1, 5),
+    "    'torch==1.4.0',": (1, 4, 0),
+    "torch>=1.4": None,
+    "torch": None,
+    "torch-scatter==2.0.4": None,
+    "torch_geometric==1.6.1": None,
+    "pytorch-lightning==1.0.2": None,
+    "# torch==1.6.0": None,
+    "-f https://download.pytorch.org/whl/torch_stable.html": None,
+    "torch!=1.9": None,
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_bounds(line: str, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text(f"numpy\n{line}\n")
+    found = Pins().of(tmp_path / "train.py")
+    assert (found.newest if found else None) == LINES[line]
+
+
+def test_the_nearest_list_counts_and_the_oldest_of_several(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "old" / "deep").mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("torch==2.1")
+    (tmp_path / "old" / "requirements-cpu.txt").write_text("torch==1.8.1")
+    (tmp_path / "old" / "environment.yml").write_text("  - pytorch=1.7.0")
+    pins = Pins()
+    assert pins.of(tmp_path / "train.py") == Pin((2, 1), "requirements.txt asks for torch==2.1")
+    assert pins.of(tmp_path / "old" / "deep" / "train.py") == Pin((1, 7, 0), "environment.yml asks for pytorch=1.7.0")
+
+
+def test_nothing_is_read_above_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("torch==1.6")
+    (tmp_path / "own" / ".git").mkdir(parents=True)
+    assert Pins().of(tmp_path / "own" / "train.py") is None
+
+
+def test_lists_that_cannot_be_read_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_bytes("torch==1.6".encode("utf-16"))
+    (tmp_path / "requirements-dir.txt").mkdir()
+    assert Pins().of(tmp_path / "train.py") is None
+
+
+@pytest.mark.parametrize(
+    ("newest", "version", "allowed"),
+    [
+        ((1, 6, 0), "1.6", True),
+        ((1, 6, 0), "1.12", False),
+        ((1, 12), "1.12", True),
+        ((1,), "1.12", True),
+        ((1,), "2.0", False),
+        ((2, 1), "1.12", True),
+    ],
+)
+def test_what_a_pin_allows(newest: tuple[int, ...], version: str, *, allowed: bool) -> None:
+    assert Pin(newest, "").allows(version) is allowed
+
+
+CODE = b"""import torch
+import torch.nn.functional as F
+
+
+def step(logits: torch.Tensor, labels: torch.Tensor):
+    mask = labels != -100
+    F.cross_entropy(logits[mask], labels[mask]).backward()
+"""
+
+
+def test_what_needs_a_newer_torch_is_held_back() -> None:
+    def examined(pin: Pin | None) -> tuple[bool, list[str]]:
+        (result,) = rewrite_together([Given("train.py", CODE, pin=pin)], [MaskedLoss()], Choice())
+        return bool(result.applied), [finding.reason for finding in result.held_back]
+
+    assert examined(None) == (True, [])
+    assert examined(Pin((2, 1), "")) == (True, [])
+    held_back = "it needs torch 1.12 or later, and requirements.txt asks for torch==1.6.0"
+    assert examined(Pin((1, 6, 0), "requirements.txt asks for torch==1.6.0")) == (False, [held_back])
