@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from corpus_index import File, Index, Loop, last
 from corpus_occurrence import Occurrence, occurrence
@@ -12,6 +13,9 @@ from corpus_steps import Steps
 
 _LOADERS = re.compile(r"Loader$")
 _TORCH_LOADER = re.compile(r"^(torch\.utils\.data(\.dataloader)?\.|utils\.data\.|data\.|torchdata\.|td\.)?DataLoader$")
+_UNPINNED = re.compile(r"^(dgl\.(distributed|graphbolt)\.|dgl\.dataloading\.(?!(pytorch\.)?GraphDataLoader$)|mxnet\.)")
+"""Loaders that take no `pin_memory`: those of DGL that draw from one graph, those of MXNet."""
+_PREPARES = ("prepare", "prepare_data_loader", "setup_dataloaders", "_setup_dataloaders")
 _STRIPPED = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "non_blocking")
 
 
@@ -20,14 +24,20 @@ _Construction = tuple[File, ast.Call]
 
 def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
     """The copies of batches in the steps of a file, where the loaders can be found."""
+    moved_before = _prepared(index)
     for loop in steps.loops.get(file, []):
         names: dict[str, frozenset[_Construction]] = {}
+        there: dict[str, ast.Assign | None] = {}
         for source, target in drawn(loop):
-            made = frozenset(_constructions(index, file, source))
+            made = frozenset(_constructions(index, file, source)) - moved_before
             names |= {name: names.get(name, frozenset()) | made for name in _names(target) if made}
         for call in _in_order(loop.body) if names else ():
             if not isinstance(call, ast.Call) or not _moves_batch(call, names):
                 names |= _derived(call, names)
+                there |= _moved_by(call, names)
+                continue
+            before = there.get(_root(call.func))
+            if before is not None and before not in file.ancestors(call) and _always_before(file, before, call):
                 continue
             blocking = not _is_true(argument(call, "non_blocking", 1 if last(call.func) == "cuda" else 2))
             constructions = names[_root(call.func)]
@@ -40,8 +50,24 @@ def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
 def _constructions(index: Index, file: File, source: ast.expr) -> Iterator[_Construction]:
     """The constructions of loaders behind an iterable."""
     for other, call in index.ends(file, source):
-        if isinstance(call, ast.Call) and _LOADERS.search(last(call.func)):
+        is_loader = isinstance(call, ast.Call) and _LOADERS.search(last(call.func))
+        if isinstance(call, ast.Call) and is_loader and not _UNPINNED.match(other.dotted(call.func)):
             yield other, call
+
+
+@cache
+def _prepared(index: Index) -> frozenset[_Construction]:
+    """The loaders that Accelerate or Fabric is given, whose batches it moves before the loop gets them."""
+    if any(argument(call, "device_placement", 0) is not None for _, call in index.calls.get("Accelerator", ())):
+        return frozenset()
+    calls = [each for name in _PREPARES for each in index.calls.get(name, ())]
+    return frozenset(
+        found
+        for file, call in calls
+        if isinstance(call.func, ast.Attribute) and re.search(r"accelerat|[Ff]abric", file.text)
+        for arg in call.args
+        for found in _constructions(index, file, arg)
+    )
 
 
 def drawn(loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -55,6 +81,22 @@ def drawn(loop: Loop) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield node.value.args[0], node.targets[0]
             elif name in ("next", "__next__") and isinstance(node.value.func, ast.Attribute):
                 yield node.value.func.value, node.targets[0]
+
+
+def _moved_by(node: ast.AST, names: Mapping[str, frozenset[_Construction]]) -> Mapping[str, ast.Assign | None]:
+    """For the names that a statement assigns, itself where it moves what it assigns, and None where it does not."""
+    if not isinstance(node, ast.Assign):
+        return {}
+    moves = isinstance(node.value, ast.Call) and _moves_batch(node.value, names)
+    return {name: node if moves else None for target in node.targets for name in _names(target)}
+
+
+def _always_before(file: File, statement: ast.AST, node: ast.AST) -> bool:
+    """Whether a statement above a node runs whenever the node does: it stands in a block around it."""
+    around = {*file.ancestors(node)}
+    parent = file.parents[statement]
+    blocks = [getattr(parent, name, []) for name in ("body", "orelse", "finalbody")]
+    return any(statement in block and not around.isdisjoint(block) for block in blocks if isinstance(block, list))
 
 
 def _names(target: ast.AST) -> Iterator[str]:
@@ -148,6 +190,11 @@ def _given(index: Index, file: File, call: ast.Call, name: str) -> bool:
     value = argument(call, name, positions[name])
     if value is not None:
         return not (isinstance(value, ast.Constant) and not value.value)
+    bound = file.assigned.get((file.module, last(call.func)), ())
+    if any(
+        isinstance(made, ast.Call) and last(made.func) == "partial" and argument(made, name, 99) for made, _ in bound
+    ):
+        return True
     for keyword in call.keywords:
         if keyword.arg is None:
             keys = _keys(index, file, keyword.value)
@@ -203,7 +250,8 @@ def argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
 
 
 def _is_true(node: ast.expr | None) -> bool:
-    return node is not None and not (isinstance(node, ast.Constant) and not node.value)
+    """Whether an argument may say yes; a string does not, but names a part: `data.to(device, "x", "y")`."""
+    return node is not None and not (isinstance(node, ast.Constant) and (not node.value or isinstance(node.value, str)))
 
 
 def _stripped(call: ast.Call) -> str:

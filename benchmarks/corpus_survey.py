@@ -14,9 +14,14 @@ what that means).
 **moves**: a `.to(...)` or `.cuda(...)` of a batch or of a part of it, in the loop of a training step, whose loader can
 be found by following names: through `enumerate`, `tqdm` and the like, parameters, callers, attributes and functions
 that return loaders. A part is what an index, an attribute, a method, a loop or an unpacking takes out of what the loop
-draws, so copies of what the host made of a batch meanwhile (`x = torch.cat(images)`) count under the old name. A copy
-lacks `non_blocking`, or pinning where one of the loaders that its own variable was drawn from does not pin; what lacks
-neither is not counted.
+draws, so copies of what the host made of a batch meanwhile (`x = torch.cat(images)`) count under the old name; copies
+of what an assignment above has moved as a whole (`data = data.to(device)`) copy nothing, and do not. A copy lacks
+`non_blocking`, or pinning where one of the loaders that its own variable was drawn from does not pin; what lacks
+neither is not counted. Nor are loaders that take no `pin_memory`: those of DGL that draw batches from one graph, which
+have settings of their own for that (its `GraphDataLoader` counts, and so do the graphs that it gives, whose `to` takes
+`non_blocking`), and those of MXNet. Batches of loaders that go through `prepare` of Accelerate or `setup_dataloaders`
+of Fabric are on the device when the loop gets them, so that `batch.to(accelerator.device)` copies nothing and is not
+counted, unless the Accelerator of the tree is told about `device_placement`.
 
 **loaders**: a construction of `torch.utils.data.DataLoader` without workers (absent, or 0) or without pinning (absent,
 or False), which are two lacks. Where keywords come out of a dictionary that cannot be found, what it may hold is not

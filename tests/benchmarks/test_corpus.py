@@ -247,6 +247,44 @@ def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
     assert [sorted(each.lacks) for each in found if each.measure == "loaders"] == [[], ["pinning", "workers"]]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "counted"),
+    [
+        ("", "", ["x.to(device)", "y.to(device)"]),
+        ("from torch.utils.data import", "from dgl.dataloading import", []),
+        ("from torch.utils.data import", "from dgl.distributed import", []),
+        ("from torch.utils.data import", "from mxnet.gluon.data import", []),
+        ("import DataLoader", "import GraphDataLoader as DataLoader", ["x.to(device)", "y.to(device)"]),
+        ("for x, y", "model, loader = accelerator.prepare(model, loader)\nfor x, y", []),
+        ("for x, y", "a = Accelerator(device_placement=False)\nloader = a.prepare(loader)\nfor x, y", 2),
+        ("for x, y", "loader = pipeline.prepare(loader)\nfor x, y", ["x.to(device)", "y.to(device)"]),
+        ("    model(", "    x = x.to(device)\n    model(", 2),
+        ("    model(", "    if cuda:\n        x = x.to(device)\n    model(", 3),
+        ("    model(", "    x = x.to(device)\n    x = y\n    model(", 3),
+        ("x.to(device)", "x.to(device, 'a', 'b')", ["x.to(device, 'a', 'b')", "y.to(device)"]),
+    ],
+)
+def test_copies_that_count(tmp_path: Path, before: str, after: str, counted: list[str] | int) -> None:
+    code = """\
+from torch.utils.data import DataLoader
+loader = DataLoader(data)
+for x, y in loader:
+    model(x.to(device), y.to(device)).backward()
+"""
+    moves = [each for each in surveyed(tmp_path, {"train.py": code.replace(before, after)}) if each.measure == "moves"]
+    assert all(each.lacks == {"non_blocking", "pinning"} for each in moves)
+    assert (len(moves) if isinstance(counted, int) else [each.code for each in moves]) == counted
+
+
+def test_what_partial_binds_counts(tmp_path: Path) -> None:
+    code = """
+        MyLoader = partial(DataLoader, pin_memory=True)
+        for x in MyLoader(data):
+            model(x.to(device)).backward()
+    """
+    assert [each.lacks for each in surveyed(tmp_path, {"train.py": code})] == [{"non_blocking"}]
+
+
 def test_a_copy_depends_on_the_loader_of_its_own_variable_and_of_the_nearest_caller(tmp_path: Path) -> None:
     engine = """
         def train_one_epoch(model, labelled, other):
