@@ -406,3 +406,11 @@ def test_a_module_is_taken_out_of_a_package_by_the_paths_that_a_project_knows() 
     ]
     alias = main.tree.all(cst.ImportAlias)[0]
     assert sources["a/tools/engine.py"].module in main.flow.imported(alias)
+
+
+@pytest.mark.parametrize(("library", "name"), [("dgl", "dgl.batch"), ("graphs", None)])
+def test_libraries_that_rules_know_keep_their_names_beside_their_sources(library: str, name: str | None) -> None:
+    sources = {f"{library}/__init__.py": "from .making import batch\n", f"{library}/making.py": "def batch(): pass\n"}
+    for main in (f"import {library}\nuse({library}.batch)", f"from {library} import batch\nuse(batch)"):
+        world = linked({**sources, "main.py": main})
+        assert [world["main.py"].names.qualified(node) for node in used(world["main.py"])] == [name]

@@ -466,7 +466,6 @@ def test_loaders_of_graphs() -> None:
 @pytest.mark.parametrize(
     ("loader", "reason"),
     [
-        ("GraphDataLoader(photos)", "have no pin_memory()"),
         ("DataLoader(graph, nodes, sampler, device=device)", "moves its batches itself"),
         ("DataLoader(graph, nodes, sampler)", "when it is given a device"),
     ],
@@ -475,6 +474,80 @@ def test_loaders_of_dgl(loader: str, reason: str) -> None:
     code = written("batch = batch.to(device)", loader=loader).replace("torch.utils.data", "dgl.dataloading")
     code = code.replace("import DataLoader", "import DataLoader, GraphDataLoader")
     assert reason in run(code).refused[0].reason
+
+
+OF_DGL = written("batch = batch.to(device)", loader="loader = DataLoader(photos)").replace(
+    "torch.utils.data import DataLoader", "dgl.dataloading import GraphDataLoader as DataLoader"
+)
+
+
+@pytest.mark.parametrize("more", ["", ", collate_fn=None", ", num_workers=2"])
+def test_a_loader_of_dgl_that_joins_graphs(more: str) -> None:
+    after = run(OF_DGL.replace("(photos)", f"(photos{more})")).after.decode()
+    assert f"DataLoader(photos{more}, pin_memory=True)" in after
+    assert "batch.to(device, non_blocking=True)" in after
+
+
+@pytest.mark.parametrize("more", [", batch_size=None", ", collate_fn=pad"])
+def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
+    result = run("import monai\n" + OF_DGL.replace("(photos)", f"(photos{more})"))
+    assert "such as that of monai" in result.held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    ("imported", "is_sure"),
+    [("import dgl", True), ("import dgl.sparse as dglsp", False), ("from dgl import graphbolt", False)],
+)
+def test_graphs_of_dgl_take_non_blocking(imported: str, is_sure: bool) -> None:
+    result = run(f"{imported}\n" + written("x = batch[0].to(device)", loader="DataLoader(photos, collate_fn=pad)"))
+    assert ("such as that of dgl" not in result.held_back[0].reason) is is_sure
+
+
+def test_parts_of_graphs_by_name() -> None:
+    code = written('batch = batch.to(device, "x", "y")').replace("torch.utils.data", "torch_geometric.loader")
+    assert 'batch.to(device, "x", "y", non_blocking=True)' in run(code).after.decode()
+
+
+BAR = """
+from functools import partial
+
+import torch
+import tqdm
+from data import device, model, opened, photos
+from torch.utils.data import DataLoader
+
+make = partial(DataLoader, batch_size=8, shuffle=True)
+loader = make(photos)
+for epoch in range(3):
+    with tqdm.tqdm(loader, ascii=True) as bar:
+        for step, (x, y) in enumerate(bar):
+            loss = torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+            loss.backward()
+"""
+
+
+def test_a_loader_that_is_bound_beforehand_and_a_bar_that_is_entered() -> None:
+    after = run(BAR).after.decode()
+    assert "loader = make(photos, pin_memory=True)" in after
+    assert "model(x.to(device, non_blocking=True)), y.to(device, non_blocking=True)" in after
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("tqdm.tqdm(loader, ascii=True) as", "opened(loader) as", "no loop over its batches is in sight"),
+        ("shuffle=True)", "pin_memory=False)", "pin_memory=False is written out"),
+        (
+            "shuffle=True)",
+            "pin_memory=False)\nopened(make)",
+            "pin_memory=False stands in functools.partial, which line 10 uses for something else",
+        ),
+    ],
+)
+def test_other_managers_and_other_ways_to_bind(before: str, after: str, reason: str) -> None:
+    result = run(BAR.replace(before, after))
+    assert not result.applied
+    assert reason in [*result.refused, *result.held_back][0].reason
 
 
 @pytest.mark.parametrize(

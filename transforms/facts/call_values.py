@@ -48,6 +48,10 @@ class CallValues:
         made = self._values.calls.constructed(node)
         if made is not None:
             return self._instance(node, made)
+        bound = self._values.calls.bound(node)
+        if bound is not None:
+            name = self._names.qualified(bound.args[0].value)
+            return Value(Kind.LOADER, name=name, call=node) if name in torch_api.LOADERS else UNKNOWN
         called = self._values.calls.resolve(node)
         if called is not None:
             value = self._values.returned(called)
@@ -117,7 +121,7 @@ class CallValues:
             )
         if name in ("builtins.super", "builtins.zip", "builtins.enumerate", "builtins.range"):
             return UNKNOWN
-        if name == "torch.utils.data.DataLoader" or name in torch_api.OTHER_LOADERS:
+        if name in torch_api.LOADERS:
             return Value(Kind.LOADER, name=name, call=node)
         if name == "torch.device":
             return Value(Kind.DEVICE, device=self._placement.device_of(node), call=node)

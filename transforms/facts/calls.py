@@ -70,6 +70,15 @@ class Calls:
         found = [self._classes.of(definition.node) for definition in self._flow.definitions(call.func)]
         return found[0] if len(found) == 1 else None
 
+    def bound(self, call: cst.Call) -> cst.Call | None:
+        """The `functools.partial(...)` that a call calls by its name."""
+        found = self._flow.definitions(call.func) if isinstance(call.func, cst.Name) else ()
+        made = (
+            found[0].value if len(found) == 1 and found[0].binding is Binding.ASSIGNED and not found[0].path else None
+        )
+        is_partial = isinstance(made, cst.Call) and self._names.qualified(made.func) == "functools.partial"
+        return made if isinstance(made, cst.Call) and is_partial and made.args else None
+
     def constructions(self, cls: ClassFacts) -> Sequence[cst.Call]:
         """Every call in sight that makes an instance of `cls`."""
         return self._constructions.get(cls, ())

@@ -54,7 +54,7 @@ class Setting:
     Attributes:
         values: every expression that it may get; several where a dictionary of keywords depends on a
             condition.
-        arg: the argument of the call itself; `None` where it comes out of `**kwargs`.
+        arg: the argument of the call itself; `None` where it comes out of `**kwargs`, or `functools.partial` binds it.
         always: whether it is passed whatever happens.
     """
 
@@ -173,7 +173,9 @@ class Loaders:
 
     def _may_construct(self, call: cst.Call) -> bool:
         """Whether `call` names a loader's class (a `.to()` of one, or a helper that makes one, does not)."""
-        return self._names.qualified(call.func) is not None or self._values.calls.constructed(call) is not None
+        calls = self._values.calls
+        is_named = self._names.qualified(call.func) is not None
+        return is_named or calls.constructed(call) is not None or calls.bound(call) is not None
 
     # Iterations
 
@@ -222,7 +224,9 @@ class Loaders:
     def _settings(self, call: cst.Call, positional: Sequence[str]) -> tuple[dict[str, Setting], str]:
         settings: dict[str, Setting] = {}
         unseen = ""
-        for position, arg in enumerate(call.args):
+        bound = self._values.calls.bound(call)
+        before = bound.args[1:] if bound is not None else ()
+        for position, arg in enumerate(sorted((*before, *call.args), key=_follows)):
             if arg.star == "*":
                 unseen = f"the arguments of *{self._code(arg.value)} could not be seen"
             elif arg.star == "**":
@@ -232,9 +236,9 @@ class Loaders:
                 else:
                     settings.update(entries)
             elif arg.keyword is not None:
-                settings[arg.keyword.value] = Setting((arg.value,), arg, always=True)
+                settings[arg.keyword.value] = Setting((arg.value,), None if arg in before else arg, always=True)
             elif position < len(positional):
-                settings[positional[position]] = Setting((arg.value,), arg, always=True)
+                settings[positional[position]] = Setting((arg.value,), None if arg in before else arg, always=True)
         return settings, unseen
 
     def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
@@ -383,6 +387,11 @@ class Loaders:
 
     def _code(self, node: cst.CSTNode) -> str:
         return cst.Module([]).code_for_node(node)
+
+
+def _follows(arg: cst.Arg) -> bool:
+    """Whether an argument comes behind those by position, wherever `functools.partial` binds it."""
+    return arg.keyword is not None or arg.star == "**"
 
 
 def _draws_by_method(call: cst.Call) -> bool:

@@ -28,6 +28,9 @@ _CANONICAL_PREFIXES = (
 )
 
 
+_KNOWN_BY_NAME = ("dgl", "torch_geometric")
+"""Libraries whose loaders, graphs and functions rules know by name, also where their sources are read beside."""
+
 # Builtins in whose place no module is known to export something else, as NumPy does `sum` and `round`.
 _NEVER_STARRED = frozenset({"enumerate", "float", "int", "len", "range"})
 
@@ -43,7 +46,8 @@ class Names:
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression, or `None` where it is no import and no builtin.
 
-        What a module of the world defines has none; what such a module imports from elsewhere has its own name.
+        What a module of the world defines has none, unless it is imported from a library that rules know by name, whose
+        examples lie beside its sources; what such a module imports from elsewhere has its own name.
         Builtins come back as `builtins.len`. A name that is bound to anything but one import (a fallback `None` of an
         optional import aside) is none: it may mean something else by the time it is read.
         """
@@ -56,6 +60,9 @@ class Names:
     def _qualify(self, node: cst.CSTNode) -> str | None:
         if not isinstance(node, (cst.Attribute, cst.Name)):
             return None
+        library = self._of_library(node)
+        if library is not None:
+            return library
         found = self._flow.definitions(node)
         if not found:
             return self._qualify_member(node) if isinstance(node, cst.Attribute) else self._qualify_builtin(node)
@@ -67,6 +74,15 @@ class Names:
             if not (definition.binding is Binding.ASSIGNED and _is_none(definition.value))
         }
         return imported.pop() if len(imported) == 1 else None
+
+    def _of_library(self, node: cst.Name | cst.Attribute) -> str | None:
+        """What a library that is known by name calls something, if an import says that it comes from there."""
+        if isinstance(node, cst.Attribute):
+            base = self.qualified(node.value)
+            return f"{base}.{node.attr.value}" if base is not None and _is_known(base) else None
+        imported = {imported_name(definition) for definition in self._flow.seen(node)}
+        name = imported.pop() if len(imported) == 1 else None
+        return name if name is not None and _is_known(name) else None
 
     def _qualify_builtin(self, node: cst.Name) -> str | None:
         may_be_starred = node.value not in _NEVER_STARRED and self._flow.has_star_import(node)
@@ -166,6 +182,10 @@ def canonical(name: str) -> str:
         if name.startswith(prefix):
             return documented + name[len(prefix) :]
     return name
+
+
+def _is_known(name: str) -> bool:
+    return name.partition(".")[0] in _KNOWN_BY_NAME
 
 
 def _is_none(node: cst.CSTNode | None) -> bool:

@@ -291,6 +291,9 @@ OTHER_LOADERS = frozenset(
     }
 )  # fmt: skip
 
+LOADERS = frozenset({"torch.utils.data.DataLoader"}) | OTHER_LOADERS
+"""Classes of loaders."""
+
 PASSES_ITEMS = frozenset(
     {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook",
      "tqdm.trange",

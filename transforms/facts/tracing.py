@@ -169,12 +169,20 @@ class Tracing:
                 yield definition.value, (*steps, *path)
         elif definition.binding is Binding.LOOPED and definition.value is not None:
             yield definition.value, (None, *steps, *path)
+        elif definition.binding is Binding.MANAGED and self._is_progress_bar(definition.value):
+            assert definition.value is not None
+            yield definition.value, (*steps, *path)
         elif definition.binding is Binding.PARAMETER and isinstance(definition.node, cst.Param):
             yield from self._from_parameter(definition.node, definition.scope, path)
         elif definition.binding is Binding.DEFINED:
             yield End(definition.node, path)
         else:
             yield End(node, path)
+
+    def _is_progress_bar(self, manager: cst.BaseExpression | None) -> bool:
+        """Whether a context manager is a bar of tqdm, which enters itself: `with tqdm(loader) as bar`."""
+        name = self._names.qualified(manager.func) if isinstance(manager, cst.Call) else None
+        return name in torch_api.PASSES_ITEMS and name.startswith("tqdm.")
 
     def _stored(self, definition: Definition, path: tuple[Step, ...]) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
         """What is put into a container later: `loaders["train"] = ...`, `parts.append(...)`."""

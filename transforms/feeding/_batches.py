@@ -26,8 +26,8 @@ _DEFAULT_COLLATE = frozenset(
 _JOINS_GRAPHS = frozenset({"dgl.batch", "torch_geometric.data.Batch.from_data_list", "torch_geometric.data.Batch"})
 """What makes one graph of several, whose `to` takes what that of tensors takes."""
 _TENSOR_METHODS = frozenset({"size", "view", "reshape", "squeeze", "dim", "flatten", "transpose", "float", "argmax"})
-_COLLATORS = "transformers."
-"""Data collators of Transformers make dictionaries of tensors."""
+_COLLATORS = ("transformers.", "ogb.graphproppred.collate_dgl")
+"""Data collators of Transformers make dictionaries of tensors; that of OGB for DGL, a graph and its labels."""
 
 
 def is_told_apart(file: FileFacts, copy: Copy) -> bool:

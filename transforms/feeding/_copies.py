@@ -256,11 +256,13 @@ def _calls(node: cst.CSTNode, *methods: str) -> bool:
 
 def _non_blocking(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
     """`to(device, dtype, non_blocking)`, `to(other, non_blocking)`, `cuda(device, non_blocking)`,
-    `type(dtype, non_blocking)`, or by keyword.
+    `type(dtype, non_blocking)`, or by keyword. A string is none, but names a part of a graph, as in
+    `data.to(device, "x", "y")`.
     """
     assert isinstance(call.func, cst.Attribute)
     second = call.func.attr.value != "to" or (bool(call.args) and file.value(call.args[0].value).is_tensor)
-    return argument(call, "non_blocking", 1 if second else 2)
+    given = argument(call, "non_blocking", 1 if second else 2)
+    return None if isinstance(given, cst.SimpleString) else given
 
 
 def destination(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:

@@ -1,7 +1,9 @@
 """Loaders of PyTorch Geometric and DGL: which of PyTorch's keywords they take, and what their batches are.
 
 Both derive their loaders from PyTorch's and hand keywords on to it, but what is pinned and what a worker does differs:
-some join samples, some cut a sample out of one large graph, and DGL's move their batches themselves.
+some join samples, some cut a sample out of one large graph, and those of DGL that do that move their batches
+themselves. A graph of DGL is no tensor: pinning leaves it as it is, since it has no `pin_memory`, and pins what comes
+with it, such as labels. Its `to` hands keywords on to the copies of its features, and takes `non_blocking` with that.
 """
 
 from __future__ import annotations
@@ -38,16 +40,23 @@ def cuts_graph(loader: Loader) -> bool:
     return loader.name.startswith(_PYG) and _short(loader) not in _JOINING
 
 
+def joins_graphs_of_dgl(loader: Loader) -> bool:
+    """Whether a loader is that of DGL which joins samples, and hands all keywords on to PyTorch's."""
+    return loader.name.startswith("dgl.") and _short(loader) == "GraphDataLoader"
+
+
 def gives_graphs(loader: Loader) -> bool:
-    """Whether batches have a `to` that takes what that of tensors takes, and a `pin_memory`."""
+    """Whether all that batches consist of has a `to` that takes what that of tensors takes, and is pinned or left as it
+    is: the batches of PyTorch Geometric; graphs, tensors, and lists and dictionaries of those where DGL joins samples.
+    """
+    if joins_graphs_of_dgl(loader):
+        return all(map(_is_none, loader.values("collate_fn"))) and not any(map(_is_none, loader.values("batch_size")))
     return loader.name.startswith(_PYG) and _short(loader) != "NeighborSampler"
 
 
 def why_unpinned(file: FileFacts, loader: Loader) -> str:
     """Why a loader of graphs cannot pin its batches, in one line; empty where it can, or is none."""
-    if loader.name.startswith("dgl."):
-        if _short(loader) == "GraphDataLoader":
-            return "its batches are graphs of dgl, which a loader cannot pin: they have no pin_memory()"
+    if loader.name.startswith("dgl.") and not joins_graphs_of_dgl(loader):
         if loader.values("device"):
             return "dgl's loader moves its batches itself"
         return "dgl's loader pins and moves its batches itself when it is given a device"
@@ -63,7 +72,7 @@ def why_no_workers(file: FileFacts, loader: Loader) -> str:
     """Why a loader of graphs gets no workers, in one line; empty where it may, or is none."""
     if cuts_graph(loader) and _short(loader) == "TemporalDataLoader":
         return "its samples lie ready in memory: copying them between processes would cost more than it gains"
-    if loader.name.startswith("dgl.") and _short(loader) != "GraphDataLoader":
+    if loader.name.startswith("dgl.") and not joins_graphs_of_dgl(loader):
         if any(isinstance(value, cst.Name) and value.value == "True" for value in loader.values("use_uva")):
             return "dgl samples with use_uva=True on the device, which allows no workers"
         return "dgl's workers need a graph that stays on the CPU and whose formats are made before (create_formats_())"
@@ -112,6 +121,10 @@ def _attributes(loader: Loader) -> Iterator[cst.BaseExpression]:
 def _is_graph(path: tuple[object, ...]) -> bool:
     """Whether a path leads to the graph itself or to its tensors, rather than to a batch."""
     return path[:1] != (None,)
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _short(loader: Loader) -> str:

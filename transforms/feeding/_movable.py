@@ -17,15 +17,17 @@ from perfmod.transforms.facts.flow import dotted, import_source, parameters
 
 _WITHOUT = frozenset(sys.stdlib_module_names) | {
     "PIL", "absl", "accelerate", "albumentations", "apex", "colorama", "cv2", "easydict", "einops", "fire", "gdown",
-    "h5py", "imageio", "imgaug", "joblib", "librosa", "lmdb", "lpips", "lxml", "matplotlib", "mpl_toolkits",
-    "networkx", "nltk", "numba", "numpy", "omegaconf", "onnx", "onnxruntime", "pandas", "prettytable", "psutil",
-    "pycocotools", "requests", "rich", "scipy", "seaborn", "six", "skimage", "sklearn", "soundfile", "tensorboard",
-    "tensorboardX", "termcolor", "thop", "timm", "torch", "torchaudio", "torchinfo", "torchmetrics", "torchsummary",
-    "torchvision", "tqdm", "visdom", "wandb", "yacs", "yaml",
+    "gensim", "h5py", "imageio", "imgaug", "joblib", "librosa", "lmdb", "lpips", "lxml", "matplotlib",
+    "mpl_toolkits", "networkx", "nltk", "numba", "numpy", "ogb", "omegaconf", "onnx", "onnxruntime", "pandas",
+    "prettytable", "psutil", "pycocotools", "requests", "rich", "scipy", "seaborn", "six", "skimage", "sklearn",
+    "skopt", "soundfile", "tensorboard", "tensorboardX", "termcolor", "thop", "timm", "toml", "torch", "torchaudio",
+    "torchinfo", "torchmetrics", "torchsummary", "torchvision", "tqdm", "visdom", "wandb", "yacs", "yaml",
 }  # fmt: skip
 """Libraries that give no objects with a `to` or `cuda`, other than tensors, modules and packed sequences."""
 _LATELY = {"transformers": "from version 4.48 on"}
 """Libraries whose objects take `non_blocking`, if they are new enough."""
+_BUT = {"dgl": ("dgl.graphbolt", "dgl.sparse")}
+"""Libraries whose objects take `non_blocking` (graphs of DGL do from version 0.5 on), but for those of some modules."""
 _METHODS = ("to", "cuda")
 
 
@@ -43,9 +45,14 @@ def _strangers(file: FileFacts) -> Iterator[str]:
         own = [part for part in node.body.body if isinstance(part, cst.FunctionDef) and part.name.value in _METHODS]
         if not all(map(_takes_more, own)) and not _is_made_by_modules(file, node):
             yield f"{node.name.value} (line {file.line(own[0])})"
+    for target in file.tree.all(cst.AssignTarget):
+        if isinstance(target.target, cst.Attribute) and target.target.attr.value in _METHODS:
+            yield f"{file.code(target.target.value)} (line {file.line(target)})"
     for alias in (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar)):
-        library = _library(file, alias)
-        if library not in _WITHOUT and not file.flow.imported(alias):
+        imported = _imported(file, alias)
+        library = imported if imported.startswith(".") else imported.partition(".")[0]
+        takes_it = library in _WITHOUT or (library in _BUT and not imported.startswith(_BUT[library]))
+        if not takes_it and not file.flow.imported(alias):
             yield f"{library}, which takes non_blocking {_LATELY[library]}" if library in _LATELY else library
 
 
@@ -81,11 +88,11 @@ def _takes_more(method: cst.FunctionDef) -> bool:
     return any(param.star == "**" or param.name.value == "non_blocking" for param in parameters(method))
 
 
-def _library(file: FileFacts, alias: cst.CSTNode) -> str:
+def _imported(file: FileFacts, alias: cst.CSTNode) -> str:
+    """What is imported, dotted; what a relative import takes from, with its leading dots."""
     statement = file.tree.parent(alias)
-    if isinstance(statement, cst.ImportFrom):
-        name = import_source(statement)
-    else:
-        assert isinstance(alias, cst.ImportAlias)
-        name = dotted(alias.name)
-    return name if name.startswith(".") else name.partition(".")[0]
+    name = dotted(alias.name) if isinstance(alias, cst.ImportAlias) else ""
+    if not isinstance(statement, cst.ImportFrom):
+        return name
+    source = import_source(statement)
+    return source if source.startswith(".") else f"{source}.{name}"

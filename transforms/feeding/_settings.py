@@ -62,7 +62,8 @@ def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
             elif value is not given:
                 through = "a variable"
             elif setting.arg is None:
-                through = "a dictionary of keywords"
+                bound = file.values.calls.bound(loader.call) is not None
+                through = "functools.partial" if bound else "a dictionary of keywords"
             found.append(Place(value, through, tuple(users), stray, option, escape))
     return found
 
@@ -129,8 +130,11 @@ def _other_uses(
         container = file.tree.parent(around)
     elif isinstance(around, cst.Arg):
         call = file.tree.parent(around)
-        is_dictionary = isinstance(call, cst.Call) and file.qualified(call) == "builtins.dict"
-        if not is_dictionary:
+        made_by = file.qualified(call) if isinstance(call, cst.Call) else None
+        if isinstance(call, cst.Call) and made_by == "functools.partial":
+            uses = [held.node for held in file.handing.uses(call)]
+            yield from (use for use in uses if file.tree.parent(use) not in loaders)
+        if made_by != "builtins.dict":
             return  # a keyword of a call that hands it on
         container = call
     elif isinstance(around, cst.Assign) and isinstance(around.targets[0].target, cst.Subscript):

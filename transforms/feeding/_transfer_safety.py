@@ -16,7 +16,7 @@ from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_to
 from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import own_batches
 from perfmod.transforms.feeding._copies import Copy, Write, written_after
-from perfmod.transforms.feeding._graph_loaders import gives_graphs, unseen_graph, why_unpinned
+from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
@@ -28,7 +28,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     unpinned = why_unpinned(file, loader)
     if unpinned:
         return unpinned
-    if loader.name not in TORCH_LOADERS and not gives_graphs(loader):
+    if loader.name not in TORCH_LOADERS and not gives_graphs(loader) and not joins_graphs_of_dgl(loader):
         return f"what {loader.name.rpartition('.')[2]} gives is not known"
     if pinning.depends is not None:
         return f"whether the loader pins is up to {file.code(pinning.depends)}: without, this is only half"
