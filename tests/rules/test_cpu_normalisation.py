@@ -392,6 +392,23 @@ CHANGES: dict[str, dict[str, str]] = {
 }
 
 
+CHANGES |= {
+    "module that moves between epochs": {
+        "loop": "for _ in range(2):\n    model.to(device)\n    for images, labels in loader:",
+        "body": textwrap.indent(
+            f"images, labels = images.to(next(model.parameters()).device), labels.to(device)\n{STEP}", "    "
+        ),
+    },
+    "device that is asked for": {
+        "loop": f"def chosen():\n    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n{LOOP}",
+        "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
+    },
+    "kept batches": {"loop": "batches = list(loader)\nfor images, labels in batches:"},
+    "made contiguous before the copy": {"body": f"images = images.contiguous().detach()\n{MOVE}\n{STEP}"},
+    "copied twice": {"body": "for _ in range(2):\n    moved = images.to(device)\n    train(moved, labels.to(device))"},
+}
+
+
 @pytest.mark.filterwarnings("ignore:The transform `ToTensor")
 @pytest.mark.parametrize("case", CHANGES.values(), ids=CHANGES)
 def test_changes(case: dict[str, str]) -> None:
@@ -408,7 +425,67 @@ GLOBAL = (
     "def run():\n    global images\n    for images, labels in loader:\n"
     "        train(images.to(device), labels)\nrun()\nif True:"
 )
+ASKED = "def chosen():\n    {}return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 REFUSED: dict[str, tuple[str, dict[str, str]]] = {
+    # What is done once for all batches is done as often as before, and before what it depends on.
+    "device that is told": (
+        "no place outside of the step",
+        {
+            "loop": ASKED.format("print('here')\n    ") + LOOP,
+            "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
+        },
+    ),
+    "device that is counted": (
+        "no place outside of the step",
+        {
+            "loop": "asked = 0\n" + ASKED.format("global asked\n    asked += 1\n    ") + LOOP,
+            "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
+        },
+    ),
+    "device out of an iterator": (
+        "no place outside of the step",
+        {
+            "loop": f"devices = cycle([device])\n{LOOP}",
+            "body": f"images, labels = images.to(next(devices)), labels.to(device)\n{STEP}",
+        },
+    ),
+    "another GPU in every step": (
+        "no place outside of the step",
+        {"body": f"torch.cuda.set_device(len(seen) % 2)\nimages = images.cuda()\n{STEP}"},
+    ),
+    "gradient of the images": (
+        "gradient of the images before",
+        {
+            "loop": f"from torch.autograd import Variable\n{LOOP}",
+            "body": f"images = Variable(images, requires_grad=True)\n{MOVE}\n{STEP}",
+        },
+    ),
+    "deviation of nothing": (
+        "deviation is 0",
+        {"pipeline": PIPELINE.replace("0.229, 0.224, 0.225", "0.229, 0.0, 0.225")},
+    ),
+    "kept batches that are written into": (
+        "writes into the copied images",
+        {"loop": "batches = list(loader)\nfor images, labels in batches:", "body": f"{MOVE}\nimages.mul_(0.5)\n{STEP}"},
+    ),
+    "repeated batches that are written into": (
+        "writes into the copied images",
+        {
+            "loop": "for images, labels in cycle(loader):",
+            "body": f"{MOVE}\nimages += 1\n{STEP}\nif len(seen) > 9:\n    break",
+        },
+    ),
+    "copied twice and written into": (
+        "writes into the copied images",
+        {
+            "body": "for _ in range(2):\n    moved = images.to(device)\n    moved.mul_(0.5)\n"
+            "    train(moved, labels.to(device))"
+        },
+    ),
+    "copied again": (
+        "again of what it has copied",
+        {"body": "for _ in range(2):\n    images = images.to(device)\n    train(images, labels.to(device))"},
+    ),
     # Copies that happen only sometimes.
     "copied if, and seen inside": (
         "not every way",

@@ -11,10 +11,10 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.feeding._optional_copies import OptionalCopy, is_settled
+from perfmod.transforms.feeding._optional_copies import OptionalCopy
 from perfmod.transforms.feeding._pipelines import Unmovable
+from perfmod.transforms.feeding._settled import is_settled, keeps_device
 
 COPIES = frozenset({"to", "cuda", "type"})
 """Methods that copy a tensor to the device; `type` where it is given the type of the device's tensors."""
@@ -134,7 +134,7 @@ def placed(file: FileFacts, call: cst.Call, optional: OptionalCopy | None, *, de
     source = file.flow.definitions(to.node) if isinstance(to.node, cst.Name) else ()
     if optional is not None:
         loop = _outermost_loop(file, call, [to.node, optional.statement.test])
-        if loop is None or not is_settled(file, optional.statement.test, loop):
+        if loop is None:
             line = file.line(optional.statement)
             raise Unmovable(f"whether line {line} copies the images may change from step to step")
         return Copy(call, to, optional, (), _line_of(file, loop), True)
@@ -159,14 +159,13 @@ def placed(file: FileFacts, call: cst.Call, optional: OptionalCopy | None, *, de
 
 def _outermost_loop(file: FileFacts, call: cst.Call, given: Sequence[cst.BaseExpression | None]) -> cst.CSTNode | None:
     """The outermost loop of the same function around a copy before which the values of `given` are known already."""
-    names = [n for node in given if node is not None for n in find_all(node, cst.Name) if file.flow.is_read(n)]
-    bindings = [definition.node for name in names for definition in file.flow.definitions(name)]
     found: cst.CSTNode | None = None
     for ancestor in file.tree.ancestors(call):
         if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
         if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp)):
-            if any(file.tree.is_within(node, ancestor) for node in bindings):
+            known = all(is_settled(file, node, ancestor) for node in given if node is not None)
+            if not known or not keeps_device(file, ancestor):
                 break
             found = ancestor
     return found

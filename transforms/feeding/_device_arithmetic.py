@@ -16,6 +16,9 @@ from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
 from perfmod.transforms.feeding._written_out import WrittenOut
 from perfmod.transforms.source import Source
 
+_SMALLEST = 2.0**-149
+"""The smallest number of float32 above 0."""
+
 
 @frozen
 class Arithmetic:
@@ -69,7 +72,12 @@ def common(file: FileFacts, movable: Sequence[Pipeline | WrittenOut]) -> Arithme
         if isinstance(one, WrittenOut):
             found.append((Scaling.DIVISION, _single(one.mean), _single(one.std)))
         else:
-            found.append((one.scaling, _single(_value(file, one.mean)), _single(_value(file, one.std))))
+            mean, std = _value(file, one.mean), _value(file, one.std)
+            if any(
+                isinstance(v, (int, float)) and abs(v) < _SMALLEST for v in (std if isinstance(std, tuple) else (std,))
+            ):
+                raise Unmovable("its deviation is 0, for which Normalize raises an error")
+            found.append((one.scaling, _single(mean), _single(std)))
     if any(other != found[0] for other in found):
         raise Unmovable("pipelines whose images come together normalise with different constants, or scale differently")
     first = movable[0]

@@ -8,9 +8,10 @@ from functools import cached_property
 import libcst as cst
 from attrs import evolve
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.feeding._constant_places import COPIES, Copy, is_tensor_type, placed
 from perfmod.transforms.feeding._image_feeds import Feed, Path
 from perfmod.transforms.feeding._optional_copies import OptionalCopy, optional_copies
@@ -25,6 +26,8 @@ _REARRANGES = frozenset(
     }
 )  # fmt: skip
 """Methods that only move values about: one constant for all of them can as well be subtracted afterwards."""
+_KEEPS_SHAPE = frozenset({"contiguous", "detach", "pin_memory"})
+"""Those that leave every value where it is, so that constants of single channels fit as well."""
 
 _CHOOSES_DEVICE = frozenset(
     {"torch.cuda.set_device", "torch.distributed.init_process_group", "torch.multiprocessing.spawn"}
@@ -44,6 +47,7 @@ class _Copies:
     def __init__(self, file: FileFacts, feeds: list[Feed], channels_differ: bool) -> None:
         self.file = file
         self.channels_differ = channels_differ
+        self.feeds = feeds
         self.iterations = [iteration for feed in feeds for iteration in feed.loader.iterations]
         self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
 
@@ -70,7 +74,30 @@ class _Copies:
             raise Unmovable("the images are never copied to a device in sight")
         optional = {each.call: each for each in self.optional}
         moves = [placed(self.file, move, optional.get(move), devices_change=self.devices_change) for move in found]
+        for move in found:
+            self._check_unwritten(move)
         return [evolve(move, unpacked=self._unpacked(move.call)) for move in moves]
+
+    def _check_unwritten(self, copy: cst.Call) -> None:
+        """Raises `Unmovable` where copied images are written into and the batch may be copied once more.
+
+        On the CPU a copy is the batch itself, so that the next one would find it written into.
+        """
+        file = self.file
+        statement = file.tree.statement(copy)
+        again = next((feed.kept for feed in self.feeds if feed.kept is not None), None) or self._loop_inside(copy)
+        if again is None or not isinstance(statement, cst.Assign):
+            return
+        names = [name for target in statement.targets for name in find_all(target, cst.Name)]
+        for use in (use for name in names for d in file.flow.defined(name) for use in file.flow.uses(d)):
+            if file.aliasing.mutates(use):
+                what = f"line {self._line(use)} writes into the copied images"
+                raise Unmovable(f"{what}, and on the CPU into the batch, which line {self._line(again)} gives again")
+
+    def _loop_inside(self, copy: cst.Call) -> cst.CSTNode | None:
+        """The loop in which a batch is copied more often than it is drawn."""
+        loop = next(iter(self.file.tree.loops(copy)), None)
+        return None if loop is None or any(loop is each.node for each in self.iterations) else loop
 
     @cached_property
     def whole(self) -> list[WholeCopy]:
@@ -151,6 +178,8 @@ class _Copies:
             move = self._use(node, ends)
             if move is not None and len(images) != len(ends):
                 others = [end.node for end in ends if (end.node, end.path[1:]) not in held]
+                if move in others:
+                    raise Unmovable(f"the copy on line {self._line(node)} is made again of what it has copied")
                 raise Unmovable(f"the copy on line {self._line(node)} serves other batches too", *others)
             return move
         if around and not self._takes_apart(node):
@@ -195,6 +224,7 @@ class _Copies:
         if isinstance(parent, cst.Arg):
             call = file.tree.parent(parent)
             if isinstance(call, cst.Call) and file.qualified(call) == "torch.autograd.Variable":
+                self._check_no_gradient(call)
                 return None  # `Variable(images)` is traced on
         line = self._line(node)
         copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _copies_to_device(file, end.node)]
@@ -205,8 +235,14 @@ class _Copies:
             raise Unmovable(f"`.{parent.attr.value}` on line {line} works on the images before they are copied")
         raise Unmovable(f"the normalised images are used on line {line} before they are copied to the device")
 
+    def _check_no_gradient(self, variable: cst.Call) -> None:
+        asked = argument(variable, "requires_grad", 1)
+        if asked is not None and not (isinstance(asked, cst.Name) and asked.value == "False"):
+            line = self._line(variable)
+            raise Unmovable(f"line {line} may ask for a gradient of the images before they are copied; bytes have none")
+
     def _check_rearranged(self, method: cst.Attribute) -> None:
-        if self.channels_differ:
+        if self.channels_differ and method.attr.value not in _KEEPS_SHAPE:
             line = self._line(method)
             raise Unmovable(f"`.{method.attr.value}` on line {line} moves the channels before the images are copied")
 

@@ -51,16 +51,23 @@ _OF_PROGRESS_BARS = frozenset(
     {"desc", "n", "total", "set_description", "set_description_str", "set_postfix", "set_postfix_str", "refresh"}
 )
 """What is asked of a loader that a progress bar may have been put around; of none itself it would show an image."""
+_KEEPS_BATCHES = frozenset(
+    {"itertools.cycle", *(f"builtins.{name}" for name in ("list", "tuple", "sorted", "reversed"))}
+)
 _STATIC = "builtins.staticmethod"
 _REPLACED = frozenset({"transform", "transforms", "loader"})
 
 
 @define(eq=False)
 class Feed:
-    """One loader of normalised images: `paths` lead from a batch to the images in it."""
+    """One loader of normalised images: `paths` lead from a batch to the images in it.
+
+    `kept` is what gives the same batches several times, such as `list(loader)`.
+    """
 
     loader: Loader
     paths: set[Path] = field(factory=set)
+    kept: cst.CSTNode | None = None
 
 
 @define(eq=False)
@@ -107,7 +114,7 @@ class _Search:
                 feed = self.found.setdefault(loader.call, Feed(loader))
                 feed.paths.update(self._collated(loader, path) for path in paths)
         for feed in self.found.values():
-            self._check_loader(feed.loader)
+            self._check_loader(feed)
         return list(self.found.values())
 
     # From pipelines to datasets
@@ -324,8 +331,9 @@ class _Search:
 
     # From loaders to loops
 
-    def _check_loader(self, loader: Loader) -> None:
+    def _check_loader(self, feed: Feed) -> None:
         """Raises `Unmovable` unless every batch of a loader is of these datasets and drawn by a loop in sight."""
+        loader = feed.loader
         if loader.unseen:
             raise Unmovable(loader.unseen)
         line = self._line(loader.call)
@@ -337,7 +345,7 @@ class _Search:
             self._check_sources(dataset, (), line)
         if any(iteration.by_framework for iteration in loader.iterations):
             raise Unmovable(f"Lightning copies the batches of the loader on line {line} before a step sees them")
-        self._check_drawn(loader)
+        feed.kept = self._check_drawn(loader)
         if not loader.iterations:
             raise Unmovable(f"no loop over the loader on line {line} is in sight")
 
@@ -370,9 +378,12 @@ class _Search:
                 continue  # a loader of `None` fails
             raise Unmovable(f"the loader on line {line} may read the data of line {self._line(end.node)} too", end.node)
 
-    def _check_drawn(self, loader: Loader) -> None:
-        """Raises `Unmovable` where a loader, or an iterator over it, goes to other places than the loops in sight."""
-        file = self.file
+    def _check_drawn(self, loader: Loader) -> cst.CSTNode | None:
+        """Raises `Unmovable` where a loader, or an iterator over it, goes to other places than the loops in sight.
+
+        Returns what keeps its batches.
+        """
+        file, kept = self.file, None
         drawing = {iteration.node for iteration in loader.iterations}
         stack: list[cst.BaseExpression] = [loader.call]
         while stack:
@@ -389,6 +400,7 @@ class _Search:
                             continue
                         if name in HANDS_ON | torch_api.NUMBERS_ITEMS | {"builtins.zip"} or _is_log_every(around):
                             stack.append(around)
+                            kept = around if name in _KEEPS_BATCHES else kept
                             continue
                     if isinstance(parent, cst.Attribute):
                         if parent.attr.value == "dataset":
@@ -398,6 +410,7 @@ class _Search:
                         if of_bar or self._is_plain_attribute(parent):
                             continue
                 raise Unmovable(f"its loader goes where it cannot be followed on line {self._line(use.node)}")
+        return kept
 
     def _check_dataset_of_loader(self, dataset: cst.Attribute) -> None:
         for _ in self._loaders(dataset):

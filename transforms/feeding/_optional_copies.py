@@ -9,14 +9,6 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import walk
-
-_ASKS_FOR_DEVICE = frozenset({"torch.cuda.is_available", "torch.cuda.device_count"})
-_HAS_ONE_VALUE = (
-    cst.Name, cst.Attribute, cst.Integer, cst.SimpleString, cst.BooleanOperation, cst.BaseBooleanOp, cst.Comparison,
-    cst.ComparisonTarget, cst.BaseCompOp, cst.UnaryOperation, cst.Not,
-)  # fmt: skip
-
 
 _SIMPLE = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
@@ -91,28 +83,3 @@ def _examined(file: FileFacts, statement: cst.If, target: cst.Name, call: cst.Ca
     if not uses or not is_behind:
         return None
     return OptionalCopy(call, moved, statement, frozenset(uses))
-
-
-def is_settled(file: FileFacts, condition: cst.BaseExpression, around: cst.CSTNode) -> bool:
-    """Whether a condition has the same value before `around` as all the time in it.
-
-    It reads variables that `around` does not bind, attributes that nothing in it sets, and whether there is a GPU.
-    """
-    for node in walk(condition):
-        if isinstance(node, cst.Call):
-            if file.qualified(node) not in _ASKS_FOR_DEVICE or node.args:
-                return False
-        elif not isinstance(node, _HAS_ONE_VALUE):
-            return False
-        elif isinstance(node, cst.Name) and file.flow.is_read(node):
-            if node.value in file.handing.outer_names:
-                return False
-            if any(file.tree.is_within(d.node, around) for d in file.flow.definitions(node)):
-                return False
-        elif isinstance(node, cst.Attribute) and file.qualified(node) is None and _is_set(file, node, around):
-            return False
-    return True
-
-
-def _is_set(file: FileFacts, attribute: cst.Attribute, around: cst.CSTNode) -> bool:
-    return any(True for _ in file.stores.inside(attribute, around))
