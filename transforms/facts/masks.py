@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
 
 # Attributes that PyTorch Geometric and DGL document as boolean.
@@ -36,7 +36,7 @@ def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
     """Whether an expression is a boolean tensor: by its type, or as what graph libraries document as a mask.
 
     That is `data.train_mask` and `g.ndata["train_mask"]`, also by way of variables, tuples and parameters, where no
-    file in sight keeps indices under that name.
+    file in sight keeps anything under that name that is neither shown to be a mask nor called one.
     """
     value = file.value(node)
     if value.dtype is not None:
@@ -45,21 +45,56 @@ def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
         kept = {node.attr.value}
     else:
         kept = {str(end.path[-1]) if end.path else "" for end in file.tracing.ends(node)}
-    return bool(kept) and kept <= _BOOLEAN_BY_CONVENTION - file.once(_names_of_indices)
+    return bool(kept) and kept <= _BOOLEAN_BY_CONVENTION - file.once(_names_of_others)
 
 
 def _names_of_indices(file: FileFacts) -> frozenset[str]:
     """Those of the conventional names under which a file stores what is not boolean: `data.train_mask = perm[:100]`."""
     found = set()
-    for statement in file.tree.all(cst.Assign):
-        for target in statement.targets:
-            name = _last_name(target.target)
-            if name in _BOOLEAN_BY_CONVENTION and isinstance(target.target, (cst.Attribute, cst.Subscript)):
-                dtype = file.value(statement.value).dtype
-                is_range = file.qualified(statement.value) == "torch.arange"
-                if (dtype is not None and dtype is not DType.BOOL) or is_range or _is_index_name(statement.value):
-                    found.add(name)
+    for name, value in _stored_by_convention(file):
+        dtype = file.value(value).dtype
+        is_range = file.qualified(value) == "torch.arange"
+        if (dtype is not None and dtype is not DType.BOOL) or is_range or _is_index_name(value):
+            found.add(name)
     return frozenset(found)
+
+
+def _names_of_others(file: FileFacts) -> frozenset[str]:
+    """Those under which a file stores what may not be boolean, as `data.train_mask = split["train"]` of an index."""
+    found = set()
+    for name, value in _stored_by_convention(file):
+        known = file.value(value)
+        is_called_mask = any("mask" in code.lower() for code in _words(value))
+        if known.dtype is not DType.BOOL and known.kind is not Kind.NONE and not is_called_mask:
+            found.add(name)
+    return file.once(_names_of_indices) | found
+
+
+def _stored_by_convention(file: FileFacts) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """What all files store under the conventional names: in attributes, under keys, as arguments of `Data(...)`."""
+    for statement in file.tree.all(cst.Assign):
+        for item in statement.targets:
+            whole, value = item.target, statement.value
+            targets = [part.value for part in whole.elements] if isinstance(whole, cst.Tuple) else [whole]
+            parts = [part.value for part in value.elements] if isinstance(value, cst.Tuple) else [value]
+            # What cannot be taken apart is taken for each of the targets.
+            parts = parts if len(parts) == len(targets) else [value] * len(targets)
+            for target, part in zip(targets, parts, strict=True):
+                name = _last_name(target)
+                if name in _BOOLEAN_BY_CONVENTION and isinstance(target, (cst.Attribute, cst.Subscript)):
+                    yield name, part
+    for arg in file.tree.all(cst.Arg):
+        if arg.keyword is not None and arg.keyword.value in _BOOLEAN_BY_CONVENTION:
+            yield arg.keyword.value, arg.value
+
+
+def _words(node: cst.BaseExpression) -> Iterator[str]:
+    """The names and the texts in an expression."""
+    for part in walk(node):
+        if isinstance(part, cst.Name):
+            yield part.value
+        elif isinstance(part, cst.SimpleString):
+            yield str(part.evaluated_value)
 
 
 def is_mask_name(node: cst.BaseExpression) -> bool:

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._exposure import is_exposed
 from perfmod.transforms.syncs._figures import as_number
-from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.syncs._host_reads import CannotRewrite, is_differentiated
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._terms import Returned, Term, Variable, dtype_of, term_of, variable_of
 from perfmod.transforms.syncs._when import is_late
@@ -73,7 +73,12 @@ def _keep_variables(
 ) -> None:
     for definition, variable in variables.items():
         reads = variable.term.reads
-        stored = [read for read in reads if are_stored or file.aliasing.is_mutated(read.tensor)]
+        # `double()` of a parameter in float64 is the parameter, which the optimizer changes; no loss is one.
+        stored = [
+            read
+            for read in reads
+            if are_stored or file.aliasing.is_mutated(read.tensor) or not is_differentiated(file, read.tensor)
+        ]
         kept, needed, missing = kept_term(file, variable.term, variable.dtype, stored=stored, is_alone=not are_stored)
         found.edits += kept
         found.imports += needed

@@ -13,6 +13,7 @@ from perfmod.transforms.syncs._gathers import sole_definition
 from perfmod.transforms.syncs._loss_table import LOSSES, KnownLoss
 
 _WRAPPERS = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
+_HOOKS = frozenset({"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"})
 _FUNCTIONS = "torch.nn.functional."
 _OF_MODULE = {f"torch.nn.{known.module}": short for short, known in LOSSES.items()}
 
@@ -25,7 +26,7 @@ class Loss:
         short: the name of its function in `torch.nn.functional`.
         options: what the call, or the module's constructor, is given besides the sides.
         is_module: whether it is a call of a module.
-        changed: an option of the module that is assigned later; empty where none is.
+        changed: what else happens to the module that its call would not show; empty where nothing does.
         is_wrapped: whether it is handed to a wrapper that hides its attributes.
     """
 
@@ -77,7 +78,7 @@ def objection(loss: Loss) -> str:
     if loss.known.reason:
         return f"{loss.short} has no form with the mask inside: {loss.known.reason}"
     if loss.changed:
-        return f"`{loss.changed}` of a loss is assigned elsewhere"
+        return loss.changed
     if loss.is_wrapped:
         return "the loss is wrapped, so that its options cannot be read where it is called"
     if loss.reduction is None:
@@ -148,7 +149,7 @@ def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
     if module.name in _OF_MODULE and module.call is not None and not has_star(module.call):
         short = _OF_MODULE[module.name]
         options = _options(short, module.call, 0)
-        return Loss(short, options, True, _assigned(file, module), _is_wrapped(file, module.call))
+        return Loss(short, options, True, _changed(file, module), _is_wrapped(file, module.call))
     return None
 
 
@@ -167,15 +168,23 @@ def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpres
     return {key: value for key, value in named.items() if key not in is_default and key not in known.sides[:sides]}
 
 
-def _assigned(file: FileFacts, module: Value) -> str:
-    """An option that anything assigns on what may be the loss; a `weight` is read where the loss is called."""
+def _changed(file: FileFacts, module: Value) -> str:
+    """What changes an option of what may be the loss, or watches its calls; a `weight` is read where it is called."""
     options = {*LOSSES[_OF_MODULE[module.name or ""]].options} - {"weight"}
     for item in file.tree.all(cst.AssignTarget):
         target = item.target
         if isinstance(target, cst.Attribute) and target.attr.value in options:
             value = file.value(target.value)
             if value.name == module.name or (value.name is None and value.cls is None):
-                return target.attr.value
+                return f"`{target.attr.value}` of a loss is assigned elsewhere"
+    for call in file.tree.all(cst.Call):
+        line, func = file.line(call), call.func
+        is_set = file.qualified(call) == "builtins.setattr" and bool(call.args)
+        if is_set and file.value(call.args[0].value).name == module.name:
+            return f"an attribute of a loss is set by its name on line {line}"
+        is_hook = isinstance(func, cst.Attribute) and func.attr.value in _HOOKS
+        if is_hook and isinstance(func, cst.Attribute) and file.value(func.value).name == module.name:
+            return f"`{func.attr.value}` on line {line} shows what the loss is given"
     return ""
 
 

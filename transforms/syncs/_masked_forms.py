@@ -61,7 +61,8 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather
     is_counted = reduction.node is not call and reduction.how == "mean"
     _check_mask(file, reduction.node, sides, is_read_at_call=is_counted)
     is_soft = file.value(target.base).dtype is DType.FLOATING and not target.casts
-    rank = file.value(logits.mask).rank
+    rank, target_rank = file.value(logits.mask).rank, file.value(target.base).rank
+    is_soft |= None not in (rank, target_rank) and rank != target_rank
     if is_soft or target.by_rows or (rank is not None and rank == file.value(logits.base).rank and not logits.by_rows):
         raise NoForm("the targets are soft, class probabilities, which have no index to ignore")
     torch, imports = file.names.spelled("torch", call)
@@ -110,7 +111,12 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather]
     _check_mask(file, reduction.node, sides, is_read_at_call=not is_plain_sum)
     torch, imports = file.names.spelled("torch", call)
     functional, more = file.names.spelled("torch.nn.functional", call)
-    cover = _rows(file, loss, sides) if known.inside is Inside.ROWS else _covering(file, *sides)
+    # The sizes of its sides are compared by the loss itself where it takes weights.
+    cover = (
+        _rows(file, loss, sides)
+        if known.inside is Inside.ROWS
+        else _covering(file, *sides, broadcasts=reduction.how == "mean" and not known.takes_weights)
+    )
     arguments: list[_Text] = []
     edits: list[Edit] = []
     for index, (name, side) in enumerate(zip(loss.sides, sides, strict=True)):
@@ -142,7 +148,11 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather]
         total = text if reduction.how == "sum" else _divided(file, reduction.node, text, count)
         edits.append(replace(file.source, reduction.node, total))
     reason = "the sides are cleaned where the mask is false and the sum is divided by the mask's count"
-    doubts = [_doubt(file, side) for name, side in zip(loss.sides, sides, strict=True) if name not in known.rows]
+    doubts = [
+        "" if cover.is_by_rows else _doubt(file, side)
+        for name, side in zip(loss.sides, sides, strict=True)
+        if name not in known.rows
+    ]
     weights = doubts[len(known.sides) :]
     doubt = (min if known.same_shapes else max)(doubts[: len(known.sides)], key=len, default="")
     return Form(tuple(edits), (*imports, *more), reason, max([doubt, *weights], key=len))
@@ -192,6 +202,7 @@ class _Cover:
         count: the code in front of `.sum()` that counts what the mean of the selection is taken over.
         length: the same for the first dimension of the selection.
         is_flat: whether everything is flattened first, rows but for their last dimension.
+        is_by_rows: whether the mask was shown to select rows of all that it selects from.
     """
 
     mask: str
@@ -199,26 +210,44 @@ class _Cover:
     count: str
     length: str
     is_flat: bool = False
+    is_by_rows: bool = False
 
 
-def _covering(file: FileFacts, *sides: Gather) -> _Cover:
-    """The mask over all elements of what it selects from.
+def _covering(file: FileFacts, *sides: Gather, broadcasts: bool = False) -> _Cover:
+    """The mask over all elements of what it selects from; `broadcasts` where the mean is over what comes out of that.
 
     Raises:
-        NoForm: their numbers of dimensions are not known.
+        NoForm: their numbers of dimensions are not known, or not the same.
     """
     mask = sides[0].mask
     code = file.code(mask)
     if any(_fits(file, side) for side in sides):
+        _require_equal_ranks(file, mask, sides)
         return _Cover(code, code, postfix(file, mask), postfix(file, mask))
-    base = sides[0].base
-    is_named = isinstance(base, (cst.Name, cst.Attribute)) and all(
-        is_unchanged(file, base, side.node) for side in sides
+    # Rows of one element are broadcast with rows of several.
+    is_counted_together = broadcasts and not all(file.shapes.same(sides[0].base, side.base) for side in sides[1:])
+    bases = [side.base for side in (sides if is_counted_together else sides[:1])]
+    is_named = all(
+        isinstance(base, (cst.Name, cst.Attribute)) and all(is_unchanged(file, base, side.node) for side in sides)
+        for base in bases
     )
     if is_named and _selects_rows(file, sides):
         rows = f"{postfix(file, mask)}.unsqueeze(-1)"
-        return _Cover(rows, rows, f"{rows}.expand_as({file.code(base)})", postfix(file, mask))
+        size = f"expand_as({file.code(bases[0])})"
+        if is_counted_together:
+            torch, _ = file.names.spelled("torch", mask)
+            size = f"expand({torch}.broadcast_shapes({', '.join(f'{file.code(base)}.shape' for base in bases)}))"
+        return _Cover(rows, rows, f"{rows}.{size}", postfix(file, mask), is_by_rows=True)
     raise NoForm(f"could not show that `{code}` has as many dimensions as what it selects from")
+
+
+def _require_equal_ranks(file: FileFacts, mask: cst.BaseExpression, sides: Sequence[Gather]) -> None:
+    """Raise `NoForm` where a side has other dimensions than the mask, so that its rows broadcast with all elements."""
+    rank = file.value(mask).rank
+    for side in sides:
+        ranks = {rank, file.value(side.base).rank}
+        if None not in ranks and len(ranks) > 1:
+            raise NoForm(f"`{file.code(side.base)}` has other dimensions than `{file.code(mask)}`, and is broadcast")
 
 
 def _rows(file: FileFacts, loss: Loss, sides: Sequence[Gather]) -> _Cover:
@@ -261,9 +290,7 @@ def _fits(file: FileFacts, side: Gather) -> bool:
 
 def _doubt(file: FileFacts, side: Gather) -> str:
     """What could not be shown of a side; empty where the mask fits it."""
-    rank = file.value(side.mask).rank
-    is_row = rank is not None and file.value(side.base).rank == rank + 1
-    if _fits(file, side) or is_row:
+    if _fits(file, side):
         return ""
     mask, base = file.code(side.mask), file.code(side.base)
     return f"could not show that `{mask}` has as many dimensions as `{base}`"

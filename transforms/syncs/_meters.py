@@ -20,7 +20,7 @@ from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._meter_class import Meter, understood
 from perfmod.transforms.syncs._meter_edits import class_edits
 from perfmod.transforms.syncs._meter_uses import MeterUses
-from perfmod.transforms.syncs._moved_sums import Moved, inference
+from perfmod.transforms.syncs._moved_sums import Moved, inference, require_one_device
 from perfmod.transforms.syncs._never_zero import is_never_zero
 from perfmod.transforms.syncs._terms import Term, term_of, variable_uses
 from perfmod.transforms.syncs._when import comes_often
@@ -100,6 +100,8 @@ def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
     imports: list[tuple[str, str]] = []
     for site, dtype in zip(sites, dtypes, strict=True):
         _require_alike(file, meter, site, dtype, uses)
+        together = [other.term for other in sites if uses.may_be_same(_receiver(site.call), other.call)]
+        require_one_device(file, cls.name, together)
         own = _facts_of(file, site.call)
         stored = site.term.reads if meter.latest and _is_bare(site) else ()
         alone = not _is_shared(uses, site, sites)

@@ -13,6 +13,7 @@ from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._figures import as_number, number_type, shows_no_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._kept_terms import kept_term
+from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.syncs._sums import RunningSum
 from perfmod.transforms.syncs._terms import Term
 from perfmod.transforms.syncs._unused import UnusedNames
@@ -54,6 +55,7 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
     dtype = _dtype(file, found)
     _require_late_uses(file, found)
     _require_one_mode(file, found)
+    require_one_device(file, found.label, [site.term for site in found.sites])
     edits: list[Edit] = []
     imports: list[str] = []
     doubts: list[str] = []
@@ -76,6 +78,17 @@ def move(file: FileFacts, found: RunningSum) -> Moved:
     container = file.code(found.container) if found.container is not None else None
     terms = [site.term for site in found.sites]
     return Moved(f"`{found.label}`", edits, imports, doubts, reads, terms, container=container)
+
+
+def require_one_device(file: FileFacts, label: str, terms: Sequence[Term]) -> None:
+    """Raise `CannotRewrite` where several scalars are added up that may come from different devices."""
+    second = several_devices(file)
+    every = [*terms, *(variable.term for term in terms for _, variable in term.variables())]
+    tensors = {file.code(read.tensor) for term in every for read in term.reads}
+    tensors |= {file.code(call) for term in every for call, _ in term.calls}
+    if second is not None and len(tensors) > 1:
+        line = file.line(second)
+        raise CannotRewrite(f"what goes into `{label}` may come from several devices, as the file uses (line {line})")
 
 
 def insert_behind(file: FileFacts, loop: cst.For | cst.While, text: str) -> Edit:

@@ -48,8 +48,26 @@ def figures(file: FileFacts, statement: cst.CSTNode) -> Iterator[Figure]:
                 yield Figure(node, read.tensor, read)
         if isinstance(node, (cst.Name, cst.Attribute)) and is_formatted(file, node):
             value = file.value(node)
-            if value.is_tensor and value.rank == 0 and value.device is not Device.CPU:
+            is_scalar = value.is_tensor and value.rank == 0 and value.device is not Device.CPU
+            if is_scalar and not _may_be_parameter(file, node):
                 yield Figure(node, node, None)
+
+
+def _may_be_parameter(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a format may be given a parameter of a module, which it does not show as a number."""
+    if isinstance(node, cst.Name):
+        parts = [definition.part for definition in file.flow.definitions(node)]
+        return any(part is not None and part is not node and _may_be_parameter(file, part) for part in parts)
+    if isinstance(node, cst.Attribute):
+        own = file.classes.self_attribute(node)
+        cls = own[0] if own is not None else file.value(node.value).cls
+        assigned = cls.assignments(node.attr.value) if cls is not None else []
+        return any(found.value is not None and _makes_parameter(file, found.value) for found in assigned)
+    return _makes_parameter(file, node)
+
+
+def _makes_parameter(file: FileFacts, node: cst.BaseExpression) -> bool:
+    return file.qualified(node) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 
 
 def is_kept(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -129,7 +147,7 @@ def several_devices(file: FileFacts) -> cst.CSTNode | None:
         number: str | None = None
         if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
             match = _DEVICE_TEXT.match(node.evaluated_value)
-            number = match[1] if match else None
+            number = match[1] if match else "0" if _is_current_device(file, node) else None
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
             first = node.args[0].value
             if node.func.attr.value in ("to", "cuda"):
@@ -141,6 +159,21 @@ def several_devices(file: FileFacts) -> cst.CSTNode | None:
         if number is not None:
             seen.setdefault(number, node)
     return list(seen.values())[1] if len(seen) > 1 else None
+
+
+def _is_current_device(file: FileFacts, node: cst.SimpleString) -> bool:
+    """Whether a text is the "cuda" of `torch.device("cuda")`, `x.to("cuda")` or `device="cuda"`, by a choice too."""
+    place: cst.CSTNode | None = node
+    while isinstance(file.tree.parent(place or node), cst.IfExp):
+        place = file.tree.parent(place or node)
+    arg = file.tree.parent(place or node)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if node.evaluated_value != "cuda" or not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if arg.keyword is not None:
+        return arg.keyword.value == "device"
+    is_to = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
+    return len(call.args) == 1 and (is_to or file.qualified(call) == "torch.device")
 
 
 def _is_pure(file: FileFacts, node: cst.BaseExpression) -> bool:

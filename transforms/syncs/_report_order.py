@@ -114,6 +114,9 @@ def _are_local(file: FileFacts, names: Sequence[cst.Name], given: set[str]) -> b
             return False
         if any(d.scope is not scope or file.tree.scope(d.node) is not scope for d in definitions):
             return False
+        # What a call runs may write into it where it reads the name itself.
+        if any(file.tree.scope(use) is not scope for d in definitions for use in file.flow.uses(d)):
+            return False
         if isinstance(scope, cst.Module) and any(
             file.tree.scope(d.node) is not scope for d in file.flow.bound(scope, name.value)
         ):

@@ -1,0 +1,142 @@
+"""Whole scripts in which what a sync rule would write changes what is printed, or raises on CUDA."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from perfmod.codemods.engine import Outcome, rewrite
+from perfmod.transforms.rule import Rule
+from perfmod.transforms.syncs.masked_loss import MaskedLoss
+from perfmod.transforms.syncs.per_step_report import PerStepReport
+from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
+
+SCRIPT = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+device = torch.device("cuda")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(5, 3)
+        self.alpha = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.fc(x) * self.alpha
+
+
+class Meter:
+    def __init__(self):
+        self.sum = 0.0
+        self.count = 0
+
+    def update(self, value):
+        self.sum += value
+        self.count += 1
+
+
+class Log:
+    def log(self, name, value):
+        seen.append(value)
+        kept.zero_()
+
+
+def train(data, loader, optimizer, split, logger=Log()):
+    net, meter, total = Net().to(device), Meter(), 0.0
+{before}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        mask = y.view(-1) != 0
+        loss = F.cross_entropy(net(x), y)
+{inside}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+{behind}
+    return total, meter.sum
+
+
+seen, kept = [], torch.zeros((), device=device)
+"""
+
+
+def reasons(rule: Rule, inside: str, before: str = "", behind: str = "") -> str:
+    """Why the script stays as it is: refused, or held back."""
+    parts = {"before": (before, 4), "inside": (inside, 8), "behind": (behind, 8)}
+    filled = {name: textwrap.indent(text, " " * indent) for name, (text, indent) in parts.items()}
+    found = rewrite(SCRIPT.format(**filled).encode(), "train.py", [rule])
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    return " ".join(finding.reason for finding in (*found.refused, *found.held_back))
+
+
+@pytest.mark.parametrize("place", ["total += {}", "meter.update({})"])
+def test_figures_of_several_devices_are_not_added_up(place: str) -> None:
+    teacher = 'teacher = Net().to("cuda:1")'
+    inside = 'other = F.cross_entropy(teacher(x.to("cuda:1")), y.to("cuda:1"))'
+    behind = "\n".join(place.format(f"{name}.item()") for name in ("loss", "other"))
+    assert "may come from several devices" in reasons(ScalarAccumulation(), inside, teacher, behind)
+
+
+def test_a_parameter_is_copied_before_the_optimizer_changes_it() -> None:
+    inside = "        value = net.alpha.item()"
+    code = SCRIPT.format(before="", inside=inside, behind="        total += value")
+    found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
+    assert "value = net.alpha.detach().clone().double()\n" in found.after.decode()
+
+
+@pytest.mark.parametrize("name", ["net.alpha", "alpha"])
+def test_a_format_shows_a_parameter_as_such(name: str) -> None:
+    inside = f'alpha = net.alpha\nprint(f"{{loss}} {{{name}}}")'
+    assert "one figure is one transfer already" in reasons(PerStepReport(), inside)
+
+
+def test_a_logger_of_the_file_may_write_into_what_is_shown_next() -> None:
+    code = SCRIPT.replace("def train(", "seen, kept = [], torch.zeros((), device=device)\nlogger = Log()\n\n\ndef use(")
+    code = code.replace("def use(data, loader, optimizer, split, logger=Log()):", "if True:")
+    shown = 'kept += loss.detach()\nlogger.log("a", loss.item())\nlogger.log("b", kept.item())'
+    code = code.format(before="", inside=textwrap.indent(shown, " " * 8), behind="").replace("return total", "total")
+    found = rewrite(code.encode(), "train.py", [PerStepReport()])
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    assert "`logger.log` on line" in found.refused[0].reason
+
+
+PAIRS = "pred = net(x).view(-1)\nloss = F.mse_loss(pred[mask], target.view(-1, 1)[mask])"
+SOFT = "out = net(x).view(-1, 3)\nloss = F.cross_entropy(out[mask], target.view(-1, 3)[mask])"
+
+
+def test_rows_are_not_compared_with_elements() -> None:
+    assert "has other dimensions than `mask`" in reasons(MaskedLoss(), f"target = y.float()\n{PAIRS}")
+
+
+def test_labels_with_a_number_for_each_class_are_soft() -> None:
+    assert "class probabilities" in reasons(MaskedLoss(), f"target = y\n{SOFT}")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ('setattr(criterion, "reduction", "sum")', "set by its name"),
+        ("criterion.register_forward_hook(lambda *given: print(given))", "shows what the loss is given"),
+    ],
+)
+def test_losses_that_are_watched_or_changed_stay(change: str, reason: str) -> None:
+    inside = "pred, target = net(x).view(-1), y.view(-1).float()\nloss = criterion(pred[mask], target[mask])"
+    assert reason in reasons(MaskedLoss(), inside, f"criterion = nn.MSELoss()\n{change}")
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        'data.train_mask = split["train"].to(device)',
+        'data.train_mask, data.val_mask = split["train"], split["valid"]',
+        'data = Data(x=data.x, y=data.y, train_mask=split["train"])',
+    ],
+)
+def test_what_is_called_a_mask_may_hold_indices(store: str) -> None:
+    inside = "loss = F.cross_entropy(net(data.x)[data.train_mask], data.y[data.train_mask])"
+    assert "could not show that `data.train_mask` is a boolean mask" in reasons(MaskedLoss(), inside, store)
