@@ -313,6 +313,41 @@ loader ="""
     assert bool(run(code.replace("loader =", dataset)).applied) is is_equal
 
 
+@pytest.mark.parametrize(
+    "kept", ["x, ids = zip(*samples)\n    return torch.stack(x), ids", "return TENSORS, [s[1] for s in samples]"]
+)
+@pytest.mark.parametrize(
+    ("use", "is_equal"),
+    [
+        ("for start, end in ids:\n        print(start + end)", True),
+        ("for pair in ids:\n        known[pair] = len(ids)", False),
+    ],
+)
+def test_tuples_in_samples(kept: str, use: str, is_equal: bool) -> None:
+    code = f"""\
+import torch
+from torch.utils.data import DataLoader, Dataset
+from model import model
+
+class Spans(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return torch.ones(3), (index, index + 1)
+
+def collate(samples):
+    {kept.replace("TENSORS", "torch.stack([s[0] for s in samples])")}
+
+known = {{}}
+for x, ids in DataLoader(Spans(), 4, collate_fn=collate):
+    model(x.cuda()).backward()
+    {use}
+"""
+    result = run(code)
+    assert bool(result.applied) is is_equal
+    assert is_equal or "makes a list" in result.held_back[0].reason
+
+
 @pytest.mark.parametrize(("use", "is_equal"), [("pass", True), ("model(item)", False)])
 def test_a_generator_that_hands_tuples_on(use: str, is_equal: bool) -> None:
     code = f"""\
@@ -376,6 +411,7 @@ BOXES = "class Boxes:\n    def to(self, device):\n        return self\n"
         (BOXES.replace("device)", "device, **more)"), ""),
         (f"{BOXES}\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return Boxes()\n", ""),
         (f"{BOXES}\ndef boxed(x):\n    return Boxes()\n", "Boxes"),
+        ("class Boxes:\n    pass\n\nBoxes.to = lambda self, device: self\n", "Boxes"),
     ],
 )
 def test_what_else_could_have_a_to(above: str, other: str) -> None:

@@ -12,6 +12,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import HANDS_ON, Step
@@ -35,7 +36,8 @@ def whole_tuple(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     for iteration in loader.iterations:
         for held in _batches(file, loader, iteration, paths):
             for use in file.handing.uses(held.node, held.path):
-                if use.path or not _takes_apart(file, use.node):
+                apart = _takes_items_apart(file, use) if use.path else _takes_apart(file, use.node)
+                if not apart:
                     return use.node
     return None
 
@@ -46,6 +48,7 @@ def _tuples(file: FileFacts, loader: Loader, maker: Maker) -> Iterator[tuple[Ste
     made = [end.node for result in results for end in file.tracing.ends(result) if not end.path]
     if any(isinstance(node, cst.Param) for node in made) and _samples_are_tuples(file, loader):
         yield (None,)
+    yield from _handed_on(file, loader, maker, results)
     for node in dict.fromkeys((*made, *walk_scope(maker.body), *(inner for end in made for inner in walk(end)))):
         path = _makes_tuple(file, node)
         if path is None or not isinstance(node, cst.BaseExpression):
@@ -55,6 +58,46 @@ def _tuples(file: FileFacts, loader: Loader, maker: Maker) -> Iterator[tuple[Ste
         for held in (Held(node, path), *file.handing.uses(node, path)):
             if held.node in results:
                 yield held.path
+
+
+def _handed_on(
+    file: FileFacts, loader: Loader, maker: Maker, results: list[cst.BaseExpression]
+) -> Iterator[tuple[Step, ...]]:
+    """Where tuples of the samples are in what a collate function gives, as `ids` of `images, ids = zip(*batch)`."""
+    batch = next(parameters(maker), None) if isinstance(maker, cst.FunctionDef) else None
+    places = list(_tuples_of_samples(file, loader)) if batch is not None else []
+    reads = [use for d in file.flow.bound(maker, batch.name.value) for use in file.flow.uses(d)] if batch else []
+    stack = [Held(read, (None, *place)) for read in reads for place in places]
+    while stack:
+        current = stack.pop()
+        for use in file.handing.uses(current.node, current.path):
+            call = file.tree.parent(parent) if isinstance(parent := file.tree.parent(use.node), cst.Arg) else None
+            if use.node in results:
+                yield use.path
+            elif isinstance(call, cst.Call) and file.qualified(call) == "builtins.zip" and len(use.path) > 1:
+                stack.append(Held(call, (use.path[1], None, *use.path[2:])))
+
+
+def _tuples_of_samples(file: FileFacts, loader: Loader) -> Iterator[tuple[Step, ...]]:
+    """Where a dataset in sight puts tuples into its samples."""
+    for value in loader.values("dataset"):
+        cls = file.value(value).cls
+        method = cls.method("__getitem__") if cls is not None else None
+        for sample in (
+            end.node for result in (returned(method) if method else ()) for end in file.tracing.ends(result)
+        ):
+            for place, part in _parts(sample):
+                if any(_makes_tuple(file, end.node) == () and not end.path for end in file.tracing.ends(part)):
+                    yield (place,)
+
+
+def _parts(sample: cst.CSTNode) -> Iterator[tuple[Step, cst.BaseExpression]]:
+    if isinstance(sample, (cst.Tuple, cst.List)):
+        yield from ((index, element.value) for index, element in enumerate(sample.elements))
+    elif isinstance(sample, cst.Dict):
+        for element in sample.elements:
+            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                yield str(element.key.evaluated_value), element.value
 
 
 def _samples_are_tuples(file: FileFacts, loader: Loader) -> bool:
@@ -132,6 +175,15 @@ def _takes_apart(file: FileFacts, use: cst.CSTNode) -> bool:
         call = file.tree.parent(parent)
         return parent.star == "*" or (isinstance(call, cst.Call) and file.qualified(call) in _TAKES_ITEMS)
     return isinstance(parent, cst.Assign) and all(isinstance(t.target, (cst.Tuple, cst.List)) for t in parent.targets)
+
+
+def _takes_items_apart(file: FileFacts, use: Held) -> bool:
+    """Whether tuples are taken apart where what holds them is used: `for start, end in spans`, `len(spans)`."""
+    parent = file.tree.parent(use.node)
+    if isinstance(parent, (cst.For, cst.CompFor)):
+        return use.path == (None,) and parent.iter is use.node and isinstance(parent.target, (cst.Tuple, cst.List))
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    return isinstance(call, cst.Call) and file.qualified(call) == "builtins.len"
 
 
 def _uses(file: FileFacts, name: cst.Name) -> Iterator[cst.Name]:
