@@ -86,7 +86,7 @@ TAILS = {
     "iterated in shards": (
         ("class S(IterableDataset):\n    def __iter__(self):\n        info = torch.utils.data.get_worker_info()\n"
         "        yield info.id\nx = DataLoader(S())"),
-        {Trait.SHARDED},
+        {Trait.SHARDED, Trait.PROCESS},
     ),
 }  # fmt: skip
 

@@ -507,8 +507,9 @@ def test_what_the_user_chooses_stays(change: tuple[str, str], reason: str) -> No
     assert [reason in finding.reason for finding in result.refused] == ([True] if reason else [])
 
 
-def test_options_that_are_printed() -> None:
-    result = run(HEAD + MAIN.replace(LOADER, PARSER.replace("    loader = ", "    print(args)\n    loader = ")))
+@pytest.mark.parametrize("printed", ["args", 'parser.get_default("workers")'])
+def test_options_that_are_printed(printed: str) -> None:
+    result = run(HEAD + MAIN.replace(LOADER, PARSER.replace("    loader = ", f"    print({printed})\n    loader = ")))
     assert "prints all settings" in result.held_back[0].reason
 
 
@@ -624,3 +625,32 @@ def test_a_graph_on_the_device() -> None:
     code = "from torch_geometric.loader import NeighborLoader\n" + HEAD
     loader = "    graph = torch.load('x').cuda()\n    loader = NeighborLoader(graph, [2])\n"
     assert "which a worker must not use" in refusal(code + MAIN.replace(LOADER, loader))
+
+
+@pytest.mark.parametrize("asked", ["os.getpid() % 2", "int(torch.utils.data.get_worker_info() is None)"])
+def test_samples_that_depend_on_their_process(asked: str) -> None:
+    code = f"""\
+import os
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Rows(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((3,), float({asked}))
+
+
+def main():
+    model = torch.nn.Linear(3, 1)
+    for x in DataLoader(Rows(), batch_size=4):
+        model(x).sum().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+    assert "answers otherwise in a worker" in run(code).held_back[0].reason

@@ -156,6 +156,15 @@ TRUSTED = frozenset(
 """Modules whose functions draw no random numbers, those that `draws` names aside."""
 
 
+ASKS_FOR_PROCESS = frozenset(
+    {
+        "os.getpid", "os.getppid", "multiprocessing.current_process", "multiprocessing.parent_process",
+        "torch.multiprocessing.current_process", "torch.utils.data.get_worker_info", "torch.get_num_threads",
+    }
+)  # fmt: skip
+"""Functions that answer otherwise in a worker than in the process that trains."""
+
+
 def draws(name: str, *, seeded: bool) -> bool:
     """Whether a library function draws random numbers when it is called; `seeded` says that it is given
     arguments.

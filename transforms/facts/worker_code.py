@@ -31,6 +31,7 @@ class Trait(enum.Enum):
     """What worker-side code does that code in the main process may do, and a copy of it may not."""
 
     RANDOM = "draws random numbers"
+    PROCESS = "asks in which process it runs"
     OWN_GENERATOR = "draws from a generator that every worker would copy"
     STATE = "changes what it holds"
     MAY_WRITE = "may write into what it holds"
@@ -351,6 +352,8 @@ class _Survey:
                 self._remark(trait, call, f"{name}()")
         elif name == "builtins.print":
             self._remark(Trait.PRINTS, call, "print()")
+        elif name in data_api.ASKS_FOR_PROCESS:
+            self._remark(Trait.PROCESS, call, f"{name}()")
         elif name == "builtins.super" or name.partition(".")[0] in data_api.TRUSTED:
             return
         else:

@@ -70,6 +70,9 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
             parent = file.tree.parent(held.node)
             if held.path or not isinstance(parent, cst.Attribute):
                 escape = escape or held.node
+    escape = escape or next(
+        (call for call in file.tree.all(cst.Call) if _asks_for_default(call, given.attr.value)), None
+    )
     long = [text for text in texts if text.startswith("--")] or texts
     return Option(long[0], declared[0], defaults[0] if len(defaults) == 1 else None, tuple(reads), escape)
 
@@ -111,6 +114,14 @@ def _declares(call: cst.Call, name: str) -> bool:
     ]
     long = [flag for flag in flags if flag.startswith("--")] or flags
     return bool(long) and long[0].lstrip("-").replace("-", "_") == name
+
+
+def _asks_for_default(call: cst.Call, name: str) -> bool:
+    """Whether `parser.get_default("workers")` reads the default itself."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "get_default" or not call.args:
+        return False
+    asked = call.args[0].value
+    return not isinstance(asked, cst.SimpleString) or asked.evaluated_value == name
 
 
 def _sets_defaults(call: cst.Call) -> bool:

@@ -38,6 +38,10 @@ _UNSAFE = {
         Numerics.SAMPLING,
         "{text} that shards by get_worker_info: samples come in another order",
     ),
+    Trait.PROCESS: (
+        Numerics.SAMPLING,
+        "{text} (line {line}) answers otherwise in a worker, and samples may depend on it",
+    ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
         "{text} (line {line}) is not in sight: it may draw random numbers, change itself, not be picklable",
