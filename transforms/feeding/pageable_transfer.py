@@ -27,6 +27,10 @@ in their place; most often they change nothing, and then the copy is of the pinn
 What the host makes of a batch before the copy, as `torch.cat(images)` or an array that is made a tensor again, nobody
 pinned either. Such a copy stays, with the reason: the parts of the batch should be copied, and joined on the device.
 
+A graph of DGL cannot be pinned by a loader, which leaves it as it is, and pins the labels that come with it; its `to`
+takes `non_blocking` as theirs does. DGL's loaders that draw batches from one graph take no `pin_memory`, and copy the
+batches themselves if they are told the device: they stay.
+
 Lightning copies batches itself, and without waiting: there the loader alone is told to pin. Accelerate waits unless its
 configuration says otherwise, which is advice here.
 """
