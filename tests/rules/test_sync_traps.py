@@ -140,3 +140,29 @@ def test_losses_that_are_watched_or_changed_stay(change: str, reason: str) -> No
 def test_what_is_called_a_mask_may_hold_indices(store: str) -> None:
     inside = "loss = F.cross_entropy(net(data.x)[data.train_mask], data.y[data.train_mask])"
     assert "could not show that `data.train_mask` is a boolean mask" in reasons(MaskedLoss(), inside, store)
+
+
+@pytest.mark.parametrize("key", ['"train_mask"', "name"])
+def test_a_mask_may_be_set_by_its_name(key: str) -> None:
+    code = f"""\
+import torch
+import torch.nn.functional as F
+from graphs import load
+
+net = torch.nn.Linear(5, 3).cuda()
+
+
+def resample(graph, name):
+    setattr(graph, {key}, graph.x[:, 0].cuda() > torch.rand(()).cuda())
+
+
+def train():
+    data = load()
+    for epoch in range(3):
+        resample(data, "train_mask")
+        F.cross_entropy(net(data.x)[data.train_mask], data.y[data.train_mask]).backward()
+"""
+    found = rewrite(code.encode(), "train.py", [MaskedLoss()])
+    assert "nonzero" not in found.after.decode()
+    fixed = rewrite(code.replace("setattr(graph", "print(graph").encode(), "train.py", [MaskedLoss()])
+    assert "nonzero" in fixed.after.decode()

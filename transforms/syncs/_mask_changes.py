@@ -86,10 +86,20 @@ def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Na
         elif not isinstance(node, cst.Call) or not file.is_own(node):
             continue
         elif not isinstance(mask, cst.Name) and _runs_again(file, node):
+            if _sets_by_name(file, node, name):
+                return True
             handed = any(isinstance(arg.value, cst.Name) and arg.value.value == root.value for arg in node.args)
             if (handed and not _is_trusted(file, node)) or _changes_its_object(file, node, mask):
                 return True
     return False
+
+
+def _sets_by_name(file: FileFacts, call: cst.Call, name: str) -> bool:
+    """Whether `setattr(data, key, value)` may set the attribute `name`."""
+    if file.qualified(call) != "builtins.setattr" or len(call.args) < 2:
+        return False
+    key = call.args[1].value
+    return not isinstance(key, cst.SimpleString) or key.evaluated_value == name
 
 
 def _above_root(mask: cst.BaseExpression) -> cst.BaseExpression:
