@@ -703,3 +703,21 @@ def test_settings_of_the_command_line(option: str, pins: bool) -> None:
     assert "pin_memory=args.pin)" in result.after.decode()
     assert ("non_blocking=True" in result.after.decode()) == pins
     assert pins or "up to args.pin" in result.refused[0].reason
+
+
+def test_a_mapping_that_is_read_by_attributes() -> None:
+    loader = "loader = DataLoader(photos, batch_size=4, collate_fn=tokenizer.pad)"
+    code = written("x = model(batch.x.to(device))", loader=loader)
+    reason = "many versions of PyTorch pin a mapping as a plain dictionary, which has no `batch.x`"
+    (plain,) = run(code).held_back
+    (read,) = run("import transformers\n" + code).held_back
+    (by_key,) = run("import transformers\n" + code.replace("batch.x", "batch['x']")).held_back
+    assert read.reason == reason
+    assert "dictionary" not in plain.reason + by_key.reason
+
+
+def test_loaders_of_old_versions_of_pyg() -> None:
+    new = written("batch = batch.to(device)").replace("torch.utils.data", "torch_geometric.loader")
+    assert "non_blocking=True" in run(new).after.decode()
+    (held,) = run(new.replace("torch_geometric.loader", "torch_geometric.data")).held_back
+    assert "before 2.0" in held.reason
