@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.rule import Safety
 
@@ -537,6 +537,16 @@ def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
 def test_graphs_of_dgl_take_non_blocking(imported: str, is_sure: bool) -> None:
     result = run(f"{imported}\n" + written("x = batch[0].to(device)", loader="DataLoader(photos, collate_fn=pad)"))
     assert ("such as that of dgl" not in result.held_back[0].reason) is is_sure
+
+
+@pytest.mark.parametrize(("package", "is_sure"), [("dgl", True), ("graphs", False)])
+def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, is_sure: bool) -> None:
+    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], collate_fn={package}.join)")
+    code = code.replace("from data import photos, pad, model, tensors, other_loader", f"import {package}")
+    library = Given(f"{package}/__init__.py", b"from .logging import log\n", (package,))
+    result = rewrite_together([library, Given("train.py", code.encode())], [PageableTransfer()])[1]
+    assert bool(result.applied) is is_sure
+    assert is_sure or "such as that of .logging" in result.held_back[0].reason
 
 
 def test_parts_of_graphs_by_name() -> None:

@@ -21,7 +21,7 @@ _WITHOUT = frozenset(sys.stdlib_module_names) | {
     "mpl_toolkits", "networkx", "nltk", "numba", "numpy", "ogb", "omegaconf", "onnx", "onnxruntime", "pandas",
     "prettytable", "psutil", "pycocotools", "requests", "rich", "scipy", "seaborn", "six", "skimage", "sklearn",
     "skopt", "soundfile", "tensorboard", "tensorboardX", "termcolor", "thop", "timm", "toml", "torch", "torchaudio",
-    "torchinfo", "torchmetrics", "torchsummary", "torchvision", "tqdm", "visdom", "wandb", "yacs", "yaml",
+    "torchinfo", "torchmetrics", "torchsummary", "torchtext", "torchvision", "tqdm", "visdom", "wandb", "yacs", "yaml",
 }  # fmt: skip
 """Libraries that give no objects with a `to` or `cuda`, other than tensors, modules and packed sequences."""
 _LATELY = {"transformers": "from version 4.48 on"}
@@ -41,6 +41,10 @@ def _stranger(file: FileFacts) -> str:
 
 
 def _strangers(file: FileFacts) -> Iterator[str]:
+    aliases = (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar))
+    known = {
+        module for alias in aliases if _library(_imported(file, alias)) in _BUT for module in file.flow.imported(alias)
+    }
     for node in file.tree.all(cst.ClassDef):
         own = [part for part in node.body.body if isinstance(part, cst.FunctionDef) and part.name.value in _METHODS]
         if not all(map(_takes_more, own)) and not _is_made_by_modules(file, node):
@@ -48,11 +52,12 @@ def _strangers(file: FileFacts) -> Iterator[str]:
     for target in file.tree.all(cst.AssignTarget):
         if isinstance(target.target, cst.Attribute) and target.target.attr.value in _METHODS:
             yield f"{file.code(target.target.value)} (line {file.line(target)})"
-    for alias in (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar)):
+    for alias in aliases:
         imported = _imported(file, alias)
-        library = imported if imported.startswith(".") else imported.partition(".")[0]
+        library = _library(imported)
         takes_it = library in _WITHOUT or (library in _BUT and not imported.startswith(_BUT[library]))
-        if not takes_it and not file.flow.imported(alias):
+        # What a library that is known imports for itself, where its sources are read beside, is part of it.
+        if not takes_it and not file.flow.imported(alias) and file.tree.module_of(alias) not in known:
             yield f"{library}, which takes non_blocking {_LATELY[library]}" if library in _LATELY else library
 
 
@@ -96,3 +101,7 @@ def _imported(file: FileFacts, alias: cst.CSTNode) -> str:
         return name
     source = import_source(statement)
     return source if source.startswith(".") else f"{source}.{name}"
+
+
+def _library(imported: str) -> str:
+    return imported if imported.startswith(".") else imported.partition(".")[0]
