@@ -30,11 +30,11 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import frozen
 from corpus_checks import CHECKS, check, row_of
@@ -45,6 +45,10 @@ from revision import revision
 from rich.console import Console
 
 from perfmod import __version__
+
+
+Entry = TypeVar("Entry", Repository, Package)
+Result = TypeVar("Result")
 
 
 @frozen
@@ -88,13 +92,20 @@ def examine_repositories(
     """The rows of repositories."""
     rows: list[dict[str, Any]] = []
     reach = Reach()
-    with ProcessPoolExecutor(effort.together) as processes:
-        for row, fates in processes.map(partial(_repository, sources=sources, jobs=effort.jobs), chosen):
-            rows.append(row)
-            reach.fates[row["name"]] = fates
-            _tell(row, talk)
-            output.write(rows, reach, effort.jobs)
+    names = [entry.name for entry in chosen]
+    for row, fates in _each(partial(_repository, sources=sources, jobs=effort.jobs), chosen, effort):
+        rows = sorted([*rows, row], key=lambda row: names.index(row["name"]))
+        reach.fates[row["name"]] = fates
+        _tell(row, talk)
+        output.write(rows, reach, effort.jobs)
     return rows
+
+
+def _each(work: Callable[[Entry], Result], chosen: Sequence[Entry], effort: Effort) -> Iterator[Result]:
+    """What `work` gives for every entry, as it comes."""
+    with ProcessPoolExecutor(effort.together) as processes:
+        for done in as_completed([processes.submit(work, entry) for entry in chosen]):
+            yield done.result()
 
 
 def _repository(entry: Repository, sources: Path, jobs: int) -> tuple[dict[str, Any], list[Fate]]:
@@ -116,11 +127,11 @@ def examine_packages(
 ) -> list[dict[str, Any]]:
     """The rows of packages; of their files each `every`-th is read."""
     rows: list[dict[str, Any]] = []
-    with ProcessPoolExecutor(effort.together) as processes:
-        for row in processes.map(partial(_package, wheels=wheels, every=every, jobs=effort.jobs), chosen):
-            rows.append(row)
-            _tell(row, talk)
-            output.write(rows, None, effort.jobs)
+    names = [entry.name for entry in chosen]
+    for row in _each(partial(_package, wheels=wheels, every=every, jobs=effort.jobs), chosen, effort):
+        rows = sorted([*rows, row], key=lambda row: names.index(row["name"]))
+        _tell(row, talk)
+        output.write(rows, None, effort.jobs)
     return rows
 
 
