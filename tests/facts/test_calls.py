@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 from snippets import facts
 
-from perfmod.transforms.facts.calls import passed
+from perfmod.transforms.facts.calls import Calls, passed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.tree import find_all
@@ -178,3 +178,34 @@ def test_everything_that_an_attribute_gets() -> None:
     assert values == {"a": ["0", "1, x", "", "2"], "b": ["1, x"], "c": ["1, x"], "d": ["y"], "e": [""], "f": [""]}
     assert [found.path for found in first.assignments("c")] == [(1, -1)]
     assert len(second.assignments("a")) == 4
+
+
+def test_modules_that_call_each_other_are_resolved_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, steps = 15, 0
+    modules = "from torch import nn\n" + "".join(
+        f"""
+class K{i}(nn.Module):
+    def __init__(self):
+        self.a, self.b, self.c = K{(i + 1) % size}(), K{(2 * i + 1) % size}(), [K{(i + 3) % size}()]
+    def forward(self, x, y):
+        for block in self.c:
+            x, y = block(x, self.b(y, x))
+        return self.a(self.b(x, y), self.pick(y)), y
+    def pick(self, z):
+        return self.c[0](z, self.a(z, z))
+"""
+        for i in range(size)
+    )
+    resolve = Calls._resolve
+
+    def counted(calls: Calls, call: cst.Call) -> cst.FunctionDef | None:
+        nonlocal steps
+        steps += 1
+        return resolve(calls, call)
+
+    monkeypatch.setattr(Calls, "_resolve", counted)
+    file = facts(modules)
+    calls = file.tree.all(cst.Call)
+    found = [file.values.calls.resolve(call) for call in calls]
+    assert [file.values.calls.resolve(call) for call in reversed(calls)] == found[::-1]
+    assert steps < 2 * len(calls)

@@ -16,6 +16,9 @@ from perfmod.transforms.facts.tree import Tree
 if TYPE_CHECKING:
     from perfmod.transforms.facts.values import Values
 
+ALWAYS = float("-inf")
+"""A level below those of all questions: see `Values.cut`."""
+
 
 class Calls:
     """Call targets and call sites."""
@@ -32,24 +35,36 @@ class Calls:
         for call in self._own:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
         self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
-        self._resolving: set[cst.Call] = set()
+        self._resolving: dict[cst.Call, int] = {}
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
+        self._hasty: dict[cst.Call, cst.FunctionDef | None] = {}
+        self._hasty_callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function in sight that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
         if call in self._resolved:
             return self._resolved[call]
+        if call in self._hasty:
+            self._values.cut(ALWAYS)
+            return self._hasty[call]
         if call in self._resolving:
-            self._values.cut()
+            self._values.cut(self._resolving[call])
             return None
-        self._resolving.add(call)
+        self._resolving[call] = self._values.level
         try:
-            found = self._resolve(call)
+            found, is_whole = self._values.watched(lambda: self._resolve(call))
         finally:
-            self._resolving.discard(call)
-        if not self._resolving and self._values.is_settled:
+            del self._resolving[call]
+        if is_whole or (not self._resolving and self._values.is_settled):
             self._resolved[call] = found
+        elif self._values.is_impatient:
+            self._hasty[call] = found
         return found
+
+    def forget_hasty(self) -> None:
+        """Drop what was found only for the sake of a question that is answered by now."""
+        self._hasty.clear()
+        self._hasty_callers.clear()
 
     def handed(self, call: cst.Call) -> list[cst.FunctionDef]:
         """Functions in sight that a call is given by position, and may run, as `opt.step(closure)` does."""
@@ -95,20 +110,27 @@ class Calls:
     def callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
         """Every call in sight that runs `function`; for `__init__`, every construction."""
         known = self._callers.get(function)
-        if known is None:
-            owner = self._classes.of(self._tree.scope(function))
-            name = function.name.value
-            if owner is not None and name == "__init__":
-                makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
-                found = makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
-            else:
-                through = owner is not None and name in ("forward", "__call__")
-                candidates = self._through_instances if through else self._named(function)
-                found = [call for call in candidates if self.resolve(call) is function]
-            known = tuple(found)
-            if not self._resolving:
-                self._callers[function] = known
-        return known
+        if known is not None:
+            return known
+        if function in self._hasty_callers:
+            self._values.cut(ALWAYS)
+            return self._hasty_callers[function]
+        found, is_whole = self._values.watched(lambda: tuple(self._find_callers(function)))
+        if is_whole or not self._resolving:
+            self._callers[function] = found
+        elif self._values.is_impatient:
+            self._hasty_callers[function] = found
+        return found
+
+    def _find_callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        owner = self._classes.of(self._tree.scope(function))
+        name = function.name.value
+        if owner is not None and name == "__init__":
+            makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
+            return makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
+        through = owner is not None and name in ("forward", "__call__")
+        candidates = self._through_instances if through else self._named(function)
+        return [call for call in candidates if self.resolve(call) is function]
 
     def _named(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Calls of the function's name, and of the names under which other files import it."""

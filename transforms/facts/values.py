@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import TypeVar
 
 import libcst as cst
 from attrs import evolve
@@ -18,7 +19,7 @@ from attrs import evolve
 from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
-from perfmod.transforms.facts.calls import Calls, has_star, passed
+from perfmod.transforms.facts.calls import ALWAYS, Calls, has_star, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
@@ -43,6 +44,10 @@ from perfmod.transforms.facts.value import (
     promoted,
 )
 
+Result = TypeVar("Result")
+
+# A level above those of all questions.
+_NEVER = float("inf")
 # How many expressions one question may look at before it settles for what it knows.
 _PATIENCE = 1000
 # How many questions may wait for each other; every one of them takes about eight frames of Python's stack.
@@ -62,8 +67,11 @@ class Values:
         self._calls = CallValues(names, self.placement, self)
         self._known: dict[object, Value] = {}
         self._hasty: dict[object, Value] = {}
-        self._open: set[object] = set()
-        self._cut = False
+        self._open: dict[object, int] = {}
+        self._used_as_tensors: dict[Definition, bool] = {}
+        # How many questions of all kinds are open, and the lowest level of one that was cut lately.
+        self._level = 0
+        self._cut: float = _NEVER
 
     @cached_property
     def _arguments(self) -> Arguments:
@@ -115,14 +123,39 @@ class Values:
         """Whether no question is open, so that an answer given now is the best there will be."""
         return not self._open
 
-    def cut(self) -> None:
-        """Note that an answer which is asked for just now is left out, because it is asked for already."""
-        self._cut = True
+    @property
+    def is_impatient(self) -> bool:
+        """Whether the question that is open has taken too many steps."""
+        return bool(self._open) and self._steps > _PATIENCE
+
+    def cut(self, level: float) -> None:
+        """Note that an answer is left out, because the question of this level is open and asks for it already."""
+        self._cut = min(self._cut, level)
+
+    @property
+    def level(self) -> int:
+        """How many questions are open: the level of the next one."""
+        return self._level
+
+    def watched(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
+        """What `compute` gives as a question of the next level, and whether it would give that at any time.
+
+        It would where no question was cut on the way that had been open before.
+        """
+        level, outer = self._level, self._cut
+        self._level, self._cut = level + 1, _NEVER
+        try:
+            result = compute()
+        finally:
+            self._level = level
+        is_whole = self._cut >= level
+        self._cut = outer if is_whole else min(self._cut, outer)
+        return result, is_whole
 
     # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
-    # UNKNOWN; what was computed from such a cut is kept only by the outermost question, because asked from elsewhere it
-    # may come out better. A question that takes too many steps keeps everything from then on, for itself: a chain of
-    # cycles would otherwise be walked once for every way through it.
+    # UNKNOWN; what was computed from such a cut is kept only by the question that was cut, or the outermost, because
+    # asked from elsewhere it may come out better. A question that takes too many steps keeps everything from then on,
+    # for itself: a chain of cycles would otherwise be walked once for every way through it.
 
     def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
         known = self._known.get(key)
@@ -130,26 +163,28 @@ class Values:
             return known
         hasty = self._hasty.get(key)
         if hasty is not None:
-            self._cut = True
+            self.cut(ALWAYS)
             return hasty
         if key in self._open or len(self._open) > _DEPTH:
-            self._cut = True
+            self.cut(self._open.get(key, ALWAYS))
             return UNKNOWN
-        if not self._open:
+        is_outermost = not self._open
+        if is_outermost:
             self._steps = 0
             self._hasty.clear()
+            self.calls.forget_hasty()
         self._steps += 1
-        outer_cut, self._cut = self._cut, False
-        self._open.add(key)
+        self._open[key] = self._level
         try:
-            value = compute()
+            value, is_whole = self.watched(compute)
         finally:
-            self._open.discard(key)
-        if not self._cut or not self._open or _is_complete(value):
+            del self._open[key]
+        if is_whole or is_outermost or _is_complete(value):
             self._known[key] = value
         elif self._steps > _PATIENCE:
             self._hasty[key] = value
-        self._cut = (self._cut or outer_cut) and bool(self._open)
+        if is_outermost:
+            self._cut = _NEVER
         return value
 
     # Definitions
@@ -304,7 +339,14 @@ class Values:
 
     def _is_used_as_tensor(self, definition: Definition) -> bool:
         """Whether some use of the name only works on a tensor: `x.cuda()`, `torch.nonzero(x == k)`, `F.relu(x)`."""
-        return any(self._shows_tensor(use) for use in self._flow.uses(definition))
+        known = self._used_as_tensors.get(definition)
+        if known is not None:
+            return known
+        uses = self._flow.uses(definition)
+        found, is_whole = self.watched(lambda: any(map(self._shows_tensor, uses)))
+        if is_whole or found:
+            self._used_as_tensors[definition] = found
+        return found
 
     def _shows_tensor(self, use: cst.CSTNode) -> bool:
         node = use
