@@ -19,7 +19,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.links import Links, Place
-from perfmod.transforms.facts.tree import Scope, Tree, children, walk, walk_scope
+from perfmod.transforms.facts.tree import Scope, Tree, children, find_any, walk, walk_scope
 
 
 class Binding(enum.Enum):
@@ -128,7 +128,7 @@ class Flow:
         if module in self._begun:
             return
         self._begun.add(module)
-        for node in walk(module):
+        for node in find_any(module, cst.Module, cst.ClassDef, cst.FunctionDef, cst.Lambda):
             if isinstance(node, (cst.Module, cst.ClassDef, cst.FunctionDef, cst.Lambda)):
                 _ScopeWalk(self, self._tree, node, module).run()
         self._done.add(module)

@@ -56,13 +56,17 @@ def _code_fields(kind: type) -> tuple[str, ...]:
 
 # LibCST's node classes are abstract base classes, whose `isinstance` is slow; files are walked many times.
 _is_node: dict[type, bool] = {}
-_is_kind: dict[tuple[type, type], bool] = {}
+_is_of_kinds: dict[tuple[type, ...], dict[type, bool]] = {}
 
 
 # The parts of the nodes of the files that are looked at; every new `Tree` starts anew. Nodes are known by their ids,
 # because hashing them calls Python code; each is kept here, so that no other can get its id.
 _children: dict[int, tuple[cst.CSTNode, list[cst.CSTNode]]] = {}
+# All nodes of those files, parents first, and where each node and what is below it stand among them.
+_nodes: list[cst.CSTNode] = []
+_ranges: dict[int, tuple[int, int]] = {}
 _SCOPES = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
+_LOOPS = frozenset({cst.For, cst.While})
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -94,6 +98,11 @@ def _known(value: object) -> bool:
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """`node` and everything below it, parents first."""
+    known = _ranges.get(id(node))
+    return iter(_nodes[slice(*known)]) if known is not None else _walk(node)
+
+
+def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     stack = [node]
     while stack:
         current = stack.pop()
@@ -113,13 +122,18 @@ def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
     """Every node of a type at or below `node`."""
+    return find_any(node, kind)  # type: ignore[return-value]
+
+
+def find_any(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Every node of one of several types at or below `node`; quicker than to ask each for its type."""
+    known = _is_of_kinds.setdefault(kinds, {})
     for found in walk(node):
-        key = type(found), kind
-        matches = _is_kind.get(key)
+        matches = known.get(type(found))
         if matches is None:
-            matches = _is_kind[key] = isinstance(found, kind)
+            matches = known[type(found)] = isinstance(found, kinds)
         if matches:
-            yield found  # type: ignore[misc]
+            yield found
 
 
 class Tree:
@@ -131,6 +145,8 @@ class Tree:
 
     def __init__(self, *modules: cst.Module) -> None:
         _children.clear()
+        _nodes.clear()
+        _ranges.clear()
         self.modules = modules
         self._parents: dict[int, cst.CSTNode] = {}
         self._scopes: dict[int, Scope] = {}
@@ -139,10 +155,21 @@ class Tree:
         self._places: dict[cst.CSTNode, int] = {}
         self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
         self._results: dict[int, tuple[cst.Return | cst.Yield, ...]] = {}
-        for node in (node for module in modules for node in walk(module)):
+        for module in modules:
+            self._add(module)
+
+    def _add(self, module: cst.Module) -> None:
+        first = len(_nodes)
+        _nodes.extend(_walk(module))
+        for place in range(len(_nodes) - 1, first - 1, -1):
+            node = _nodes[place]
+            parts = children(node)
+            # The last part has been looked at; where it ends, so does the node.
+            _ranges[id(node)] = place, _ranges[id(parts[-1])][1] if parts else place + 1
+            for part in parts:
+                self._parents[id(part)] = node
+        for node in _nodes[first:]:
             self._by_type.setdefault(type(node), []).append(node)
-            for child in children(node):
-                self._parents[id(child)] = node
 
     def all(self, kind: type[Node]) -> Sequence[Node]:
         """Every node of a type in all modules, in order; parents come first."""
@@ -271,9 +298,9 @@ class Tree:
         found: list[cst.For | cst.While] = []
         child = node
         for ancestor in self.ancestors(node):
-            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            if type(ancestor) in _SCOPES:
                 break
-            if isinstance(ancestor, (cst.For, cst.While)) and child is ancestor.body:
+            if type(ancestor) in _LOOPS and isinstance(ancestor, (cst.For, cst.While)) and child is ancestor.body:
                 found.append(ancestor)
             child = ancestor
         return found

@@ -12,7 +12,7 @@ from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.tree import walk, walk_scope
+from perfmod.transforms.facts.tree import find_any, walk_scope
 from perfmod.transforms.feeding._image_feeds import Applied, Path
 from perfmod.transforms.feeding._pictures import is_byte_tensor
 from perfmod.transforms.rule import Edit
@@ -278,6 +278,5 @@ def _unread(file: FileFacts, cls: ClassFacts, chain: _Chain, stored: list[_Opera
 
 def _mentions_bytes(file: FileFacts) -> bool:
     """Whether a number 255 is written anywhere: without it nothing is scaled by hand."""
-    return any(
-        isinstance(node, (cst.Integer, cst.Float)) and node.evaluated_value == 255 for node in walk(file.source.module)
-    )
+    numbers = find_any(file.source.module, cst.Integer, cst.Float)
+    return any(isinstance(node, (cst.Integer, cst.Float)) and node.evaluated_value == 255 for node in numbers)

@@ -10,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Kind
 
 _COLLECTS = frozenset({"append", "appendleft", "update", "add", "push", "extend"})
@@ -31,7 +31,7 @@ class Kept:
 
 def kept(file: FileFacts) -> Iterator[Kept]:
     """Every sum and container to which a loop over batches adds what a model computed, with its graph."""
-    for node in walk(file.tree.module):
+    for node in find_any(file.tree.module, cst.AugAssign, cst.Assign, cst.Call):
         if isinstance(node, (cst.AugAssign, cst.Assign, cst.Call)) and file.tree.loops(node):
             loop = _loop_over_batches(file, node)
             found = _kept_by(file, node) if loop is not None else None

@@ -14,7 +14,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._mask_shapes import covers
@@ -46,7 +46,7 @@ class MaskAssignmentFromDevice(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        for statement in walk(file.source.module):
+        for statement in find_any(file.source.module, cst.Assign, cst.AugAssign):
             if isinstance(statement, cst.Assign):
                 targets = [target.target for target in statement.targets]
             elif isinstance(statement, cst.AugAssign):

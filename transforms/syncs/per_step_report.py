@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
@@ -110,7 +110,7 @@ def _own_figures(file: FileFacts, statement: cst.CSTNode) -> list[Figure]:
 
 def _statements(file: FileFacts) -> list[cst.BaseSmallStatement]:
     """What shows, writes down or collects figures in every step, in order of the file."""
-    found = (node for node in walk(file.tree.module) if is_report(node))
+    found = filter(is_report, find_any(file.tree.module, cst.Expr, cst.Assign))
     return [
         node
         for node in found

@@ -18,7 +18,7 @@ from typing import ClassVar
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
 from perfmod.transforms.syncs._clipping import clip_without_branch
@@ -55,7 +55,7 @@ class TensorBranch(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """Every `if`, `while`, `assert` and conditional expression whose test waits in a step."""
         names = UnusedNames(file)
-        for node in walk(file.tree.module):
+        for node in find_any(file.tree.module, cst.If, cst.IfExp, cst.While, cst.Assert):
             if isinstance(node, cst.If) and not _is_elif(file, node) and _decides(file, node.test):
                 yield self._attempt(file, node, partial(_without_branch, file, node, names))
             elif isinstance(node, cst.IfExp) and _decides(file, node.test):
