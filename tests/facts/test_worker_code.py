@@ -105,3 +105,10 @@ def test_data_in_memory() -> None:
         )
         (loader,) = file.loaders
         assert WorkerCode.of(file, loader).in_memory is expected
+
+
+def test_a_loader_is_looked_at_once() -> None:
+    file = facts(HEAD + "        return self.items[i]\n\nx = DataLoader(D(items))\ny = DataLoader(D(items))\n")
+    first, second = file.loaders
+    assert WorkerCode.of(file, first) is WorkerCode.of(file, first)
+    assert WorkerCode.of(file, first) is not WorkerCode.of(file, second)

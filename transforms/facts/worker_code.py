@@ -83,7 +83,15 @@ class WorkerCode:
     @classmethod
     def of(cls, file: FileFacts, loader: Loader) -> WorkerCode:
         """Look at the dataset, `collate_fn` and `worker_init_fn` of a loader."""
-        return _Survey(file, loader).found
+        known = file.once(_known)
+        if loader not in known:
+            known[loader] = _Survey(file, loader).found
+        return known[loader]
+
+
+def _known(_: FileFacts) -> dict[Loader, WorkerCode]:
+    """What rules have asked for already; several ask about the same loaders."""
+    return {}
 
 
 class _Survey:
