@@ -46,7 +46,6 @@ from rich.console import Console
 
 from perfmod import __version__
 
-
 Entry = TypeVar("Entry", Repository, Package)
 Result = TypeVar("Result")
 
