@@ -171,7 +171,7 @@ def test_pipelines_of_two_files_move_together_where_one_loop_takes_both() -> Non
     assert results["main.py"].together == ()
     assert results["second.py"].together == ("engine.py", "first.py")
     files["second.py"] = second.replace("0.5, 0.4", "0.1, 0.4")
-    assert "serves other batches too" in reasons(run(CpuNormalisation(), files))
+    assert "normalise with different constants" in reasons(run(CpuNormalisation(), files))
 
 
 def test_a_comment_at_the_copy_keeps_the_normalisation_where_it_is() -> None:
