@@ -127,9 +127,9 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
 
 
-def _computed_from(file: FileFacts, made: cst.CSTNode) -> set[Loader]:
-    """The loaders of whose batches an expression computes something on the host."""
-    found: set[Loader] = set()
+def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
+    """The loaders of whose batches an expression computes something on the host, in order."""
+    found: list[Loader] = []
     seen: set[cst.CSTNode] = set()
     level = [made]
     for _ in range(_DEEPEST + 1):
@@ -140,7 +140,7 @@ def _computed_from(file: FileFacts, made: cst.CSTNode) -> set[Loader]:
         for end in dict.fromkeys(end for name in names for end in file.tracing.ends(name)):
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is not None:
-                found.add(loader)
+                found.append(loader)
             else:
                 level.append(end.node)
     return found
