@@ -131,3 +131,9 @@ def test_where_it_goes(name: str) -> None:
 @pytest.mark.parametrize("statement", ["global x", "global x, y"])
 def test_values_of_globals_are_not_lost(statement: str) -> None:
     assert goes(f"def g():\n    {statement}\n    x = make()\ndef h():\n    f(x)") != []
+
+
+def test_a_long_trail() -> None:
+    names = [f"x{number}" for number in range(3000)]
+    lines = [f"{new} = {old}" for old, new in zip(names, names[1:], strict=False)]
+    assert ends("\n".join(("x0 = f()", *lines, f"use({names[-1]})"))) == ["f()"]

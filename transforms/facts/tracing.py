@@ -71,35 +71,27 @@ class Tracing:
         """
         key = (node, path)
         if key not in self._known:
-            seen: set[tuple[cst.CSTNode, tuple[Step, ...]]] = set()
-            self._known[key] = tuple(dict.fromkeys(self._follow(node, path, seen)))
+            self._known[key] = tuple(dict.fromkeys(self._follow(node, path)))
         return self._known[key]
 
     def ends_behind(self, node: cst.BaseExpression, stops: Collection[cst.CSTNode]) -> tuple[End, ...]:
         """As `ends`, but trails also end where they come by one of `stops`."""
         if not stops:
             return self.ends(node)
-        return tuple(dict.fromkeys(self._follow(node, (), set(), stops)))
+        return tuple(dict.fromkeys(self._follow(node, (), stops)))
 
-    def _follow(
-        self,
-        node: cst.CSTNode,
-        path: tuple[Step, ...],
-        seen: set[tuple[cst.CSTNode, tuple[Step, ...]]],
-        stops: Collection[cst.CSTNode] = (),
-    ) -> Iterator[End]:
-        if (node, path) in seen or len(path) > _LONGEST_PATH:
-            return  # a cycle, such as a helper that calls itself for the parts of what it was given
-        seen.add((node, path))
-        ways = self._ways(node, path) if node not in stops else None
-        if ways is None:
-            yield End(node, path)
-            return
-        for way in ways:
-            if isinstance(way, End):
-                yield way
-            else:
-                yield from self._follow(way[0], way[1], seen, stops)
+    def _follow(self, node: cst.CSTNode, path: tuple[Step, ...], stops: Collection[cst.CSTNode] = ()) -> Iterator[End]:
+        seen: set[tuple[cst.CSTNode, tuple[Step, ...]]] = set()
+        stack: list[tuple[cst.CSTNode, tuple[Step, ...]] | End] = [(node, path)]
+        while stack:
+            current = stack.pop()
+            if isinstance(current, End):
+                yield current
+            elif current not in seen and len(current[1]) <= _LONGEST_PATH:
+                # Else it is a cycle, such as a helper that calls itself for the parts of what it was given.
+                seen.add(current)
+                ways = self._ways(*current) if current[0] not in stops else None
+                stack += [End(*current)] if ways is None else reversed(ways)
 
     def _ways(
         self, node: cst.CSTNode, path: tuple[Step, ...]

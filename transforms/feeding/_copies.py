@@ -129,21 +129,43 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
 
 def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
     """The loaders of whose batches an expression computes something on the host, in order."""
-    found: list[Loader] = []
+    found: dict[Loader, None] = {}
     seen: set[cst.CSTNode] = set()
-    level = [made]
+    level = [made] if _is_computed(made) else []
+    known = file.once(_sources)
     for _ in range(_DEEPEST + 1):
-        computed = [node for node in dict.fromkeys(level) if node not in seen and _is_computed(node)]
-        seen.update(computed)
-        names = [name for node in computed for name in find_all(node, cst.Name) if file.flow.is_read(name)]
-        level = []
-        for end in dict.fromkeys(end for name in names for end in file.tracing.ends(name)):
-            loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
-            if loader is not None:
-                found.append(loader)
-            else:
-                level.append(end.node)
-    return found
+        seen.update(level)
+        below: dict[cst.CSTNode, None] = {}
+        for node in level:
+            if node not in known:
+                known[node] = _computed_of(file, node)
+            found |= dict.fromkeys(known[node].loaders)
+            below |= dict.fromkeys(known[node].computed)
+        level = [node for node in below if node not in seen]
+    return list(found)
+
+
+@frozen
+class _Sources:
+    """What an expression computes with: batches of loaders, and what other expressions compute, in order."""
+
+    loaders: tuple[Loader, ...]
+    computed: tuple[cst.CSTNode, ...]
+
+
+def _sources(_: FileFacts) -> dict[cst.CSTNode, _Sources]:
+    """The sources that have been looked for already; many values come from the same places."""
+    return {}
+
+
+def _computed_of(file: FileFacts, node: cst.CSTNode) -> _Sources:
+    names = (name for name in find_all(node, cst.Name) if file.flow.is_read(name))
+    ends = dict.fromkeys(end for name in names for end in file.tracing.ends(name))
+    loaders = {end: file.loaders.of(end.node) if end.path[:1] == (None,) else None for end in ends}
+    return _Sources(
+        tuple(loader for loader in loaders.values() if loader is not None),
+        tuple(end.node for end, loader in loaders.items() if loader is None and _is_computed(end.node)),
+    )
 
 
 def _is_computed(node: cst.CSTNode) -> bool:
