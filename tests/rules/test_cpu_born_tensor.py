@@ -11,7 +11,8 @@ from perfmod.transforms.rule import Numerics, Safety
 CODE = """\
 import torch
 from torch.autograd import Variable
-from data import loader, model, other, gpu, generator, count, fraction, options
+from data import loader, model, other, gpu, generator, count, fraction, options, x_gpu, deviation, local_rank
+from data import get_device, to_device
 
 device = torch.device("cuda")
 for x in loader:
@@ -58,6 +59,10 @@ def body(result: FileResult) -> str:
             "torch.triu(torch.ones(n, n, device=device), diagonal=1).bool()",
         ),
         ("torch.zeros(n).to(device).requires_grad_()", "torch.zeros(n, device=device).requires_grad_()"),
+        ("torch.zeros(n).to(local_rank)", "torch.zeros(n, device=local_rank)"),
+        ("torch.zeros(n).to(options.gpu_id)", "torch.zeros(n, device=options.gpu_id)"),
+        ("torch.zeros(n).to(get_device())", "torch.zeros(n, device=get_device())"),
+        ("torch.full((n,), 7).long().to(device)", "torch.full((n,), 7, device=device).long()"),
         ("(torch.zeros(n)).to(device)", "(torch.zeros(n, device=device))"),
         ("torch.zeros(\n        n,\n    ).to(device)", "torch.zeros(\n        n,\n        device=device,\n    )"),
         ("(\n        torch.zeros(n)\n        .to(device)\n    )", "(\n        torch.zeros(n, device=device)\n    )"),
@@ -80,6 +85,8 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
         ("torch.randint(0, 9, (n,)).to(device)", "torch.randint(0, 9, (n,), device=device)"),
         ("torch.randperm(n).to(device)", "torch.randperm(n, device=device)"),
         ("torch.empty(n).normal_().to(device)", "torch.empty(n, device=device).normal_()"),
+        ("torch.empty(n).bernoulli_(0.5).to(device)", "torch.empty(n, device=device).bernoulli_(0.5)"),
+        ("torch.normal(0.0, 1.0, (n,)).to(device)", "torch.normal(0.0, 1.0, (n,), device=device)"),
     ],
 )
 def test_random_fills_have_to_be_selected(before: str, after: str) -> None:
@@ -115,6 +122,18 @@ def test_numbers_that_may_round_differently(before: str) -> None:
         ("torch.zeros(n, **options).to(device)", "keywords could not be seen"),
         ("torch.zeros(n).to(**options)", "where it goes could not be seen"),
         ("torch.zeros(n, names=('N',)).to(device)", "names="),
+        ("torch.zeros(n, 3, 8, 8).to(device, memory_format=torch.channels_last)", "another layout"),
+        ("torch.zeros(n).to(x_gpu)", "a device, or a tensor"),
+        ("torch.zeros(n).to(deviation)", "a device, or a tensor"),
+        ("torch.zeros(n).to(model.rank_weight)", "a device, or a tensor"),
+        ("torch.zeros(n).to(to_device(x))", "a device, or a tensor"),
+        ("torch.full((n,), -1.0).byte().to(device)", "out of the integers' range"),
+        ("torch.full((n,), float('nan')).to(device, torch.long)", "out of the integers' range"),
+        ("torch.full((n,), fraction).to(device=device, dtype=torch.int32)", "out of the integers' range"),
+        ("torch.normal(other, torch.ones(n)).to(device)", "may be tensors"),
+        ("torch.normal(mean=torch.zeros(n), std=1.0).to(device)", "may be tensors"),
+        ("torch.empty(n).bernoulli_(other).to(device)", "a tensor or a generator"),
+        ("torch.empty(n).normal_(generator=generator).to(device)", "a tensor or a generator"),
         ("torch.zeros(  # of them\n        n).to(  # there\n        device)", "comment"),
     ],
 )

@@ -92,3 +92,57 @@ def test_what_is_something_else(body: str) -> None:
     result = run(body, unsafe=True)
     assert not result.applied
     assert not result.refused
+
+
+WEIGHTS = """\
+import torch
+from torch import nn
+from data import batches, keep
+
+device = torch.device("cuda")
+model = nn.Linear(3, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def snapshot(tensor):
+    return tensor.type(torch.FloatTensor).cuda()
+
+
+for x, y in torch.utils.data.DataLoader(batches):
+    x = x.to(device)
+    out = model(x)
+    BODY
+    out.mean().backward()
+    optimizer.step()
+    AFTER
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "behind", "reason"),
+    [
+        ("old = [p.type(torch.FloatTensor).to(device) for p in model.parameters()]", "", "somebody may hold it"),
+        ("old = [snapshot(p) for p in model.parameters()]", "", "somebody may hold it"),
+        ("w = model.weight\n    old = w.type(torch.FloatTensor).to(device)", "keep(old - model.weight)", "may hold it"),
+        ("part = out[:, :2]\n    m = part.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "may hold it"),
+        ("m = out.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "line 20 asks for a view"),
+        ("m = out.type(torch.FloatTensor).to(device).view(-1)", "", "line 17 asks for a view"),
+        ("m = out.type(torch.FloatTensor).to(device)\n    m.retain_grad()", "", "line 18 watches"),
+        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad = True", "", "writes into"),
+        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad_(True)", "", "line 18 watches"),
+    ],
+)
+def test_a_copy_that_others_do_not_share(body: str, behind: str, reason: str) -> None:
+    code = WEIGHTS.replace("BODY", body).replace("AFTER", behind or "keep(out)")
+    if "snapshot(p)" not in body:
+        code = code[: code.index("def snapshot")] + "\n" * 4 + code[code.index("for x, y") :]
+    result = rewrite(code.encode(), "t.py", [TypeCastByName()], Choice(unsafe=True))
+    assert not result.applied
+    assert [reason in finding.reason for finding in result.refused] == [True]
+
+
+@pytest.mark.parametrize("value", ["out", "x", "out.softmax(-1)", "out + 1"])
+def test_what_the_step_computes_is_its_own(value: str) -> None:
+    code = WEIGHTS.replace("BODY", f"m = ({value}).type(torch.FloatTensor).to(device)").replace("AFTER", "keep(m)")
+    code = code.replace("return tensor.type(torch.FloatTensor).cuda()", "return tensor")
+    assert rewrite(code.encode(), "t.py", [TypeCastByName()]).applied

@@ -88,6 +88,13 @@ class Aliasing:
             return method not in _VIEWS and not method.endswith("_")
         return False
 
+    def is_computed(self, call: cst.Call) -> bool:
+        """Whether a method makes another tensor of whatever it is called on, as `model(x).softmax(-1)` does."""
+        if self._names.qualified(call.func) is not None or not isinstance(call.func, cst.Attribute):
+            return False
+        method = call.func.attr.value
+        return self._values.of(call).is_tensor and method not in _VIEWS and not method.endswith("_")
+
     def mutations(self, definition: Definition) -> Sequence[Read]:
         """The uses of names that write into the object a definition gives its name: stores, `+=`, `x.add_()`, `out=x`.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind
 
 _FILLS = frozenset({"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace"})
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
@@ -30,7 +32,19 @@ _DRAWS = frozenset(
     {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"}
 )
 _OF_A_MATRIX = frozenset({"torch.tril", "torch.triu"})
-_SAYS_DEVICE = ("dev", "cuda", "gpu", "rank")
+_TO_INTEGERS = frozenset({"long", "int", "short", "byte"})
+_IN_RANGE = frozenset({"zeros", "ones", "eye", "rand", "randint", "randperm"})
+"""What is filled with numbers that every integer type holds."""
+_SAFE_NUMBERS = range(128)
+_DEVICE_WORDS = frozenset({"device", "dev", "cuda", "gpu", "rank"})
+_WHICH = frozenset({"id", "idx", "index", "name", "str", "type", "num", "no"})
+_WHOSE = frozenset(
+    {
+        "local", "global", "my", "main", "cur", "current", "default", "first", "target", "world", "this", "the",
+        "output", "out", "master", "primary", "node", "process", "proc", "train", "model", "torch",
+    }
+)  # fmt: skip
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 @frozen
@@ -69,14 +83,20 @@ def born(file: FileFacts, move: cst.Call) -> Birth | None:
     """What makes the tensor that `move` copies, where that stands in the same expression; `None` elsewhere."""
     assert isinstance(move.func, cst.Attribute)
     node: cst.BaseExpression = move.func.value
-    is_random, keeps_grad = False, False
+    is_random, keeps_grad, draws_on_host = False, False, False
+    becomes_integer = _casts_to_integer(file, move)
     while isinstance(node, cst.Call):
         name = file.qualified(node)
         if name is not None and name.startswith("torch."):
             short = name.removeprefix("torch.")
             if short in _FILLS | _RANDOM and "." not in short:
                 is_random = is_random or short in _RANDOM
-                return Birth(node, short, is_random, _refusal(node, keeps_grad))
+                refusal = _refusal(node, keeps_grad) or _why_host_draws(node, short)
+                if draws_on_host and not refusal:
+                    refusal = "what it is drawn by may be a tensor or a generator of the host"
+                if becomes_integer and not refusal and not _fits_integers(file, node, short):
+                    refusal = "its numbers may be out of the integers' range, where host and device cast differently"
+                return Birth(node, short, is_random, refusal)
             if (name in _OF_A_MATRIX or name == "torch.autograd.Variable") and node.args:
                 if name == "torch.autograd.Variable" and len(node.args) > 1:
                     return None
@@ -90,12 +110,37 @@ def born(file: FileFacts, move: cst.Call) -> Birth | None:
             keeps_grad = True
         elif method in _DRAWS:
             is_random = True
-        elif method not in _EXACT or (
-            method in ("eq", "ne", "lt", "gt", "le", "ge") and not _compares_number(file, node)
-        ):
+            draws_on_host = draws_on_host or not all(file.value(a.value).kind is Kind.NUMBER for a in node.args)
+        elif method not in _EXACT or (method in _COMPARES and not _compares_number(file, node)):
             return None
+        becomes_integer = becomes_integer or method in _TO_INTEGERS
         node = node.func.value
     return None
+
+
+def _casts_to_integer(file: FileFacts, move: cst.Call) -> bool:
+    """Whether the call that moves a tensor casts it too, and not for sure to floats or truth values."""
+    casts = [arg.value for arg in move.args if file.values.placement.is_dtype(arg.value)]
+    return any(file.values.placement.dtype_of(each) not in (DType.FLOATING, DType.BOOL) for each in casts)
+
+
+def _fits_integers(file: FileFacts, call: cst.Call, name: str) -> bool:
+    """Whether what a factory fills in is the same number as an integer of any type, on either device."""
+    if name in _IN_RANGE:
+        return True
+    if name != "full":
+        return name == "arange"  # what is no integer there is held back anyway
+    fill = argument(call, "fill_value", 1)
+    known = file.constants.value(fill) if fill is not None else None
+    if isinstance(known, (bool, int, float)):
+        return known in _SAFE_NUMBERS or (isinstance(known, float) and 0 <= known < len(_SAFE_NUMBERS))
+    return fill is not None and argument(call, "dtype") is None and file.value(fill).dtype is DType.INTEGER
+
+
+def _why_host_draws(call: cst.Call, name: str) -> str:
+    """Why `torch.normal` takes no device: only where it is told a size does it."""
+    sized = argument(call, "size", 2) is not None
+    return "" if name != "normal" or sized else "its mean or deviation may be tensors, which lie on the host"
 
 
 def _compares_number(file: FileFacts, call: cst.Call) -> bool:
@@ -145,6 +190,9 @@ def target(file: FileFacts, move: cst.Call) -> Target | None:
     dtype = next((arg.value for arg in move.args if arg.keyword is not None and arg.keyword.value == "dtype"), None)
     if dtype is None:
         dtype = next((arg.value for arg in move.args if file.values.placement.is_dtype(arg.value)), None)
+    layout = argument(move, "memory_format")
+    if layout is not None:
+        return Target(refusal=f"the same call gives it another layout ({file.code(layout)})")
     if not _names_device(file, where):
         return Target(refusal=f"what {file.code(where)} is could not be seen: a device, or a tensor")
     return Target(file.code(where), dtype)
@@ -170,9 +218,25 @@ def _names_device(file: FileFacts, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.IfExp):
         return _names_device(file, node.body) and _names_device(file, node.orelse)
     if isinstance(node, cst.Call):
-        return "device" in file.code(node.func).lower()
+        words = _words(node.func)
+        return words[-1:] == ["device"] and words[:1] != ["to"]
+    return _says_device(_words(node))
+
+
+def _says_device(words: list[str]) -> bool:
+    """Whether a name is that of a device: `device`, `args.gpu_id`, `local_rank`; not `x_gpu`, nor `deviation`."""
+    while words and words[-1] in _WHICH:
+        words = words[:-1]
+    *before, last = words or [""]
+    if last not in _DEVICE_WORDS:
+        return False
+    return last in ("device", "dev") or all(word in _WHOSE | _DEVICE_WORDS for word in before)
+
+
+def _words(node: cst.BaseExpression) -> list[str]:
+    """The words of the last name of an expression, in small letters and without numbers: `gpu`, `id`."""
     name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
-    return any(word in name.lower() for word in _SAYS_DEVICE)
+    return [word.lower() for word in _WORDS.findall(name)]
 
 
 def _is(node: cst.BaseExpression, name: str) -> bool:

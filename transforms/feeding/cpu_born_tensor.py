@@ -60,6 +60,7 @@ class CpuBornTensor(Rule):
             "randn",
             "randint",
             "randperm",
+            "normal",
         }
     )
     references = (
