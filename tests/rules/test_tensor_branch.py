@@ -264,6 +264,11 @@ def test_a_guard_of_masked_writes_goes(before: str) -> None:
         "p = x.sigmoid()\nif big.any():\n    p[big] = 0.0\nreturn p",
         "h = x * 2\nk = h * h\nif big.any():\n    h[big] = 0.0\nreturn k",
         "if big.any():\n    y[big] = 0.0\nreturn y",
+        "h = torch.zeros_like(x, requires_grad=True)\nif big.any():\n    h[big] = 0.0\nreturn h",
+        (
+            "h = torch.zeros_like(x)\nfor _ in range(2):\n    if big.any():\n        h[big] = 0.0\n"
+            "    loss = loss + (h * x).sum()\nreturn loss"
+        ),
     ],
 )
 def test_a_write_that_autograd_could_miss_is_held_back(body: str) -> None:
@@ -419,6 +424,8 @@ def test_clipping_is_the_same_to_the_bit(clip: str, dtype: torch.dtype) -> None:
         ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
         ("w = x.max() if c else x.min()\nreturn w", "not shown"),
         ("w = x if c else y\nreturn w", "gradient"),
+        ("w = loss if c else loss * 2\nreturn w is loss", "is asked on line 11"),
+        ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "is asked on line 13"),
         ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`k` may be the same tensor"),
     ],
 )  # fmt: skip

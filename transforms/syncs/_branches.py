@@ -77,6 +77,7 @@ def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     holder = file.tree.statement(node)
     target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
     bound = _definition(file, target) if isinstance(target, cst.Name) else None
+    _require_unidentified(file, shared)
     written = list(file.aliasing.mutations(bound)) if bound is not None else []
     if written or any(file.aliasing.is_mutated(arm) for arm in shared):
         raise CannotSelect(f"{shown(file, shared[0])} is written in place, which a copy of it would not show")
@@ -286,6 +287,7 @@ def _check_aliases(
     """
     name = rebinds[0].name
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
+    _require_unidentified(file, shared)
     written = [use for rebind in rebinds for use in _writes(file, rebind)]
     held = [arm for arm in shared if not (isinstance(arm, cst.Name) and file.aliasing.rebinding_is_unobservable(arm))]
     if held and written:
@@ -297,6 +299,20 @@ def _check_aliases(
             for use in file.flow.uses(definition):
                 _check_other_name(file, node, use)
     return _callers_own(file, shared)
+
+
+def _require_unidentified(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> None:
+    """Raises `CannotSelect` where somebody asks which tensor one is: `where` gives another one with the same values."""
+    names = (arm for arm in arms if isinstance(arm, cst.Name))
+    for use in (use for name in names for d in file.flow.definitions(name) for use in file.flow.uses(d)):
+        side = file.tree.parent(use)
+        around = file.tree.parent(side) if isinstance(side, cst.ComparisonTarget) else side
+        if isinstance(around, cst.Comparison) and len(around.comparisons) == 1:
+            target = around.comparisons[0]
+            other = target.comparator if around.left is use else around.left
+            is_constant = isinstance(other, cst.Name) and other.value in ("None", "True", "False")
+            if isinstance(target.operator, (cst.Is, cst.IsNot)) and not is_constant:
+                raise CannotSelect(f"which tensor {shown(file, use)} is, is asked on line {file.line(use)}")
 
 
 def _callers_own(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> list[cst.BaseExpression]:

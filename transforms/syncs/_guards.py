@@ -55,7 +55,7 @@ def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
         code = shown(file, saved[0])
         return Rewrite(
             edits,
-            f"right unless autograd saved {code} before: it counts a write under an empty mask as one",
+            f"right unless autograd saved {code} before or trains it: a write under an empty mask counts as one",
             Safety.UNSAFE,
         )
     return Rewrite(edits, reason)
@@ -146,11 +146,21 @@ def _may_be_saved(file: FileFacts, subject: cst.BaseExpression, guard: cst.If) -
         not definitions
         or any(_is_saved_result(file, definition) for definition in definitions)
         or any(
-            not file.comes_before(guard, use) and not _only_looks(file, use)
+            _may_run_before(file, definition, use, guard) and not _only_looks(file, use)
             for definition in definitions
             for use in file.flow.uses(definition)
         )
     )
+
+
+def _may_run_before(file: FileFacts, definition: Definition, use: Read, guard: cst.If) -> bool:
+    """Whether a use stands above the guard, or below it in a loop whose next round comes to the guard with the same
+    tensor.
+    """
+    if not file.comes_before(guard, use):
+        return True
+    around = file.tree.loops(guard)
+    return any(file.tree.is_within(use, loop) and not file.tree.is_within(definition.node, loop) for loop in around)
 
 
 def _is_saved_result(file: FileFacts, definition: Definition) -> bool:
@@ -167,7 +177,8 @@ def _is_saved_result(file: FileFacts, definition: Definition) -> bool:
         return not isinstance(value.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply))
     if isinstance(value, cst.Call):
         name = file.qualified(value) or (value.func.attr.value if isinstance(value.func, cst.Attribute) else "")
-        return name.rpartition(".")[2] not in _KEEPS_NO_RESULT or keyword(value.args, "out") is not None
+        is_leaf = keyword(value.args, "requires_grad") is not None  # a write into it raises
+        return name.rpartition(".")[2] not in _KEEPS_NO_RESULT or is_leaf or keyword(value.args, "out") is not None
     return not isinstance(value, cst.UnaryOperation)
 
 
