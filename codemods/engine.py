@@ -357,10 +357,11 @@ class _Rewriting:
 
     def _dated(self, finding: Finding, path: str) -> Finding:
         """A finding as it is where the project runs with an older torch than its rewrite needs."""
-        pin, needed = self.files[path].pin, self.rules[finding.code].min_torch
-        if pin is None or finding.safety is not Safety.SAFE or pin.allows(needed):
+        pin = self.files[path].pin
+        if pin is None or finding.safety is not Safety.SAFE or pin.allows(finding.min_torch):
             return finding
-        return evolve(finding, safety=Safety.UNSAFE, reason=f"it needs torch {needed} or later, and {pin.said}")
+        reason = f"it needs torch {finding.min_torch} or later, and {pin.said}"
+        return evolve(finding, safety=Safety.UNSAFE, reason=reason)
 
     def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
         """Decides what becomes of a finding, and puts it where it belongs."""

@@ -117,6 +117,7 @@ class Finding:
             offered (refused).
         safety: what may be done with it.
         numerics: how far results may move, for this finding.
+        min_torch: the oldest torch version that has what the rewrite relies on.
         edits, imports, definitions: what to write instead in the finding's own file, see `Change`.
         elsewhere: what to change in other files. All edits of a finding are applied together or not at all; refusals
             and advice have none.
@@ -135,6 +136,7 @@ class Finding:
     reason: str
     safety: Safety
     numerics: Numerics
+    min_torch: str
     edits: tuple[Edit, ...] = ()
     imports: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
@@ -201,11 +203,12 @@ class Rule(ABC):
         message: str | None = None,
         safety: Safety | None = None,
         numerics: Numerics | None = None,
+        min_torch: str | None = None,
         imports: Iterable[str] = (),
         definitions: Iterable[str] = (),
         elsewhere: Iterable[Change] = (),
     ) -> Finding:
-        """A finding at `node` with its rewrite; `safety` and `numerics` are the rule's unless given.
+        """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
         `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need.
         """
@@ -222,6 +225,7 @@ class Rule(ABC):
             reason=reason,
             safety=safety or self.safety,
             numerics=numerics or self.numerics,
+            min_torch=min_torch or self.min_torch,
             edits=own.edits,
             imports=tuple(imports),
             definitions=tuple(definitions),

@@ -68,6 +68,7 @@ def at(
         reason=reason,
         safety=safety,
         numerics=Numerics.BITWISE,
+        min_torch="2.1",
         edits=tuple(sorted(edits)),
         imports=imports,
         definitions=definitions,

@@ -276,7 +276,7 @@ class Tracing:
                     return [(values[index], (None, *path[2:]))]
                 return [(value, (None, *path[2:])) for value in values]
             return [(values[0], path)] if name in HANDS_ON else None
-        if path and (fields := self._fields(node.func)) is not None:
+        if path and (fields := self.fields(node.func)) is not None:
             return _from_field(node, fields, path)
         if self._values.calls.constructed(node) is not None:
             return None
@@ -289,7 +289,7 @@ class Tracing:
             return self._from_method(node.func.value, node.func.attr.value, values, path)
         return None
 
-    def _fields(self, func: cst.BaseExpression) -> tuple[str, ...] | None:
+    def fields(self, func: cst.BaseExpression) -> tuple[str, ...] | None:
         """The fields of a named tuple, where `func` is the class of one that is in sight."""
         bound = self._flow.definitions(func) if isinstance(func, cst.Name) else ()
         if len(bound) != 1 or bound[0].path:

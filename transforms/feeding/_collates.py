@@ -50,4 +50,9 @@ def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
     """The class in sight that the collate function makes batches of, if those cannot be pinned."""
     made = [file.classes.of(end.node) for value in loader.values("collate_fn") for end in file.tracing.ends(value)]
     made += [file.value(given).cls for maker in makers(file, loader) for given in returned(maker)]
-    return next((cls for cls in made if cls is not None and cls.method("pin_memory") is None), None)
+    return next((cls for cls in made if cls is not None and not _can_be_pinned(cls)), None)
+
+
+def _can_be_pinned(cls: ClassFacts) -> bool:
+    """Whether objects of a class pin themselves, or are tuples with names, of which PyTorch pins the parts."""
+    return cls.method("pin_memory") is not None or "typing.NamedTuple" in cls.bases

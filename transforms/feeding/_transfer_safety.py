@@ -17,6 +17,7 @@ from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import own_batches
 from perfmod.transforms.feeding._copies import Copy, Write, written_after
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
+from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
@@ -120,26 +121,13 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
     if loader.name.startswith("torch_geometric.data.") and any(copy.blocks for copy in good):
         return "its loader comes from where PyTorch Geometric had it before 2.0, when `to` may not take non_blocking"
-    read = _read_by_name(file, loader) if not pinned else None
-    if read is not None:
-        return f"many versions of PyTorch pin a mapping as a plain dictionary, which has no `{file.code(read)}`"
+    read = why_read_otherwise(file, loader) if not pinned else ""
+    if read:
+        return read
     whole = whole_tuple(file, loader) if not pinned else None
     if whole is not None:
         return f"pinning makes a list of the collate function's tuple, which line {file.line(whole)} uses as a whole"
     return ""
-
-
-def _read_by_name(file: FileFacts, loader: Loader) -> cst.Attribute | None:
-    """Where a batch that may be a BatchEncoding of transformers, a mapping with attributes, is read by one."""
-    if not loader.values("collate_fn") or not file.names.imports("transformers"):
-        return None
-    for node in file.tree.all(cst.Attribute):
-        parent = file.tree.parent(node)
-        if isinstance(parent, cst.Call) and parent.func is node:
-            continue
-        if any(end.path == (None,) and file.loaders.of(end.node) is loader for end in file.tracing.ends(node.value)):
-            return node
-    return None
 
 
 def doubt_of_copy(file: FileFacts, copy: Copy) -> str:

@@ -47,6 +47,7 @@ from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.values import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
+from perfmod.transforms.feeding._mappings import needed_torch
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned
 from perfmod.transforms.feeding._transfer_safety import (
@@ -88,7 +89,8 @@ class PageableTransfer(Rule):
         "sight whose `to` may take no `non_blocking`, and nothing shows that none is in the batch), where a tuple "
         "that the collate function made is used whole (most versions of PyTorch make a list of it when they pin; what "
         "takes it apart sees no difference), where somebody wrote `pin_memory=False` or `non_blocking=False`, "
-        "and where the device may be MPS."
+        "and where the device may be MPS. A BatchEncoding of transformers that is read by attributes stays one from "
+        "torch 1.11 on, which the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -164,7 +166,8 @@ class PageableTransfer(Rule):
         doubt = doubts(file, loader, [], pinned=False)
         reason = "Lightning copies batches without waiting, which takes pinned memory"
         safety = Safety.UNSAFE if doubt else Safety.SAFE
-        return self.found(file, loader.call, doubt or reason, pinned(file, loader), safety=safety)
+        edits, needed = pinned(file, loader), needed_torch(file, loader)
+        return self.found(file, loader.call, doubt or reason, edits, safety=safety, min_torch=needed)
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
@@ -179,6 +182,7 @@ class PageableTransfer(Rule):
             doubt or reason,
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
+            min_torch=None if pins else needed_torch(file, loader),
         )
 
     # Loaders of other files
