@@ -210,6 +210,16 @@ EXPRESSIONS = {
     "torch.finfo(v.dtype).max": "floating",
     "torch.iinfo(i.dtype).max": "integer",
     "torch.finfo(v.dtype).bits": "integer",
+    "torch.is_anomaly_enabled()": "bool",
+    "torch.get_num_threads()": "integer",
+    "torch.get_default_device()": "unknown",
+    "torch.cond(z > 0, u, u)": "unknown",
+    "torch.asarray(u)": "tensor cpu ? ?",
+    "torch.hann_window(n, device='cuda')": "tensor accelerator floating ?",
+    "torch.asarray(i)": "tensor accelerator integer 1",
+    "i.mode()": "sequence",
+    "torch.kthvalue(v, 2)": "sequence",
+    "v.nanmedian()": "tensor accelerator ? ?",
 }  # fmt: skip
 
 

@@ -172,10 +172,10 @@ class CallValues:
             dtype, rank = dtype_named(torch_api.CREATES[short]), self._created_rank(node, short, first)
             if short.endswith("_like"):
                 dtype = first.dtype
-            elif first.is_tensor and short in ("tensor", "as_tensor"):
+            elif first.is_tensor and short in ("tensor", "as_tensor", "asarray"):
                 dtype, rank = first.dtype, first.rank
                 device = first.device if where is None else device
-            elif first.kind is Kind.NUMBER and short in ("tensor", "as_tensor"):
+            elif first.kind is Kind.NUMBER and short in ("tensor", "as_tensor", "asarray"):
                 dtype = first.dtype
             if argument(node, "dtype") is not None:
                 dtype = self._placement.dtype_argument(node)

@@ -111,7 +111,7 @@ def _call_may_carry(file: FileFacts, call: cst.Call, seen: frozenset[Definition]
         if not name.startswith("torch."):
             return True
         if short in torch_api.CREATES:
-            return short == "as_tensor" or argument(call, "requires_grad") is not None
+            return short in ("as_tensor", "asarray") or argument(call, "requires_grad") is not None
     elif isinstance(call.func, cst.Attribute):
         short = call.func.attr.value
         arguments.insert(0, call.func.value)

@@ -98,7 +98,21 @@ NOT_TENSORS: dict[str, str | None] = {
     "eig": None, "eigh": None, "slogdet": None, "lstsq": None, "lu": None, "lu_factor": None, "lu_unpack": None,
     "inv_ex": None, "cholesky_ex": None, "solve_ex": None, "geqrf": None, "triangular_solve": None, "frexp": None,
     "histogram": None, "unravel_index": None, "hsplit": None, "vsplit": None, "dsplit": None, "split_with_sizes": None,
-    "unsafe_chunk": None,
+    "unsafe_chunk": None, "is_anomaly_enabled": "bool", "is_anomaly_check_nan_enabled": "bool",
+    "is_autocast_cache_enabled": "bool", "is_autocast_cpu_enabled": "bool", "is_warn_always_enabled": "bool",
+    "is_deterministic_algorithms_warn_only_enabled": "bool", "is_storage": "bool", "is_conj": "bool", "is_neg": "bool",
+    "is_set_to": "bool", "is_coalesced": "bool", "is_distributed": "bool", "is_vulkan_available": "bool",
+    "get_num_threads": "integer", "get_num_interop_threads": "integer", "get_deterministic_debug_mode": "integer",
+    "get_float32_matmul_precision": None, "get_default_device": None, "get_device_module": None,
+    "get_autocast_dtype": None, "get_autocast_gpu_dtype": None, "get_autocast_cpu_dtype": None,
+    "set_anomaly_enabled": None, "set_autocast_enabled": None, "set_autocast_dtype": None, "set_default_device": None,
+    "set_autocast_gpu_dtype": None, "set_autocast_cache_enabled": None, "set_default_tensor_type": None,
+    "set_deterministic_debug_mode": None, "set_flush_denormal": "bool", "set_num_interop_threads": None,
+    "set_warn_always": None, "clear_autocast_cache": None, "sparse_dim": "integer", "dense_dim": "integer",
+    "const_data_ptr": "integer", "untyped_storage": None, "storage_type": None, "record_stream": None,
+    "gradient": None, "cond": None, "while_loop": None, "svd_lowrank": None, "pca_lowrank": None, "lobpcg": None,
+    "histogramdd": None, "fork": None, "wait": None, "to_dlpack": None, "sym_int": None, "sym_float": None,
+    "sym_max": None, "sym_min": None, "sym_not": None, "sym_ite": None, "sym_sum": None,
 }  # fmt: skip
 
 # Functions that make tensors on the CPU unless they are told a device, and the type of the result.
@@ -108,7 +122,11 @@ CREATES: dict[str, str | None] = {
     "linspace": "floating", "full": None, "arange": None, "tensor": None, "as_tensor": None, "randint": "integer",
     "randperm": "integer", "from_numpy": None, "Tensor": "floating", "FloatTensor": "floating", "LongTensor": "integer",
     "BoolTensor": "bool", "ByteTensor": "integer", "zeros_like": None, "ones_like": None, "empty_like": None,
-    "full_like": None, "rand_like": None, "randn_like": None, "randint_like": None,
+    "full_like": None, "rand_like": None, "randn_like": None, "randint_like": None, "asarray": None, "frombuffer": None,
+    "from_file": None, "logspace": "floating", "range": "floating", "hann_window": "floating",
+    "hamming_window": "floating", "blackman_window": "floating", "bartlett_window": "floating",
+    "kaiser_window": "floating", "tril_indices": "integer", "triu_indices": "integer", "empty_strided": "floating",
+    "scalar_tensor": "floating",
 }  # fmt: skip
 
 ELEMENTWISE = frozenset(
@@ -182,9 +200,9 @@ REDUCTIONS = frozenset(
 )  # fmt: skip
 
 # Reductions that give (values, indices) when they are told a dimension, and functions that always give pairs.
-PAIRS_WITH_DIM = frozenset({"max", "min", "median", "mode", "kthvalue"})
+PAIRS_WITH_DIM = frozenset({"max", "min", "median", "nanmedian"})
 PAIRS_OF_VALUES = frozenset({"aminmax", "std_mean", "var_mean"})
-PAIRS = PAIRS_WITH_DIM | PAIRS_OF_VALUES | {"topk", "sort", "cummax", "cummin"}
+PAIRS = PAIRS_WITH_DIM | PAIRS_OF_VALUES | {"topk", "sort", "cummax", "cummin", "mode", "kthvalue"}
 
 RESULT_DTYPES = {
     **dict.fromkeys(
