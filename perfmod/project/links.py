@@ -124,21 +124,34 @@ class Links:
 def _through(
     statements: Mapping[str, Sequence[Imported]], imports: Mapping[str, Mapping[str, str]]
 ) -> dict[str, set[str]]:
-    sources = {
-        file: {
-            name: imports[file][each.module] for each in found if each.module in imports[file] for name in each.names
-        }
-        for file, found in statements.items()
-    }
+    named: dict[str, dict[str, str]] = {}
+    whole: dict[str, list[str]] = {}
+    for file, found in statements.items():
+        linked = [(each, imports[file][each.module]) for each in found if each.module in imports[file]]
+        named[file] = {name: target for each, target in linked for name in each.names}
+        whole[file] = [target for each, target in linked if each.takes_all]
+
+    def taken(file: str, name: str | None) -> Iterator[tuple[str, str | None]]:
+        """Where a file has a name from, or all that it has from others, by way of `*` perhaps."""
+        if name is None:
+            yield from ((target, each) for each, target in named.get(file, {}).items())
+        elif name in named.get(file, {}):
+            yield named[file][name], name
+            return
+        yield from ((target, name) for target in whole.get(file, ()))
+
     through: dict[str, set[str]] = {}
-    for file, names in sources.items():
-        for name, target in names.items():
-            seen = {file}
-            while target not in seen and name in sources.get(target, {}):
-                seen.add(target)
-                target = sources[target][name]
-                if target != file:
-                    through.setdefault(file, set()).add(target)
+    for file in statements:
+        seen: set[tuple[str, str | None]] = set()
+        direct: list[tuple[str, str | None]] = [(target, name) for name, target in named[file].items()]
+        pending = direct + [(target, None) for target in whole[file]]
+        while pending:
+            new = [each for each in taken(*pending.pop()) if each not in seen]
+            seen.update(new)
+            pending += new
+        found_through = {target for target, _ in seen} - {file}
+        if found_through:
+            through[file] = found_through
     return through
 
 

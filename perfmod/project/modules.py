@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from attrs import define, field
@@ -18,15 +18,18 @@ class Modules:
 
     Which folders are on Python's path depends on the script that is run, on how it is run and on what is installed.
     So a name is looked up in every folder that may be: that of the file and those above it, `src` in each, and those
-    of installable projects. `hits` gives all that it may mean.
+    of installable projects. `hits` gives all that it may mean. Where none of these has it, those folders count that the
+    file itself puts on the path.
 
     Attributes:
         files: the Python files.
         installable: folders that hold a project that can be installed.
+        added: what files put on the path themselves, by file: relative to their folder or one above.
     """
 
     files: AbstractSet[str]
     installable: Collection[str] = ()
+    added: Mapping[str, Collection[str]] = field(factory=dict)
     _folders: set[str] = field(init=False)
     _tops: set[str] = field(init=False)
     _known: dict[tuple[str, str], tuple[str, ...]] = field(factory=dict, init=False)
@@ -59,7 +62,16 @@ class Modules:
         if key not in self._known:
             found_at = (self._at(base, name) for base in self._searched(folder))
             self._known[key] = tuple(dict.fromkeys(found for found in found_at if found is not None))
-        return self._known[key]
+        return self._known[key] or self._hits_added(name, file)
+
+    def _hits_added(self, name: str, file: str) -> tuple[str, ...]:
+        above = [posixpath.dirname(file), *_parents(posixpath.dirname(file))]
+        bases = (
+            next((path for base in above if (path := posixpath.normpath(_join(base, text))) in self._folders), None)
+            for text in self.added.get(file, ())
+        )
+        found_at = (self._at(base, name) for base in bases if base is not None)
+        return tuple(dict.fromkeys(found for found in found_at if found is not None))
 
     def beside(self, name: str, file: str) -> str | None:
         """The file that a dotted name means if the folder of `file` comes first on Python's path."""

@@ -14,7 +14,7 @@ from perfmod.files import FoundFile, Unreadable, read
 from perfmod.project.groups import Facts, Group, groups
 from perfmod.project.links import Links
 from perfmod.project.modules import INSTALLABLE, Modules
-from perfmod.project.statements import Imported, imports
+from perfmod.project.statements import Imported, folders_added, imports
 from perfmod.project.territory import Territory
 from perfmod.transforms.source import SourceError, code_of, is_notebook
 
@@ -50,6 +50,7 @@ class Project:
         paths = sorted({*around, *(file.real for file in given)}, key=lambda path: path.parts)
         statements: dict[str, tuple[Imported, ...]] = {}
         facts: dict[str, Facts | None] = {}
+        added: dict[str, tuple[str, ...]] = {}
         blank: set[str] = set()
         for path in paths:
             name = path.relative_to(root).as_posix()
@@ -59,6 +60,7 @@ class Project:
             except Unreadable:
                 continue
             statements[name] = imports(data)
+            added[name] = folders_added(data)
             facts[name] = Facts(len(data), matters(data), any(word in data for word in _TRAINING))
             if not data.strip():
                 blank.add(name)
@@ -66,6 +68,7 @@ class Project:
         modules = Modules(
             frozenset(name for name in facts if name.endswith(".py")),
             frozenset("" if folder == "." else folder for folder in installable),
+            added,
         )
         return cls(root, modules, Links.of(statements, modules, blank), facts)
 

@@ -20,6 +20,8 @@ _HEAD = re.compile(rb"(?:.*[;:])?[ \t]*((?:from\b(?:[^;#]|\\\r?\n)*?)?)\Z")
 _LONGEST_HEAD = 500
 """Characters; what lies further into a line is data."""
 _TAIL = re.compile(rb"import[ \t]*(?:\([^)]{0,100000}\)|(?:\\\r?\n|[^\n;#(\\])*)")
+_PATH = re.compile(rb"\bsys\.path\.(?:append|insert)\(([^\n#]{1,300})")
+_LITERAL = re.compile(r"""(['"])([^'"{}]*)\1""")
 
 
 @frozen
@@ -29,12 +31,14 @@ class Imported:
     Attributes:
         module: the dotted name as it is written, with the dots of a relative import.
         names: what is taken from the module, each perhaps a module itself; empty for `import module` and `*`.
+        takes_all: whether it is `from module import *`.
         binds_package: whether `import a.b` made the name `a` known, so that `a.c` may be read as well.
     """
 
     module: str
     names: tuple[str, ...] = ()
     binds_package: bool = False
+    takes_all: bool = False
 
 
 def imports(data: bytes) -> tuple[Imported, ...]:
@@ -42,6 +46,15 @@ def imports(data: bytes) -> tuple[Imported, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return tuple(imported for statement in _statements(data) for imported in _parsed(statement))
+
+
+def folders_added(data: bytes) -> tuple[str, ...]:
+    """Where `sys.path.append(os.path.join(ROOT, "lib"))` and the like look for modules, as far as it is written out.
+
+    The folder that this is relative to is not known: mostly it is that of the file or one above.
+    """
+    written = (_LITERAL.findall(found[1].decode("utf-8", "replace")) for found in _PATH.finditer(data))
+    return tuple(dict.fromkeys("/".join(text for _, text in parts) for parts in written if parts))
 
 
 def _statements(data: bytes) -> Iterator[bytes]:
@@ -78,4 +91,5 @@ def _read(statement: ast.stmt) -> Iterator[Imported]:
             yield Imported(alias.name, binds_package="." in alias.name and alias.asname is None)
     elif isinstance(statement, ast.ImportFrom):
         names = tuple(alias.name for alias in statement.names if alias.name != "*")
-        yield Imported("." * statement.level + (statement.module or ""), names)
+        takes_all = len(names) < len(statement.names)
+        yield Imported("." * statement.level + (statement.module or ""), names, takes_all=takes_all)

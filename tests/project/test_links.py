@@ -6,13 +6,14 @@ import pytest
 
 from perfmod.project.links import Links
 from perfmod.project.modules import Modules
-from perfmod.project.statements import imports
+from perfmod.project.statements import folders_added, imports
 
 
 def linked(files: dict[str, str], installable: tuple[str, ...] = ()) -> Links:
     statements = {file: imports(code.encode()) for file, code in files.items()}
     blank = {file for file, code in files.items() if not code.strip()}
-    return Links.of(statements, Modules(frozenset(files), installable), blank)
+    added = {file: folders_added(code.encode()) for file, code in files.items()}
+    return Links.of(statements, Modules(frozenset(files), installable, added), blank)
 
 
 def meant(files: dict[str, str], importer: str, installable: tuple[str, ...] = ()) -> dict[str, str]:
@@ -129,6 +130,36 @@ def test_names_are_taken_through_packages() -> None:
     assert links.through["train.py"] == {"pkg/loop.py", "pkg/deep.py"}
     assert links.imports["train.py"] == {"pkg": "pkg/__init__.py", "pkg.data": "pkg/data.py"}
     assert links.neighbours["pkg/loop.py"] == {"pkg/__init__.py", "pkg/deep.py", "train.py"}
+
+
+def test_names_are_taken_through_stars() -> None:
+    files = {
+        "train.py": "from pkg import *",
+        "test.py": "from pkg import Meter",
+        "pkg/__init__.py": "from .misc import *\nfrom .loop import run",
+        "pkg/misc.py": "from .meter import *",
+        "pkg/meter.py": "from .misc import *",
+        "pkg/loop.py": "x = 1",
+    }
+    links = linked(files)
+    assert links.through["train.py"] == {"pkg/misc.py", "pkg/meter.py", "pkg/loop.py"}
+    assert links.through["test.py"] == {"pkg/misc.py", "pkg/meter.py"}
+    assert links.through["pkg/__init__.py"] == {"pkg/meter.py", "pkg/misc.py"}
+
+
+def test_folders_that_a_script_puts_on_the_path() -> None:
+    files = {
+        "train.py": "import sys\nsys.path.append('core')\nfrom raft import RAFT\nimport data",
+        "tools/test.py": "import sys\nsys.path.insert(0, os.path.join(root, 'core'))\nfrom raft import RAFT",
+        "tools/eval.py": "from raft import RAFT",
+        "core/raft.py": "import update",
+        "core/update.py": "x = 1",
+        "core/data.py": "x = 1",
+        "data.py": "x = 1",
+    }
+    assert meant(files, "train.py") == {"raft": "core/raft.py", "data": "data.py"}
+    assert meant(files, "tools/test.py") == {"raft": "core/raft.py"}
+    assert meant(files, "tools/eval.py") == {}
 
 
 def test_what_others_may_call_is_open() -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from perfmod.project.statements import Imported, imports
+from perfmod.project.statements import Imported, folders_added, imports
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from perfmod.project.statements import Imported, imports
         ("from . import engine", [Imported(".", ("engine",))]),
         ("from .. data import x", [Imported("..data", ("x",))]),
         ("from .loop import(a)", [Imported(".loop", ("a",))]),
-        ("from pkg import *", [Imported("pkg")]),
+        ("from pkg import *", [Imported("pkg", takes_all=True)]),
         ("from pkg import (\n    a,  # one\n    b,\n)\n", [Imported("pkg", ("a", "b"))]),
         ("from pkg \\\n    import a, \\\n    b\n", [Imported("pkg", ("a", "b"))]),
         ("from pkg \\\r\n    import a\r\nx = 1\r\n", [Imported("pkg", ("a",))]),
@@ -44,3 +44,20 @@ def test_long_lines_take_no_time() -> None:
     began = time.perf_counter()
     assert imports(b"x = '" + b"; import a, from (" * 200_000) == ()
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("sys.path.append('core')", ("core",)),
+        ('sys.path.insert(0, "../lib")', ("../lib",)),
+        ("sys.path.append(os.path.join(ROOT_DIR, 'models', \"seg\"))  # 'no'", ("models/seg",)),
+        ("sys.path.insert(0, str(Path(__file__).parent / 'src'))", ("src",)),
+        ("sys.path.append('a')\nsys.path.append('b')\nsys.path.append('a')", ("a", "b")),
+        ("sys.path.append(ROOT)", ()),
+        ("sys.path.append(f'{root}/core')", ()),
+        ("x = sys.path", ()),
+    ],
+)
+def test_folders_that_are_put_on_the_path(code: str, found: tuple[str, ...]) -> None:
+    assert folders_added(code.encode()) == found
