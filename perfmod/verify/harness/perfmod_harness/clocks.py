@@ -21,16 +21,17 @@ class HostClock:
         """How many times have been taken."""
         return len(self._times)
 
-    def tick(self) -> None:
-        """Take the time."""
+    def tick(self, left_out: int = 0) -> None:
+        """Take the time; none is ever left out."""
         self._times.append(time.perf_counter())
 
     def again(self) -> None:
         """Take the last time anew, now."""
         self._times[-1] = time.perf_counter()
 
-    def group(self, steps: int, ticks: int) -> None:
-        """To take the time costs nothing here, so it is taken at every tick."""
+    def group(self, steps: int, ticks: int) -> int:
+        """To take the time costs nothing here, so it is taken of every tick. Returns 1."""
+        return 1
 
     def settle(self) -> None:
         """Wait until all work is done."""
@@ -44,14 +45,14 @@ class HostClock:
 class DeviceClock:
     """For a CUDA device: an event in the stream in which the first step was made, at the end of a step.
 
-    To record an event takes the host some ten microseconds. So there may be one for several steps (see `group`), which
-    then count as equally long.
+    To record an event takes the host some ten microseconds. So there may be one for several steps, which then count as
+    equally long.
 
     Work that a script puts into other streams, and does not join with that one, is not in these times; it is in the
     wall-clock time of the window, which ends when the whole device is done.
 
     Attributes:
-        ticks: how many times were to be taken.
+        ticks: how many there have been, with those left out.
     """
 
     def __init__(self) -> None:
@@ -59,31 +60,30 @@ class DeviceClock:
         self._stream = torch.cuda.current_stream()
         self._events: list[Any] = []
         self._recorded: list[int] = []
-        self._group = 1
-        self._next = 0
 
-    def tick(self) -> None:
-        """Take the time, or leave it to the next tick."""
-        if self.ticks == self._next:
-            self._record()
-            self._next += self._group
+    def tick(self, left_out: int = 0) -> None:
+        """Take the time, after so many ticks whose time was not taken."""
+        self.ticks += left_out
+        if len(self._recorded) == len(self._events):
+            self._events.append(_event_class(enable_timing=True))
+        self._events[len(self._recorded)].record(self._stream)
+        self._recorded.append(self.ticks)
         self.ticks += 1
 
     def again(self) -> None:
         """Take the last time anew, now."""
         self._events[len(self._recorded) - 1].record(self._stream)
 
-    def group(self, steps: int, ticks: int) -> None:
-        """From the last tick on, take every `steps`-th time; prepare for so many more ticks.
+    def group(self, steps: int, ticks: int) -> int:
+        """Prepare for so many more ticks, of which every `steps`-th is to be taken. Returns `steps`.
 
         An event is made when it is recorded for the first time.
         """
-        self._group = steps
-        self._next = self.ticks - 1 + steps
         events = [_event_class(enable_timing=True) for _ in range(ticks // steps + 1)]
         for event in events:
             event.record(self._stream)
         self._events += events
+        return steps
 
     def settle(self) -> None:
         """Wait until all work is done. Raises `RuntimeError` where the device has failed."""
@@ -96,9 +96,3 @@ class DeviceClock:
         for (tick, start), (later, end) in zip(marks, marks[1:]):
             found += [start.elapsed_time(end) / (later - tick)] * (later - tick)
         return found
-
-    def _record(self) -> None:
-        if len(self._recorded) == len(self._events):
-            self._events.append(_event_class(enable_timing=True))
-        self._events[len(self._recorded)].record(self._stream)
-        self._recorded.append(self.ticks)

@@ -20,10 +20,12 @@ class Observer:
 
     Attributes:
         half: whether a half type has been seen in the training.
+        idle: how many of the next steps need not be shown to it, where a run's own time is looked at.
         loaders: what is known of the loaders, one mapping each.
     """
 
     half = False
+    idle = 0
     loaders: Sequence[Mapping[str, Any]] = ()
 
     def before_step(self, optimizer: Optimizer, number: int, closure: bool) -> None:

@@ -36,6 +36,7 @@ class StepWatch(Watch):
     def __init__(self, job: Job, observer: Observer) -> None:
         super().__init__(job, observer)
         self._clock: Optimizer | None = None
+        self._idle = 0
 
     def begin(self) -> None:
         """Look on from now."""
@@ -44,6 +45,12 @@ class StepWatch(Watch):
         os.register_at_fork(after_in_child=self._abandon)
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # The code of a step of a millisecond has left the processor's caches when the next one ends, so that every line
+        # here costs ten times what it costs in a loop of its own.
+        if self._idle and optimizer is self._clock:
+            self._idle -= 1
+            self.steps[CLOCK] += 1
+            return
         if optimizer is not self._clock:
             if self._clock is not None:
                 return
@@ -57,6 +64,7 @@ class StepWatch(Watch):
         if self.observer.after_step(optimizer, CLOCK, closure=False):
             self._write("steps", None)
             self._leave()
+        self._idle = self.observer.idle
 
     def _leave(self) -> None:
         """End the script, once no other rank needs this one for the steps that it has yet to do."""

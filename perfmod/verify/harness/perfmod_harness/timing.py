@@ -36,7 +36,7 @@ FEWEST = 10
 _DEPTHS = 3
 _MOST_RESERVED = 100_000
 _BETWEEN_EVENTS = 0.01
-"""Seconds, where steps are shorter: to record an event must not take half a percent of the time."""
+"""Seconds, where steps are shorter: to take the time must not take half a percent of it."""
 _FEWEST_GROUPS = 50
 """Of steps between two events, in a window."""
 _MIB = 2**20
@@ -76,7 +76,7 @@ class Timing(Observer):
         self._recompiled = 0
 
     def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
-        """Take the time of a step. Returns whether the window is over."""
+        """Take the time of a step, or of as many as were idle before it. Returns whether the window is over."""
         return not self._capturing() and self._phase()
 
     def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
@@ -131,7 +131,7 @@ class Timing(Observer):
         self._compiled = compilations.so_far()
         self._first = self._clock.ticks - 1
         together = min(int(_BETWEEN_EVENTS / max(self._warm_up.usual(), 1e-5)), likely // _FEWEST_GROUPS)
-        self._clock.group(max(1, together), min(2 * likely, _MOST_RESERVED))
+        self.idle = self._clock.group(max(1, together), min(2 * likely, _MOST_RESERVED)) - 1
         self._clock.settle()
         self._clock.again()
         self._opened = time.perf_counter()
@@ -140,7 +140,7 @@ class Timing(Observer):
         self._phase = self._measuring
 
     def _measuring(self) -> bool:
-        self._clock.tick()
+        self._clock.tick(self.idle)
         now = time.perf_counter()
         if now < self._earliest or self._steps() < (self._fewest if now < self._latest else FEWEST):
             return False
