@@ -50,6 +50,8 @@ SAID = {
     "F.one_hot(torch.arange(0, 5).to(device))": "F.one_hot(torch.arange(0, 5).to(device), num_classes=5)",
     "ids = torch.arange(out.size(1), device=device)\nz = F.one_hot(ids)":
         "ids = torch.arange(out.size(1), device=device)\nz = F.one_hot(ids, num_classes=out.size(1))",
+    "F.one_hot(torch.arange(len(x)).long().to(device))":
+        "F.one_hot(torch.arange(len(x)).long().to(device), num_classes=len(x))",
     LISTED + "z = torch.repeat_interleave(r)": LISTED + "z = torch.repeat_interleave(r, output_size=sum(sizes))",
 }  # fmt: skip
 DOUBTED = {
@@ -86,6 +88,11 @@ ADVISED = {
     "z = torch.bincount(y, minlength=n)": "`torch.zeros(n).scatter_add_`",
     "z = y.bincount()": "it waits with `minlength`, too",
     "ids = torch.arange(n, device=device)\nids *= 2\nz = F.one_hot(ids)": "pass `num_classes`",
+    "m = 3.0\nz = F.one_hot(torch.arange(m, device=device).long())": "pass `num_classes`",
+    "m = 3.0\nz = F.one_hot(torch.arange(m, dtype=torch.long).to(device))": "pass `num_classes`",
+    "m = 3.0\nids = torch.arange(m).to(device, torch.long)\nz = F.one_hot(ids)": "pass `num_classes`",
+    "sizes = [1.5, 2]\nz = torch.repeat_interleave(torch.LongTensor(sizes).to(device))": "pass `output_size`",
+    "sizes = [a.sum() for a in y.abs()]\nz = torch.repeat_interleave(torch.tensor(sizes, device=device))": "pass `output_size`",
     "ids = torch.arange(n, device=device)\nn = 3\nz = F.one_hot(ids)": "pass `num_classes`",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
@@ -13,6 +15,11 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.syncs._when import step_loop
 from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
+
+# What says which type and device a tensor gets where its own call does not.
+_DEFAULTS = frozenset(
+    {"torch.set_default_dtype", "torch.set_default_tensor_type", "torch.set_default_device", "torch.cuda.set_device"}
+)
 
 
 def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
@@ -79,6 +86,9 @@ def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) ->
         for definition in file.flow.definitions(name):
             if file.tree.is_within(definition.node, loop):
                 raise CannotRewrite(f"`{name.value}` is made by the loop on line {file.line(loop)}")
+    for call in _called_in(file, loop):
+        if file.qualified(call) in _DEFAULTS:
+            raise CannotRewrite(f"its type or device may be changed on line {file.line(call)}")
     for attribute in find_all(node, cst.Attribute):
         if file.qualified(attribute) is None and next(file.stores.inside(attribute, loop), None) is not None:
             raise CannotRewrite(f"`{file.code(attribute)}` is set in the loop")
@@ -96,6 +106,18 @@ def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) ->
             raise CannotRewrite("it is only made sometimes, and may not be possible always")
         if isinstance(ancestor, (cst.Lambda, cst.BaseComp, cst.FunctionDef)):
             raise CannotRewrite("it is made inside another expression or function")
+
+
+def _called_in(file: FileFacts, loop: cst.For | cst.While) -> Iterator[cst.Call]:
+    """The calls in a loop, and in the functions in sight that run in its rounds."""
+    bodies: dict[cst.CSTNode, None] = {loop: None}
+    stack: list[cst.CSTNode] = [loop]
+    while stack:
+        for function in file.steps.called_by(stack.pop()):
+            if function.body not in bodies:
+                bodies[function.body] = None
+                stack.append(function.body)
+    return (call for body in bodies for call in find_all(body, cst.Call))
 
 
 def _only_computes(file: FileFacts, node: cst.CSTNode) -> bool:
