@@ -15,6 +15,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.feeding._copies import destination
 
 _PYG = ("torch_geometric.loader.", "torch_geometric.data.")
 _JOINING = frozenset({"DataLoader", "DenseDataLoader", "DataListLoader"})
@@ -96,6 +97,8 @@ def moved_graph(file: FileFacts, loader: Loader) -> cst.Call | None:
     for call in find_all(file.source.module, cst.Call):
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
             continue
+        if call.func.attr.value == "to" and destination(file, call) is None:
+            continue  # a cast, `data.y.to(torch.float)`
         if file.qualified(call) is None and (
             call in made or any(end.node in made and _is_graph(end.path) for end in file.tracing.ends(call.func.value))
         ):

@@ -21,6 +21,7 @@ from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
+from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
 
 
@@ -55,11 +56,11 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         return f"its samples may lie in CUDA memory ({device.text}, line {line}), which cannot be pinned"
     # Graphs are often stored sparse, or moved, by a transform of their dataset.
     code = [file.source.module] if gives_graphs(loader) else [function.body for function in work.functions]
+    sparse = made_sparse(file, code)
+    if sparse is not None:
+        return f"sparse tensors cannot be pinned (line {file.line(sparse)})"
     for call in (call for part in code for call in find_all(part, cst.Call)):
-        name = (file.qualified(call) or dotted(call.func)).rpartition(".")[2]
-        if "sparse" in name.lower():
-            return f"sparse tensors cannot be pinned (line {file.line(call)})"
-        if name == "ToDevice":
+        if (file.qualified(call) or dotted(call.func)).rpartition(".")[2] == "ToDevice":
             return f"its graphs lie on the device already (line {file.line(call)})"
     return ""
 
