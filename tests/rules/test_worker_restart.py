@@ -114,3 +114,178 @@ def test_nothing_is_started_again(change: tuple[str, str]) -> None:
     result = run(CODE.replace(*change))
     assert not result.applied
     assert not result.refused
+
+
+TRAP = """\
+import argparse, copy, os, random
+import numpy as np
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Sampler, Subset, random_split
+from curriculum import advance
+
+LABELS = {}
+
+class Photos(Dataset):
+    def __init__(self, items, shift):
+        self.items = items
+        self.shift = shift
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.shift(torch.tensor([float(self.items[index])]))
+
+class Shift:
+    def __init__(self):
+        self.by = 0.0
+
+    def __call__(self, x):
+        return x + self.by
+
+def relabel(x):
+    return x + LABELS.get(int(x[0]), 0)
+
+class Collate:
+    def __init__(self):
+        self.epoch = 0
+
+    def __call__(self, batch):
+        return torch.stack(batch) + self.epoch
+
+class Scales(Sampler):
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __iter__(self):
+        self.dataset.scale = random.random()
+        return iter(range(len(self.dataset)))
+
+def measure(model, loader):
+    for x in loader:
+        model(x)
+
+def forever(loader):
+    while True:
+        for x in loader:
+            yield x
+
+def main(workers=2):
+    options = argparse.ArgumentParser()
+    options.add_argument("--workers", type=int, default=4)
+    args = options.parse_args()
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    items, array = list(range(8)), torch.arange(8.0)
+    shift, collate = Shift(), Collate()
+    dataset = Photos(items, shift)
+    part, _ = random_split(dataset, [6, 2])
+    loader = DataLoader(dataset, batch_size=2, num_workers=2)
+    for epoch in range(3):
+        for x in loader:
+            loss = model(x).sum()
+            loss.backward()
+        print(epoch)
+
+
+if __name__ == "__main__":
+    main()
+"""
+AT_END = "        print(epoch)\n"
+MADE = "DataLoader(dataset, batch_size=2, num_workers=2)"
+COLLATED = MADE.replace(")", ", collate_fn=collate)")
+AT_START = "for x in loader:\n            loss"
+FOREVER = "for x in forever(loader):\n            next(forever(loader))\n            loss"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "shift.by = float(epoch)", "items.append(epoch)", "items[:] = items[::-1]", "random.shuffle(items)",
+        "Photos.scale = epoch", "vars(dataset)['scale'] = epoch", "advance(dataset, epoch)", "dataset.shift.by += 1",
+    ],
+)  # fmt: skip
+def test_what_the_dataset_was_made_of_changes(line: str) -> None:
+    result = run(TRAP.replace(AT_END, f"{AT_END}        {line}\n"))
+    assert not result.applied
+    assert "line 70 may change the dataset" in result.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ("Subset(dataset, [0, 1])", "dataset.scale = epoch"),
+        ("ConcatDataset([dataset, dataset])", "items.append(epoch)"),
+        ("part", "dataset.scale = epoch"),
+        ("part", "part.dataset.scale = epoch"),
+        ("Photos(array, shift)", "array.mul_(2)"),
+    ],
+)
+def test_a_dataset_of_datasets(made: str, line: str) -> None:
+    code = TRAP.replace(MADE, MADE.replace("dataset", made)).replace(AT_END, f"{AT_END}        {line}\n")
+    assert "line 70 may change the dataset" in run(code).refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 70 may change"),
+        ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 70 changes the loader"),
+        (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "LABELS, which"),
+        (("(items, shift)", "(items, model)"), "by a module that line 59 trains"),
+        ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 42 may change the dataset"),
+        (("for x in loader:\n            loss", "for x, y in zip(loader, loader):\n            loss"), "line 66 goes"),
+        (("loss.backward()", "loss.backward()\n            measure(model, loader)"), "line 46 begins it anew"),
+        ((AT_START, FOREVER), "forever (line 51) may go through it several times"),
+        ((AT_END, AT_END + "        kept = copy.deepcopy(loader)\n"), "line 70 copies or saves it"),
+        ((AT_END, AT_END + "        torch.save({'loader': loader}, 'l.pt')\n"), "line 70 copies or saves it"),
+        (("num_workers=2", "num_workers=int(len(os.sched_getaffinity(0)) / 2)"), "decided at run time"),
+    ],
+)  # fmt: skip
+def test_traps_say_why(change: tuple[str, ...], reason: str) -> None:
+    code = TRAP
+    for before, after in zip(change[::2], change[1::2], strict=True):
+        assert before in code
+        code = code.replace(before, after)
+    result = run(code)
+    assert not result.applied
+    assert [finding.reason for finding in result.refused if reason not in finding.reason] == []
+    assert result.refused
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [
+        (("", ""), "True"),
+        (("    loader =", "    dataset.scale = 2\n    items.append(3)\n    loader ="), "True"),
+        ((AT_END, AT_END + "        print(dataset.items.index(3), len(dataset))\n"), "True"),
+        ((AT_END, AT_END + "        first = next(iter(loader))\n"), "True"),
+        (("num_workers=2", "num_workers=args.workers"), "args.workers > 0"),
+        (("num_workers=2", "num_workers=workers"), "workers > 0"),
+    ],
+)
+def test_look_alikes_of_traps(change: tuple[str, str], kept: str) -> None:
+    result = run(TRAP.replace(*change))
+    assert f"persistent_workers={kept})" in result.after.decode()
+
+
+@pytest.mark.parametrize("made", ["loader = build()\n    for x in loader", "for x in build()"])
+def test_a_loader_of_every_epoch(made: str) -> None:
+    code = (
+        CODE[: CODE.index("def main")]
+        + f"""\
+def build():
+    return DataLoader(Squares(), batch_size=2, num_workers=2)
+
+def epoch(model):
+    {made}:
+        model(x).sum().backward()
+
+def main(model, epochs):
+    for _ in range(epochs):
+        epoch(model)
+"""
+    )
+    result = run(code)
+    assert not result.applied
+    assert not result.refused

@@ -1,51 +1,180 @@
-"""What the training does to the things that a loader reads: its dataset, its samplers."""
+"""What the training does to the things that a loader reads: its dataset, its samplers, and what these hold."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
+from attrs import define, field
 
+from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tracing import End
+from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._loader_runs import executed
 
-READ = ("dataset", "sampler", "batch_sampler")
+SENT = ("dataset", "collate_fn", "worker_init_fn")
+"""The parameters of a loader of which its workers get a copy."""
+READ = (*SENT, "sampler", "batch_sampler")
 """The parameters of a loader that it reads from while it runs."""
+
+_HOLDS = frozenset(
+    {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray", "builtins.zip", "builtins.enumerate"}
+)
+"""Functions whose result shares memory with what they are given."""
+_READS = data_api.COMMON_METHODS - data_api.MUTATORS - {"resize_", "seek", "read", "readline", "close"}
+_CHANGING = ("set", "add", "fit", "reset", "load", "update", "shuffle", "seed", "manual_seed", "train", "eval", "step")
+"""How the methods of libraries' objects begin that change them, besides those that end in an underscore."""
+_DEEPEST = 4
+
+
+@define(eq=False)
+class Held:
+    """What a loader holds for some of its parameters: where each thing was made, and the paths to it from there."""
+
+    loader: Loader
+    parameters: Collection[str]
+    paths: dict[cst.CSTNode, set[tuple[Step, ...]]] = field(factory=dict)
+    given: set[cst.CSTNode] = field(factory=set)
+    """What it is given itself, rather than what that was made of."""
+
+    def holds(self, end: End) -> bool:
+        """Whether a value is something that the loader holds, or a part of it; its batches are not."""
+        if end.node is self.loader.call:
+            return bool(end.path) and end.path[0] in self.parameters
+        return any(_leads_into(path, end.path) for path in self.paths.get(end.node, ()))
+
+
+def _leads_into(path: tuple[Step, ...], longer: tuple[Step, ...]) -> bool:
+    """Whether a path leads to what another path leads to a part of."""
+    steps = zip(path, longer, strict=False)
+    return len(path) <= len(longer) and all(a is None or b is None or a == b for a, b in steps)
+
+
+def held(file: FileFacts, loader: Loader, parameters: Collection[str]) -> Held:
+    """What a loader is given for these parameters, and what that was made of: other datasets, transforms, lists."""
+    found = Held(loader, parameters)
+    ends = [end for name in parameters for value in loader.values(name) for end in file.tracing.ends(value)]
+    found.given.update(end.node for end in ends)
+    while ends:
+        end = ends.pop()
+        paths = found.paths.setdefault(end.node, set())
+        if end.path not in paths:
+            paths.add(end.path)
+            ends += [inner for part in _parts(file, end.node) for inner in file.tracing.ends(part)]
+    if "dataset" in parameters:
+        for cls in WorkerCode.of(file, loader).classes:
+            found.paths.update((base.node, {()}) for base in cls.lineage())
+    return found
 
 
 def first_change(
-    file: FileFacts, loader: Loader, nodes: Iterable[cst.CSTNode], parameters: Collection[str]
+    file: FileFacts, loader: Loader, code: Iterable[cst.CSTNode], parameters: Collection[str]
 ) -> cst.CSTNode | None:
-    """The first of some nodes that may change what a loader is given for these parameters."""
-    read = {end.node for name in parameters for value in loader.values(name) for end in file.tracing.ends(value)}
+    """The first place that may change what a loader holds for these parameters, in some code or in what it runs."""
+    things = held(file, loader, parameters)
+    return next((node for node in executed(file, code) if _changes(file, node, things)), None)
 
-    def is_read(node: cst.BaseExpression) -> bool:
-        return any((end.node in read and not end.path) or _is_asked(loader, end) for end in file.tracing.ends(node))
 
-    def _is_asked(loader: Loader, end: End) -> bool:
-        """Whether a value is `loader.dataset` or `loader.sampler`."""
-        return end.node is loader.call and end.path in {(name,) for name in parameters}
-
-    for node in nodes:
-        base: cst.BaseExpression | None = None
-        if isinstance(node, (cst.AssignTarget, cst.AugAssign)):
-            base = node.target
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _may_change(file, node):
-            base = node.func
-        elif isinstance(node, cst.Call) and file.qualified(node) == "builtins.setattr" and node.args:
-            base = cst.Attribute(node.args[0].value, cst.Name("any"))
-        while isinstance(base, (cst.Attribute, cst.Subscript)):
-            base = base.value
-            if is_read(base):
-                return node
+def first_training(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """Where a module is trained that makes the samples of a loader: `model.parameters()` for an optimizer."""
+    modules = {node for node in held(file, loader, SENT).paths if file.value(node).kind is Kind.MODULE}
+    for call in file.tree.all(cst.Call) if modules else ():
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value in ("parameters", "named_parameters")
+            and any(end.node in modules for end in file.tracing.ends(call.func.value))
+        ):
+            return call
     return None
 
 
-def _may_change(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a method may change its object: not where it is one in sight that stores nothing."""
+def _parts(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What an object keeps of what it was made of."""
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set, cst.Dict)):
+        yield from (element.value for element in node.elements)
+    elif isinstance(node, cst.BinaryOperation):
+        yield from (node.left, node.right)  # two datasets
+    elif isinstance(node, cst.Call):
+        name = file.qualified(node) or ""
+        keeps = name.startswith((*data_api.KEEPS_ARGUMENTS, "torch.utils.data.", "torch.nn.")) or name in _HOLDS
+        if keeps or file.values.calls.constructed(node) is not None:
+            yield from (arg.value for arg in node.args)
+
+
+def _changes(file: FileFacts, node: cst.CSTNode, things: Held) -> bool:
+    """Whether a statement or a call may write into something that is held."""
+
+    def is_held(expression: cst.BaseExpression) -> bool:
+        return any(things.holds(end) for end in file.tracing.ends(expression))
+
+    if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del)):
+        return any(is_held(owner) for target in _targets(node.target) for owner in _owners(target))
+    if not isinstance(node, cst.Call):
+        is_read = isinstance(node, (cst.Name, cst.Attribute)) and file.flow.is_variable(node)
+        return is_read and isinstance(node, (cst.Name, cst.Attribute)) and file.aliasing.mutates(node) and is_held(node)
+    name = file.qualified(node)
+    if name in ("builtins.setattr", "builtins.delattr", "builtins.vars") and node.args:
+        asks = name == "builtins.vars" and not _is_stored_into(file, node)
+        return not asks and is_held(node.args[0].value)
+    is_method = name is None and isinstance(node.func, cst.Attribute) and not file.flow.is_variable(node.func)
+    if is_method and any(is_held(owner) for owner in _owners(node.func)) and _may_change(file, node):
+        return True
+    if _is_out_of_sight(file, node, name):
+        # Only the dataset itself is handed to be changed; its parts are handed on all the time.
+        return any(
+            end.node in things.given for arg in node.args for end in file.tracing.ends(arg.value) if not end.path
+        )
+    return False
+
+
+def _targets(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _targets(element.value)
+    else:
+        yield target
+
+
+def _owners(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The objects of which a target or a method is a part: `a.b` and `a` for `a.b.c`."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        yield node
+
+
+def _is_stored_into(file: FileFacts, node: cst.CSTNode) -> bool:
+    parent = file.tree.parent(node)
+    return isinstance(parent, cst.Subscript) and isinstance(file.tree.parent(parent), cst.AssignTarget)
+
+
+def _is_out_of_sight(file: FileFacts, call: cst.Call, name: str | None) -> bool:
+    """Whether a call runs a function of the project's own that is in no file in sight."""
+    if name is None or file.values.calls.resolve(call) is not None or file.values.calls.constructed(call) is not None:
+        return False
+    return name.partition(".")[0] not in data_api.TRUSTED
+
+
+def _may_change(file: FileFacts, call: cst.Call, depth: int = 0) -> bool:
+    """Whether a method may change its object: not one that is known to read, nor one in sight that stores nothing."""
     method = file.values.calls.resolve(call)
-    return method is None or any(
-        isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Call)) for node in walk(method.body)
-    )
+    if method is None:
+        assert isinstance(call.func, cst.Attribute)
+        name, ends = call.func.attr.value, file.tracing.ends(call.func.value)
+        if ends and all(not end.path and file.qualified(end.node) is not None for end in ends):
+            return name in data_api.MUTATORS or name.startswith(_CHANGING) or name.endswith("_")
+        return name not in _READS
+    if depth > _DEEPEST:
+        return True
+    return any(_stores(file, node, depth) for node in walk(method.body))
+
+
+def _stores(file: FileFacts, node: cst.CSTNode, depth: int) -> bool:
+    """Whether a part of a method may write into an object: its own, or another."""
+    if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)):
+        return any(isinstance(target, (cst.Attribute, cst.Subscript)) for target in _targets(node.target))
+    is_method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and file.qualified(node) is None
+    return isinstance(node, cst.Call) and is_method and _may_change(file, node, depth + 1)

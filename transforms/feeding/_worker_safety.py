@@ -15,8 +15,9 @@ from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
-from perfmod.transforms.feeding._dataset_changes import READ, first_change
+from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
+from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._settings import Place
 from perfmod.transforms.rule import Numerics, Safety
 
@@ -151,6 +152,9 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if change is not None:
         line = file.line(change)
         return f"line {line} changes what the loader reads while it runs; workers would not see it"
+    trained = first_training(file, loader)
+    if trained is not None:
+        return f"its samples are computed by a module that line {file.line(trained)} trains; workers would keep a copy"
     daemons = _daemons(file, loader)
     if daemons is not None:
         line = file.line(daemons)
@@ -160,8 +164,8 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
 
 def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
-    loops = [iteration.node.body for iteration in loader.iterations if isinstance(iteration.node, cst.For)]
-    return first_change(file, loader, (node for body in loops for node in walk(body)), READ)
+    code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
+    return first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.Call | None:

@@ -9,8 +9,11 @@ each epoch begins with their start, the imports and the copying of the dataset, 
 
 Workers that stay also keep what they have: the dataset as it was when they were started, and whatever it remembers.
 So a loader is refused where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
-attribute), where the dataset changes itself, and where it is not in sight. A sampler lives in the training's process
-and may change.
+attribute, a list that the dataset was made of), where the dataset changes itself, and where it is not in sight. A
+sampler lives in the training's process and may change.
+
+Such a loader has one iterator, which every `iter(loader)` begins anew. So a loader is refused too where two loops go
+through it at the same time, as in `zip(loader, loader)`, and where it is copied or saved.
 
 Workers are seeded once instead of once per epoch, so random numbers from the second epoch on are other draws of the
 same distribution: the rule has to be selected by its code or name.
@@ -23,15 +26,18 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.loaders import TORCH_LOADERS, Iteration, Loader, Setting
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader, Setting
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
-from perfmod.transforms.feeding._dataset_changes import first_change
+from perfmod.transforms.feeding._dataset_changes import SENT, first_change, first_training
 from perfmod.transforms.feeding._graph_loaders import joins_graphs
+from perfmod.transforms.feeding._loader_runs import Loop, executed, repeating, sampling
+from perfmod.transforms.feeding._one_iterator import why_not_one_iterator
 from perfmod.transforms.feeding._settings import written
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
-_DEEPEST = 3
+_COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "os.sched_getaffinity")
 
 
 class WorkerRestart(Rule):
@@ -62,9 +68,11 @@ class WorkerRestart(Rule):
             if workers is None or "persistent_workers" in loader.settings:
                 continue
             kept = _kept(file, workers)
-            if kept is None or not any(_begins_again(file, loader, each) for each in loader.iterations):
+            again = [each for each in loader.iterations if isinstance(each.node, cst.For) and not each.in_step]
+            loops = [loop for each in again for loop in repeating(file, loader, each)]
+            if kept is None or not loops:
                 continue
-            refusal = _why_not(file, loader, kept)
+            refusal = _why_not(file, loader, kept, loops)
             if refusal:
                 yield self.refused(file, loader.call, refusal)
                 continue
@@ -80,10 +88,29 @@ def _kept(file: FileFacts, workers: Setting) -> str | None:
     known = [_count(file, number) for number in numbers]
     if all(count == 0 for count in known):
         return None
-    if all(count for count in known) and (workers.always or workers.arg is not None):
+    fixed = all(count for count in known) and not any(_may_be_told(file, value) for value in workers.values)
+    if fixed and (workers.always or workers.arg is not None):
         return "True"
     value = workers.arg.value if workers.arg is not None else None
     return f"{file.code(value)} > 0" if isinstance(value, (cst.Name, cst.Attribute)) else ""
+
+
+def _may_be_told(file: FileFacts, value: cst.BaseExpression) -> bool:
+    """Whether a number is only the default of the command line, of a class of settings, or of a function."""
+    seen: set[cst.CSTNode] = set()
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if current in seen or isinstance(current, cst.Integer):
+            continue
+        seen.add(current)
+        if not isinstance(current, cst.Name):
+            return not isinstance(current, cst.Call)
+        for definition in file.flow.definitions(current):
+            if definition.binding is not Binding.ASSIGNED or definition.path or definition.value is None:
+                return True
+            stack.append(definition.value)
+    return False
 
 
 def _count(file: FileFacts, number: cst.CSTNode) -> int | None:
@@ -99,27 +126,12 @@ def _count(file: FileFacts, number: cst.CSTNode) -> int | None:
             return next((count for count in counts if count), None)
         return 1 if all(counts) else None
     # `len(os.sched_getaffinity(0))`, `os.cpu_count()`: a process has at least one.
-    return 1 if name in ("os.cpu_count", "multiprocessing.cpu_count") or "affinity" in file.code(number) else None
+    inner = number.args[0].value if name == "builtins.len" and number.args else None
+    asks = (name, file.qualified(inner) if isinstance(inner, cst.Call) else None)
+    return 1 if any(each in _COUNTS for each in asks) else None
 
 
-def _begins_again(file: FileFacts, loader: Loader, iteration: Iteration) -> bool:
-    """Whether a loop over a loader runs several times for one loader."""
-    if not isinstance(iteration.node, cst.For) or iteration.in_step:
-        return False
-    around = set(file.tree.loops(loader.call))
-    return _is_repeated(file, iteration.node, around, 0)
-
-
-def _is_repeated(file: FileFacts, node: cst.CSTNode, around: set[cst.For | cst.While], depth: int) -> bool:
-    if any(loop not in around for loop in file.tree.loops(node)):
-        return True
-    function = file.tree.function(node)
-    if function is None or depth > _DEEPEST:
-        return False
-    return any(_is_repeated(file, call, around, depth + 1) for call in file.values.calls.callers(function))
-
-
-def _why_not(file: FileFacts, loader: Loader, kept: str) -> str:
+def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> str:
     """Why a loader's workers may not stay, in one line; empty where they may."""
     if loader.unseen:
         return loader.unseen
@@ -127,9 +139,12 @@ def _why_not(file: FileFacts, loader: Loader, kept: str) -> str:
         return "whether it has workers is decided at run time, and without any they cannot be kept"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
-    change = first_change(file, loader, file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call), ("dataset",))
+    change = first_change(file, loader, [*(loop.body for loop in loops), *sampling(file, loader)], SENT)
     if change is not None:
         return f"line {file.line(change)} may change the dataset, of which workers that stay keep their copy"
+    trained = first_training(file, loader)
+    if trained is not None:
+        return f"its samples are computed by a module that line {file.line(trained)} trains: workers keep their copy"
     work = WorkerCode.of(file, loader)
     for trait in (Trait.STATE, Trait.MAY_WRITE, Trait.OWN_GENERATOR):
         remark = work.first(trait)
@@ -140,4 +155,16 @@ def _why_not(file: FileFacts, loader: Loader, kept: str) -> str:
     if unseen is not None:
         line = file.line(unseen.node)
         return f"{unseen.text} (line {line}) is not in sight: it may remember something from one epoch to the next"
+    return _changed_global(file, work, loops) or why_not_one_iterator(file, loader)
+
+
+def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
+    """Which variable of a module that workers read changes between epochs; empty where none does."""
+    between = set(executed(file, [loop.body for loop in loops]))
+    for definition, read in file.entry.needed([*work.functions, *(cls.node for cls in work.classes)]).items():
+        written = (use for use in file.flow.uses(definition) if use in between and file.aliasing.mutates(use))
+        change = definition.node if definition.node in between else next(written, None)
+        if change is not None:
+            what = f"{definition.name}, which the workers read on line {file.line(read)},"
+            return f"{what} is changed on line {file.line(change)}: workers that stay keep their copy"
     return ""

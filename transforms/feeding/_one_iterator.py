@@ -1,0 +1,73 @@
+"""Whether a loader would do with one iterator, which is all that it has when its workers stay."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.feeding._loader_runs import executed, while_iterated
+
+_COPIES = frozenset(
+    {
+        "copy.deepcopy", "copy.copy", "pickle.dump", "pickle.dumps", "torch.save", "joblib.dump", "dill.dump",
+        "cloudpickle.dumps", "cloudpickle.dump",
+    }
+)  # fmt: skip
+
+
+def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
+    """Why a loader needs several iterators, or none that stays, in one line; empty where it does not."""
+    for iteration in loader.iterations:
+        if isinstance(iteration.node, cst.Call):
+            continue
+        line = file.line(iteration.iterable)
+        if _goes_twice(file, loader, iteration.iterable):
+            return f"line {line} goes through it twice at the same time, and workers that stay serve one iterator"
+        function = file.tree.function(iteration.node)
+        if function is not None and _is_generator(function) and len(file.values.calls.callers(function)) > 1:
+            return f"{function.name.value} (line {line}) may go through it several times at the same time"
+        inside = set(executed(file, while_iterated(file, iteration)))
+        other = next((each for each in loader.iterations if each.node in inside), None)
+        if other is not None:
+            again = file.line(other.iterable)
+            return (
+                f"line {again} begins it anew while line {line} goes through it: workers that stay serve one iterator"
+            )
+    for assigned in file.tree.all(cst.AssignTarget):
+        if isinstance(assigned.target, cst.Attribute) and _is_loader(file, loader, assigned.target.value):
+            return f"line {file.line(assigned)} changes the loader, of which workers that stay do not know"
+    for call in file.tree.all(cst.Call):
+        if file.qualified(call) in _COPIES and any(_holds(file, loader, arg.value) for arg in call.args):
+            return f"line {file.line(call)} copies or saves it, which a loader with running workers cannot be"
+    return ""
+
+
+def _is_generator(function: cst.FunctionDef) -> bool:
+    return any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
+
+
+def _goes_twice(file: FileFacts, loader: Loader, iterable: cst.BaseExpression) -> bool:
+    """Whether `zip(loader, loader)` or its like goes through a loader several times."""
+    return any(
+        sum(any(end.node is loader.call for end in file.tracing.ends(arg.value, (None,))) for arg in call.args) > 1
+        for call in find_all(iterable, cst.Call)
+    )
+
+
+def _is_loader(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> bool:
+    return any(end.node is loader.call and not end.path for end in file.tracing.ends(node))
+
+
+def _holds(file: FileFacts, loader: Loader, given: cst.BaseExpression) -> bool:
+    """Whether a value is a loader, is written down with it in it, or is an object that keeps it in an attribute."""
+    parts = (part for part in (given, *find_all(given, cst.Name), *find_all(given, cst.Attribute)))
+    for part in parts:
+        if _is_loader(file, loader, part):
+            return True
+        cls = file.value(part).cls if part is given else None
+        for kept in (each.value for values in (cls.assigned.values() if cls else ()) for each in values):
+            if kept is not None and _is_loader(file, loader, kept):
+                return True
+    return False
