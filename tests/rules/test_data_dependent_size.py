@@ -92,7 +92,7 @@ ADVISED = {
     "m = 3.0\nz = F.one_hot(torch.arange(m, dtype=torch.long).to(device))": "pass `num_classes`",
     "m = 3.0\nids = torch.arange(m).to(device, torch.long)\nz = F.one_hot(ids)": "pass `num_classes`",
     "sizes = [1.5, 2]\nz = torch.repeat_interleave(torch.LongTensor(sizes).to(device))": "pass `output_size`",
-    "sizes = [a.sum() for a in y.abs()]\nz = torch.repeat_interleave(torch.tensor(sizes, device=device))": "pass `output_size`",
+    "sizes = [a.sum() for a in y]\nz = torch.repeat_interleave(torch.tensor(sizes).to(device))": "pass `output_size`",
     "ids = torch.arange(n, device=device)\nn = 3\nz = F.one_hot(ids)": "pass `num_classes`",
 }
 

@@ -161,7 +161,7 @@ REFUSED = {
     "if args.a:\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "it is only made sometimes",
     "with torch.cuda.device(1):\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "the device is chosen on line 14",
     "args.device = i\ny = x - torch.tensor([1.0, 2.0], device=args.device)": "`args.device` is set in the loop",
-    "torch.set_default_dtype(x.dtype)\ny = x - torch.tensor([1.0, 2.0], device=device)": "its type or device may be changed on line 14",
+    "torch.set_default_dtype(x.dtype)\ny = x - torch.tensor([1.0, 2.0], device=device)": "may be changed on line 14",
     "def to_double():\n    torch.set_default_dtype(torch.float64)\n"
     "to_double()\ny = x - torch.tensor([1.0, 2.0], device=device)": "its type or device may be changed on line 15",
     "y = torch.tensor([x.size(0), 3], device=device)": "the numbers of `[x.size(0), 3]` may change from step to step",
