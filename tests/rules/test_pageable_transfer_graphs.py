@@ -68,6 +68,7 @@ def test_what_is_sparse_and_no_tensor_of_torch(host: str) -> None:
     [
         "data.adj = torch.sparse_coo_tensor(data.edge_index, data.w)",
         "data.adj = data.dense.to_sparse()",
+        "data.adj = data.parts[0].to_sparse()",
         "data.adj = to_torch_csr_tensor(data.edge_index)",
         "from torch_sparse import SparseTensor\ndata.adj = SparseTensor.from_dense(x).to_torch_sparse_coo_tensor()",
         "data.adj = make_sparse(data.edge_index)",
@@ -91,6 +92,7 @@ def test_sparse_tensors_of_torch(host: str) -> None:
         ("T.ToSparseTensor()", "if not WITH_TORCH_SPARSE:\n    sys.exit(1)", True),
         ("T.ToSparseTensor()", "if not WITH_TORCH_SPARSE:\n    print('slow')", False),
         ("T.ToSparseTensor()", "if WITH_TORCH_SPARSE:\n    quit()", False),
+        ("Other()", "from torch_geometric.transforms import ToSparseTensor as Other", False),
         ("T.ToSparseTensor(layout=torch.sparse_csr)", "import torch_sparse", False),
         ("T.Compose([T.GCNNorm(), T.ToSparseTensor(attr='w')])", "import torch_sparse", True),
     ],

@@ -32,13 +32,14 @@ def made_sparse(file: FileFacts, code: Iterable[cst.CSTNode]) -> cst.Call | None
 
 
 def _makes_sparse(file: FileFacts, call: cst.Call) -> bool:
-    name = file.qualified(call) or dotted(call.func)
-    short = name.rpartition(".")[2]
+    name = file.qualified(call) or ""
+    written = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    short = name.rpartition(".")[2] or written
     if short.startswith(_MAKES):
         return True
     if "sparse" not in short.lower() or name.startswith(_OTHERS) or short in _OF_SCIPY:
         return False
-    if isinstance(call.func, cst.Attribute) and file.qualified(call) is None and short in _ASK:
+    if not name and short in _ASK:
         return False
     if name == "torch_geometric.transforms.ToSparseTensor":
         return argument(call, "layout", 3) is not None or not _has_torch_sparse(file, call)
