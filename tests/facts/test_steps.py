@@ -68,6 +68,25 @@ def test_other_conditions_are_not(test: str) -> None:
     assert not report_is_gated(test)
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    {
+        "all of the training": ("if i % 4 == 0:\n    f(x).backward()\n    use()", False),
+        "a condition inside of it": ("if i % 4 == 0:\n    f(x).backward()\n    if i % 100 == 0:\n        use()", True),
+        "half of the training": ("f(x).backward()\nif i % 4 == 0:\n    g(x).backward()\n    use()", True),
+        "the other half": ("if i % 4 == 0:\n    f(x).backward()\n    use()\nelse:\n    g(x).backward()", True),
+        "beside the training": ("if i % 4 == 0:\n    f(x).backward()\nif i % 4 == 0:\n    use()", True),
+        "within two": ("if i > 9:\n    if i % 4 == 0:\n        f(x).backward()\n        use()", False),
+    }.values(),
+)
+def test_conditions_around_the_training(code: str, expected: bool) -> None:
+    """What runs whenever there is a step runs in every step."""
+    body = textwrap.indent(code, "    ")
+    file = FileFacts(Source.parse(f"for i, x in enumerate(loader):\n{body}\n".encode()))
+    call = next(c for c in find_all(file.source.module, cst.Call) if file.source.code(c.func) == "use")
+    assert file.steps.is_gated(call) is expected
+
+
 def regions(code: str) -> list[int]:
     """The lines on which the steps of a file begin."""
     file = FileFacts(Source.parse(textwrap.dedent(code).strip("\n").encode() + b"\n"))
@@ -111,6 +130,13 @@ REGIONS = {
         [],
     ),
     "comprehension": ("def step(x):\n    f(x).backward()\nfor e in range(3):\n    [step(x) for x in a]", [3]),
+    "hooks of a Trainer": (
+        ("from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs):\n"
+        "        return f(inputs)\n    def log(self, logs):\n        use()\nclass U(T):\n"
+        "    def training_step(self, model, inputs):\n        return g(inputs)"),
+        [3, 8],
+    ),
+    "another Trainer": ("class Trainer:\n    def compute_loss(self, model, inputs):\n        return f(inputs)", []),
     "nothing": ("for x in a:\n    f(x)", []),
 }  # fmt: skip
 

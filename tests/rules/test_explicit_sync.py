@@ -133,6 +133,21 @@ def test_forward_passes_are_parts_of_steps() -> None:
     assert result(before).after.decode() == code.format("")
 
 
+def test_functions_that_forward_passes_call_are_parts_of_steps() -> None:
+    code = """\
+        import torch
+
+        def group(points):
+            torch.cuda.empty_cache()
+            return points
+
+        class Layer(torch.nn.Module):
+            def forward(self, points):
+                return group(points)
+        """
+    assert "empty_cache" not in result(textwrap.dedent(code)).after.decode()
+
+
 def test_the_clock_of_a_caller_counts() -> None:
     helper = "\n\ndef wait():\n    torch.cuda.synchronize()\n"
     (reason,) = reasons(step("wait()\nlog(time.perf_counter())") + helper)

@@ -1,8 +1,8 @@
 """Training steps: which loops train, and which code every step runs.
 
 A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or, where no
-loop in sight runs it, the body of the function that does, or of Lightning's `training_step`. Everything that a step
-calls and that is in sight runs in every step too.
+loop in sight runs it, the body of the function that does, or of what the Trainers of Lightning and Hugging Face call in
+every step. Everything that a step calls and that is in sight runs in every step too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
@@ -67,7 +67,7 @@ class Steps:
             return False
         if self.in_file_of(node) or self._runs_steps(node):
             return True
-        return self.in_sight(node) or self._function_reached(node, self._library)
+        return self.in_sight(node) or self.in_forward(node)
 
     def _runs_steps(self, node: cst.CSTNode) -> bool:
         function = self._tree.function(node)
@@ -76,6 +76,10 @@ class Steps:
     def in_sight(self, node: cst.CSTNode) -> bool:
         """Whether a training step in sight runs the code at `node`."""
         return self.region(node) is not None or self._function_reached(node, self._reached)
+
+    def in_forward(self, node: cst.CSTNode) -> bool:
+        """Whether a module's forward pass runs the code at `node`: whoever trains the module comes by."""
+        return self._function_reached(node, self._library)
 
     def reaches(self, node: cst.CSTNode) -> bool:
         """Whether sync rules act on the code at `node`: a step runs it, or it is a module's forward pass.
@@ -86,7 +90,7 @@ class Steps:
         is_free = function is not None and not self._is_data_code(function)
         if not self.found and is_free:
             return True
-        if self.in_sight(node) or self._function_reached(node, self._library):
+        if self.in_sight(node) or self.in_forward(node):
             return True
         if function is None or not is_free or self.in_file_of(node) or self._runs_steps(node):
             return False
@@ -132,18 +136,38 @@ class Steps:
     def is_gated(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> bool:
         """Whether `node` stands under an `if` that tests a modulo, the last step or a rank, or in an `except`.
 
-        Only what stands in `within` is looked at, or what stands in the step.
+        Only what stands in `within` is looked at, or what stands in the step. A condition that all of the training
+        stands under (`if step % train_every == 0:` around the backward pass) tells when there is a step.
         """
         child: cst.CSTNode = node
         for ancestor in self._tree.ancestors(node):
             if isinstance(ancestor, cst.ExceptHandler):
                 return True
-            if isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test):
+            is_rare = isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test)
+            if isinstance(ancestor, cst.If) and is_rare and not self._holds_step(ancestor):
                 return True
             if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions or ancestor is within:
                 return False
             child = ancestor
         return False
+
+    def _holds_step(self, branch: cst.If) -> bool:
+        """Whether the loop around a branch runs `backward` in the branch's body and nowhere else."""
+        region = self.region(branch)
+        if region is None or not self.trains(branch.body):
+            return False
+        child: cst.CSTNode = branch
+        for ancestor in self._tree.ancestors(branch):
+            if isinstance(ancestor, cst.BaseSuite) and any(
+                self.trains(part) for part in ancestor.body if part is not child
+            ):
+                return False
+            if isinstance(ancestor, cst.If) and child is not ancestor.body:
+                return False
+            if ancestor is region:
+                break
+            child = ancestor
+        return branch.orelse is None or not self.trains(branch.orelse)
 
     def _tests_rarely(self, test: cst.CSTNode) -> bool:
         """Whether a condition tests a modulo, itself or through a variable, or a switch of reports."""
@@ -208,7 +232,8 @@ class Steps:
             owns = self._has_backward(function.body)
             if owns and function not in reached and not any(self._tree.is_within(loop, function) for loop in looped):
                 yield function
-        for function in lightning.training_steps(self._classes):
+        hooks = (*lightning.training_steps(self._classes), *hugging_face.training_steps(self._classes))
+        for function in hooks:
             if not (self._has_backward(function.body) or function in reached):
                 yield function
 

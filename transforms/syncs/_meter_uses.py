@@ -206,7 +206,7 @@ class MeterUses:
         if file.steps.is_gated(node):
             return False
         if not file.steps.decide(node):
-            return bool(file.tree.loops(node))
+            return bool(file.tree.loops(node)) or file.steps.in_forward(node)
         if file.steps.region(node) is not None:
             return True
         function = file.tree.function(node)

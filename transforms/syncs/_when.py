@@ -10,8 +10,9 @@ _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
 
 
 def runs_every_step(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether steps come by; in files without any, whether a loop does."""
-    return file.steps.runs_every_step(node) and (file.steps.decide(node) or bool(file.tree.loops(node)))
+    """Whether steps come by; in files without any, whether a forward pass or a loop does."""
+    decided = file.steps.decide(node) or file.steps.in_forward(node)
+    return file.steps.runs_every_step(node) and (decided or bool(file.tree.loops(node)))
 
 
 def step_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
@@ -77,4 +78,4 @@ def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
         return file.steps.is_gated(node, loop)
     if loop is not None and file.tree.function(node) is file.tree.function(loop):
         return True
-    return file.steps.is_gated(node) or not file.steps.in_sight(node)
+    return file.steps.is_gated(node) or not (file.steps.in_sight(node) or file.steps.in_forward(node))

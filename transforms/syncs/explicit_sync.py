@@ -118,9 +118,7 @@ def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     """Whether every step comes by; of files without steps, only forward passes are known to be parts of one."""
-    function = file.tree.function(call)
-    is_forward = function is not None and function.name.value == "forward"
-    return (file.steps.decide(call) or is_forward) and in_every_step(file, call)
+    return (file.steps.decide(call) or file.steps.in_forward(call)) and in_every_step(file, call)
 
 
 def _is_wait_for_queue(file: FileFacts, call: cst.Call) -> bool:
