@@ -27,6 +27,38 @@ def target(code: str) -> str:
     return ".".join(filter(None, (file.scope_name(function), function.name.value))) if function is not None else ""
 
 
+def reached(code: str) -> list[str]:
+    """Dotted names of all functions that the marked call may run."""
+    file = facts(code)
+    return [f"{file.scope_name(each)}.{each.name.value}" for each in file.values.calls.reached(marked(file))]
+
+
+FAMILY = """
+class K:
+    def g(self):
+        {base}
+    def f(self):
+        self.g(){in_base}
+class L(K):
+    def g(self):
+        return 1
+class M(L):
+    def g(self):
+        return super().g(){in_derived}
+k = L()
+k.g(){outside}
+"""
+
+
+def test_overridden_methods_are_reached() -> None:
+    places = {"base": "return 2", "in_base": "", "in_derived": "", "outside": ""}
+    call = "  # call"
+    assert reached(FAMILY.format(**places | {"in_base": call})) == ["K.g", "L.g", "M.g"]
+    assert reached(FAMILY.format(**places | {"in_base": call, "base": "raise NotImplementedError"})) == ["L.g", "M.g"]
+    assert reached(FAMILY.format(**places | {"in_derived": call})) == ["L.g"]
+    assert reached(FAMILY.format(**places | {"outside": call})) == ["L.g"]
+
+
 TARGETS = {
     "function": ("def f(): ...\nf()  # call", "f"),
     "function of a function": ("def f():\n    def g(): ...\n    g()  # call", "f.g"),
@@ -49,6 +81,9 @@ TARGETS = {
         "    def f(self):\n        self.k.g()  # call"),
         "K.g",
     ),
+    "replaced": ("class K:\n    def g(self): ...\nK.g = lambda self: 0\nk = K()\nk.g()  # call", ""),
+    "replaced by name": ("class K:\n    def g(self): ...\ndef h(): ...\nsetattr(K, 'g', h)\nK().g()  # call", ""),
+    "set to a number elsewhere": ("class K:\n    def g(self): ...\nargs.g = 3\nk = K()\nk.g()  # call", "K.g"),
     "of an unknown": ("class K:\n    def g(self): ...\nk.g()  # call", ""),
     "through the class": ("class K:\n    def g(self): ...\nK.g(k)  # call", ""),
     "module": (MODULE + "k = K()\nk(x)  # call", "K.forward"),

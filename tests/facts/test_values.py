@@ -277,6 +277,16 @@ PROGRAMS = {
         "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(torch.ones(2, 2).long())",
         ["tensor cpu ? ?"],
     ),
+    "method that derived classes override": (
+        ("import torch\nclass K:\n    def g(self):\n        return torch.zeros(3)\n    def f(self):\n"
+        "        use(self.g())\nclass L(K):\n    def g(self):\n        return 2"),
+        ["unknown"],
+    ),
+    "abstract method": (
+        ("import torch\nclass K:\n    def g(self):\n        raise NotImplementedError\n    def f(self):\n"
+        "        use(self.g())\nclass L(K):\n    def g(self):\n        return torch.zeros(3)"),
+        ["tensor cpu floating 1"],
+    ),
     "parameter called with an array": (
         "import torch\nimport numpy as np\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(np.zeros(3))",
         ["unknown"],

@@ -480,6 +480,14 @@ STAYS = {
         script(meter=METER + "\n\nclass Other(AverageMeter):\n    pass\n"),
         "`Other` inherits from `AverageMeter` on line 22",
     ),
+    "replaced from outside": (
+        script(meter=METER + "\n\nAverageMeter.update = lambda self, val, n=1: print(val)\n"),
+        "`update` is replaced on line 22",
+    ),
+    "replaced by name": (
+        script(meter=METER + "\n\ndef log(val, n=1):\n    print(val)\n\n\nsetattr(meter, 'update', log)\n"),
+        "`update` is replaced on line 26",
+    ),
     "decorated": (
         script(meter="from attrs import define\n\n\n@define\n" + METER),
         "a decorator changes `AverageMeter` (line 8)",

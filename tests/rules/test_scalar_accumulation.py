@@ -753,7 +753,7 @@ STAYS = {
     ),
     "meter from elsewhere": (
         ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
-        "what `meter.update` does with the figure could not be shown: its class is not in this file",
+        "what `meter.update` does with the figure could not be shown: which class it is of is not seen",
     ),
     "returned in every step": (
         ("", "return loss.item()", ""),

@@ -54,7 +54,7 @@ class CallValues:
             return Value(Kind.LOADER, name=name, call=node) if name in torch_api.LOADERS else UNKNOWN
         called = self._values.calls.resolve(node)
         if called is not None:
-            value = self._values.returned(called)
+            value = join(map(self._values.returned, self._values.calls.reached(node)))
             if value.kind is Kind.UNKNOWN and called.name.value == "forward":
                 return Value(Kind.TENSOR, device=Device.ACCELERATOR)
             return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,33 @@ class Calls:
         elif self._values.is_impatient:
             self._hasty[call] = found
         return found
+
+    def reached(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
+        """The functions in sight that `call` may run: what `resolve` gives, and what derived classes have instead.
+
+        A method that only asks to be overridden is left out where others are there.
+        """
+        found = self.resolve(call)
+        if found is None:
+            return ()
+        every = {found: None, **dict.fromkeys(self._overriding(call, found))}
+        real = [function for function in every if not _is_abstract(function)]
+        return tuple(real or every)
+
+    def _overriding(self, call: cst.Call, found: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
+        """What classes that derive from the one that a call names have in the place of a method."""
+        func = call.func
+        if isinstance(func, cst.Attribute) and self._is_super(func.value):
+            return
+        own = self._classes.self_attribute(func)
+        cls = own[0] if own is not None and found.name.value == own[1] else None
+        if cls is None and own is None:
+            named = isinstance(func, cst.Attribute) and func.attr.value == found.name.value
+            value = self._values.of(func.value if named and isinstance(func, cst.Attribute) else func)
+            cls = value.cls if value.call is None else None
+        for derived in cls.descendants() if cls is not None else ():
+            if found.name.value in derived.methods:
+                yield derived.methods[found.name.value]
 
     def forget_hasty(self) -> None:
         """Drop what was found only for the sake of a question that is answered by now."""
@@ -186,6 +213,8 @@ class Calls:
                 around = self._classes.around(call)
                 above = [parent.method(func.attr.value) for parent in around.parents] if around is not None else []
                 return above[0] if above else None
+            if self._classes.replaced(func.attr.value) is not None:
+                return None
             own = self._classes.self_attribute(func)
             if own is not None:
                 method = own[0].method(func.attr.value)
@@ -206,6 +235,17 @@ class Calls:
 
     def _is_super(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.super"
+
+
+def _is_abstract(function: cst.FunctionDef) -> bool:
+    """Whether a method does nothing but to raise, or nothing at all."""
+    lines = function.body.body
+    body = [small for line in lines if isinstance(line, cst.SimpleStatementLine) for small in line.body]
+    return len(body) == len(lines) and all(
+        isinstance(part, (cst.Raise, cst.Pass))
+        or (isinstance(part, cst.Expr) and isinstance(part.value, (cst.SimpleString, cst.Ellipsis)))
+        for part in body
+    )
 
 
 def _last_name(func: cst.BaseExpression) -> str:

@@ -50,13 +50,14 @@ class ClassFacts:
 
     def assignments(self, name: str) -> list[AttributeAssignment]:
         """Every assignment to an attribute in the class, its ancestors and its descendants."""
-        family = {**dict.fromkeys(self.lineage()), **dict.fromkeys(self._descendants())}
+        family = {**dict.fromkeys(self.lineage()), **dict.fromkeys(self.descendants())}
         return [found for cls in family for found in cls.assigned.get(name, ())]
 
-    def _descendants(self) -> Iterator[ClassFacts]:
+    def descendants(self) -> Iterator[ClassFacts]:
+        """The classes in sight that derive from it."""
         for child in self.children:
             yield child
-            yield from child._descendants()
+            yield from child.descendants()
 
     def derives(self, *prefixes: str) -> bool:
         """Whether a base has one of these qualified names, or begins with one that ends in a dot."""
@@ -104,6 +105,7 @@ class Classes:
 
     def __init__(self, tree: Tree, flow: Flow, names: Names) -> None:
         self._tree = tree
+        self._flow = flow
         self._by_node: dict[cst.ClassDef, ClassFacts] = {}
         for node in tree.all(cst.ClassDef):
             self._by_node[node] = ClassFacts(node, tuple(filter(None, (names.qualified(a.value) for a in node.bases))))
@@ -155,6 +157,37 @@ class Classes:
     def assigned_elsewhere(self, name: str) -> list[tuple[cst.BaseExpression, AttributeAssignment]]:
         """Assignments to an attribute of this name through anything but `self`: the object, and what it gets."""
         return self._elsewhere.get(name, [])
+
+    def replaced(self, name: str) -> cst.CSTNode | None:
+        """Where a method of this name is replaced: `Meter.update = log`, `setattr(meter, "update", log)`."""
+        return self._replaced.get(name)
+
+    @cached_property
+    def _replaced(self) -> dict[str, cst.CSTNode]:
+        found = {
+            name: assignment.node
+            for name, assignments in self._elsewhere.items()
+            for _, assignment in assignments
+            if assignment.value is not None and self._is_function(assignment.value)
+        }
+        for call in self._tree.all(cst.Call):
+            if isinstance(call.func, cst.Name) and call.func.value == "setattr" and len(call.args) == 3:
+                name, value = call.args[1].value, call.args[2].value
+                text = name.evaluated_value if isinstance(name, cst.SimpleString) else None
+                if isinstance(text, str) and self._is_function(value):
+                    found[text] = call
+        return found
+
+    def _is_function(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call):
+            made = dotted(node.func)
+            return made.endswith(("MethodType", "partial", "partialmethod", ".__get__"))
+        if isinstance(node, cst.Attribute):
+            return any(node.attr.value in cls.methods for cls in self)
+        is_defined = isinstance(node, cst.Name) and any(
+            isinstance(definition.node, cst.FunctionDef) for definition in self._flow.definitions(node)
+        )
+        return is_defined or isinstance(node, cst.Lambda)
 
     @cached_property
     def attributes(self) -> frozenset[str]:

@@ -122,7 +122,11 @@ def _require_plain(file: FileFacts, cls: ClassFacts) -> None:
         raise CannotRewrite(f"what `{name}` inherits from could not be shown")
     for other in file.classes:
         if cls in other.parents:
-            raise CannotRewrite(f"`{other.name}` inherits from `{name}` on line {source.line(other.node)}")
+            raise CannotRewrite(f"`{other.name}` inherits from `{name}` on line {file.line(other.node)}")
+    for method in cls.methods:
+        replaced = file.classes.replaced(method)
+        if replaced is not None:
+            raise CannotRewrite(f"`{method}` is replaced on line {file.line(replaced)}")
     for statement in cls.node.body.body:
         for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,):
             is_text = isinstance(small, cst.Expr) and isinstance(small.value, cst.BaseString)

@@ -90,5 +90,5 @@ def _why_metered(file: FileFacts, func: cst.BaseExpression) -> str | None:
     """Why `meter.update(figure)` has to get a number, where the class of the meter is not known."""
     if isinstance(func, cst.Attribute) and func.attr.value == "update" and file.value(func.value).cls is None:
         code = file.code(func)
-        return f"what `{code}` does with the figure could not be shown: its class is not in this file"
+        return f"what `{code}` does with the figure could not be shown: which class it is of is not seen"
     return None
