@@ -347,6 +347,9 @@ def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> No
     assert printed[0] == printed[1]
 
 
+SHUFFLED = MAIN.replace("batch_size=2)", "batch_size=2, shuffle=True)")
+
+
 def test_explicit_iterators_may_change_the_order_of_draws() -> None:
     loop = dedent(
         """\
@@ -356,13 +359,13 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
                 x = next(batches)
         """
     )
-    code = HEAD + MAIN.replace("    for x in loader:\n", "".join(f"    {line}\n" for line in loop.splitlines()))
+    by_hand = "".join(f"    {line}\n" for line in loop.splitlines())
+    code = HEAD + SHUFFLED.replace("    for x in loader:\n", by_hand)
     assert "when they are begun" in run(code).held_back[0].reason
+    # Samples in their own order take nothing from the stream but the seed of the workers, which is drawn by `iter`.
+    assert run(HEAD + MAIN.replace("    for x in loader:\n", by_hand)).applied
     direct = code.replace("    model = nn.Linear(3, 1)\n    for _", "    for _")
     assert run(direct).applied
-
-
-SHUFFLED = MAIN.replace("batch_size=2)", "batch_size=2, shuffle=True)")
 
 
 @pytest.mark.parametrize(
@@ -654,3 +657,71 @@ if __name__ == "__main__":
     main()
 """
     assert "answers otherwise in a worker" in run(code).held_back[0].reason
+
+
+RAISES = HEAD.replace(
+    "        return torch.full",
+    '        if index == 5:\n            raise ValueError("bad sample")\n        return torch.full',
+)
+GUARDED = (
+    RAISES
+    + """\
+def train(loader, model):
+    for x in loader:
+        model(x).sum().backward()
+
+
+def main():
+    model = nn.Linear(3, 1)
+    loader = DataLoader(Squares(), batch_size=2)
+    try:
+        train(loader, model)
+    except ValueError as error:
+        print("stopped:", error)
+
+
+if __name__ == "__main__":
+    main()
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        ("ValueError as error", 'print("stopped:", error)'),
+        ("(OSError, ValueError) as e", "log.append(str(e))"),
+        ("Exception", "traceback.print_exc()"),
+        ("Exception", 'logging.error("stopped", exc_info=True)'),
+    ],
+)
+def test_the_text_of_an_error_that_is_shown(handler: tuple[str, str]) -> None:
+    code = GUARDED.replace("ValueError as error", handler[0]).replace('print("stopped:", error)', handler[1])
+    result = run(code)
+    assert result.after == code.encode()
+    assert [each.reason for each in result.held_back] == [
+        "line 26 looks into errors, and one that a sample raises (line 12) comes from a worker with another text"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('print("stopped:", error)', 'print("stopped")'),
+        ("ValueError as error", "KeyboardInterrupt as error"),
+        ('            raise ValueError("bad sample")\n', "            index = 0\n"),
+    ],
+)
+def test_errors_that_nobody_looks_into(before: str, after: str) -> None:
+    result = run(GUARDED.replace(before, after))
+    assert len(result.applied) == 1
+    assert not result.held_back
+
+
+def test_an_error_that_a_worker_cannot_make_again() -> None:
+    own = "class Bad(Exception):\n    def __init__(self, index, path):\n        super().__init__(path)\n\n\n"
+    code = GUARDED.replace("class Squares", own + "class Squares").replace("ValueError as error", "Bad")
+    code = code.replace('ValueError("bad sample")', 'Bad(index, "a.png")').replace('"stopped:", error', '"stopped"')
+    result = run(code)
+    assert result.after == code.encode()
+    assert len(result.held_back) == 1

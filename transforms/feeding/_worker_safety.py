@@ -19,6 +19,7 @@ from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._settings import Place
+from perfmod.transforms.feeding._shown_errors import shown_error
 from perfmod.transforms.rule import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
@@ -100,6 +101,13 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
     order = _order(file, loader)
     if order:
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
+    shown = shown_error(file, loader, work)
+    if shown is not None:
+        reason = (
+            f"line {file.line(shown.handler)} looks into errors, and one that a sample raises "
+            f"(line {file.line(shown.raised)}) comes from a worker with another text"
+        )
+        return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
     rounded = work.first(Trait.ROUNDS)
     if rounded is not None:
         reason = (
