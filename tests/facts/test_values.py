@@ -287,6 +287,21 @@ PROGRAMS = {
         "        use(self.g())\nclass L(K):\n    def g(self):\n        return torch.zeros(3)"),
         ["tensor cpu floating 1"],
     ),
+    "module that moves itself": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.nn.Linear(3, 3)\n"
+        "    def f(self):\n        self.m = self.m.to('cuda').train()\n        use(self.m)"),
+        ["module"],
+    ),
+    "module that is wrapped": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.nn.Linear(3, 3)\n"
+        "    def f(self):\n        self.m = wrap(self.m.to('cuda'))\n        use(self.m)"),
+        ["unknown"],
+    ),
+    "tensor that moves itself": (
+        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.zeros(3)\n"
+        "    def f(self):\n        self.m = self.m.cuda()\n        use(self.m)"),
+        ["unknown"],
+    ),
     "parameter called with an array": (
         "import torch\nimport numpy as np\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(np.zeros(3))",
         ["unknown"],

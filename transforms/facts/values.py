@@ -46,6 +46,8 @@ from perfmod.transforms.facts.value import (
 
 Result = TypeVar("Result")
 
+_GIVES_MODULE_BACK = torch_api.MODULE_RETURNS_SELF | {"to", "cuda", "cpu"}
+"""Methods of modules that give the module itself."""
 # A level above those of all questions.
 _NEVER = float("inf")
 # How many expressions one question may look at before it settles for what it knows.
@@ -388,13 +390,29 @@ class Values:
         return join(found) if found else Value(Kind.NONE)
 
     def _attribute(self, cls: ClassFacts, name: str) -> Value:
-        found = [self._assigned(assignment) for assignment in cls.assignments(name)]
+        assignments = cls.assignments(name)
+        kept = [assignment for assignment in assignments if not self._gives_back(assignment, name)]
+        found = [self._assigned(assignment) for assignment in kept]
+        if len(kept) < len(assignments) and any(value.kind is not Kind.MODULE for value in found):
+            found = [self._assigned(assignment) for assignment in assignments]
         for base, assignment in self._classes.assigned_elsewhere(name):
             owner = self.of(base)
             is_other = owner.cls is None or not (owner.cls in cls.lineage() or cls in owner.cls.lineage())
             if not is_other or owner.kind is Kind.UNKNOWN:
                 found.append(self._assigned(assignment))
         return join(found)
+
+    def _gives_back(self, assignment: AttributeAssignment, name: str) -> bool:
+        """Whether an attribute is assigned what it holds already, `self.model = self.model.to(device)`, if that is a
+        module: those methods give it back.
+        """
+        node = assignment.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value not in _GIVES_MODULE_BACK:
+                return False
+            node = node.func.value
+        own = self._classes.self_attribute(node) if isinstance(node, cst.Attribute) else None
+        return own is not None and own[1] == name and not assignment.path
 
     def _assigned(self, assignment: AttributeAssignment) -> Value:
         if assignment.value is None:
