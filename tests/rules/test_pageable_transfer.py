@@ -531,6 +531,49 @@ def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("write", "matters"),
+    [
+        ("batch.ndata['h'] = x", False),
+        ("batch.ndata[key] = x", False),
+        ("batch.edata['w'] = x", False),
+        ("batch['h'] = x", False),
+        ("batch.ndata['h'][0] = x", True),
+        ("batch.ndata[key][0] = x", True),
+        ("batch.ndata['h'] += x", True),
+        ("batch.ndata['h'].zero_()", True),
+        ("batch[0] = x", True),
+    ],
+)
+def test_new_features_of_a_graph_are_no_writes_into_the_old(write: str, *, matters: bool) -> None:
+    result = run(OF_DGL.replace("batch = batch.to(device)", f"graph = batch.to(device)\n    {write}"))
+    assert bool(result.applied) is not matters
+    assert not matters or "writes into the batch" in result.refused[0].reason
+
+
+@pytest.mark.parametrize(
+    ("result", "is_graph"),
+    [
+        ("dgl.to_block(g, batch)", True),
+        ("dgl.add_self_loop(dgl.remove_self_loop(g))", True),
+        ("dgl.node_subgraph(g, batch) if batch else [1, 2]", True),
+        ("parts", True),
+        ("make(g)", False),
+        ("[make(g)]", False),
+        ("dgl.sampling.global_uniform_negative_sampling(g, 4)", False),
+    ],
+)
+def test_collate_functions_that_make_graphs(result: str, is_graph: bool) -> None:
+    code = written(f"x = batch{'[0]' * ('parts' in result or '[m' in result)}.to(device)", loader="DataLoader(photos)")
+    function = (
+        f"def join(batch):\n    parts = []\n    parts.append(dgl.batch(batch))\n    return {result}\n\n\ndevice ="
+    )
+    code = code.replace("(photos)", "(photos, collate_fn=join)").replace("device =", function, 1)
+    found = run("import dgl\nimport monai\n" + code)
+    assert bool(found.applied) is is_graph
+    assert is_graph or "such as that of monai" in found.held_back[0].reason
+
+
+@pytest.mark.parametrize(
     ("imported", "is_sure"),
     [("import dgl", True), ("import dgl.sparse as dglsp", False), ("from dgl import graphbolt", False)],
 )

@@ -23,8 +23,18 @@ _DEFAULT_COLLATE = frozenset(
         "torch.utils.data.dataloader.default_collate",
     }
 )  # fmt: skip
-_JOINS_GRAPHS = frozenset({"dgl.batch", "torch_geometric.data.Batch.from_data_list", "torch_geometric.data.Batch"})
-"""What makes one graph of several, whose `to` takes what that of tensors takes."""
+_MAKES_GRAPHS = frozenset({"torch_geometric.data.Batch.from_data_list", "torch_geometric.data.Batch"}) | {
+    f"dgl.{name}"
+    for name in (
+        "add_edges", "add_nodes", "add_reverse_edges", "add_self_loop", "batch", "edge_subgraph", "graph",
+        "heterograph", "in_subgraph", "node_subgraph", "out_subgraph", "remove_edges", "remove_nodes",
+        "remove_self_loop", "reverse", "sampling.sample_neighbors", "to_bidirected", "to_block",
+        "to_homogeneous", "to_simple",
+    )
+}  # fmt: skip
+"""What makes one graph, whose `to` takes what that of tensors takes."""
+_WITHOUT = (cst.Tuple, cst.List, cst.Dict, cst.ListComp, cst.DictComp)
+"""Containers, which have no `to`: what is copied by one is never one of these."""
 _TENSOR_METHODS = frozenset({"size", "view", "reshape", "squeeze", "dim", "flatten", "transpose", "float", "argmax"})
 _COLLATORS = ("transformers.", "ogb.graphproppred.collate_dgl")
 """Data collators of Transformers make dictionaries of tensors; that of OGB for DGL, a graph and its labels."""
@@ -145,11 +155,11 @@ def _is_transformed(file: FileFacts, sample: cst.BaseExpression) -> bool:
 
 
 def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, ...]) -> bool:
-    ends = [end.node for end in file.tracing.ends(value, path)]
-    made = [node for node in ends if not (isinstance(node, cst.Name) and node.value == "None")]
+    ends = [end for end in file.tracing.ends(value, path) if end.path or not isinstance(end.node, _WITHOUT)]
+    made = [end.node for end in ends if not (isinstance(end.node, cst.Name) and end.node.value == "None")]
     are_tensors = all(
         isinstance(node, cst.Call)
-        and (file.value(node).is_tensor or file.qualified(node) in _DEFAULT_COLLATE | _JOINS_GRAPHS)
+        and (file.value(node).is_tensor or file.qualified(node) in _DEFAULT_COLLATE | _MAKES_GRAPHS)
         for node in made
     )
     encoded = len(path) == 1 and all(_is_encoding(end) for end in file.tracing.ends(value))

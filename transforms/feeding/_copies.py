@@ -13,7 +13,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tracing import End, Step
+from perfmod.transforms.facts.tracing import End, Step, literal
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 
@@ -29,6 +29,7 @@ _WRITING_FUNCTIONS = frozenset(
 _SHARING_FUNCTIONS = frozenset(
     {"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"}
 )
+_FEATURES = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 _CASTS = torch_api.CASTS - {"cuda", "cpu"}
 _COPYING_METHODS = ("to", "cuda", "type")
 
@@ -187,6 +188,8 @@ def writes(file: FileFacts) -> tuple[Write, ...]:
         target: cst.BaseExpression | None = None
         stores = False
         if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
+            if _replaces_entry(node.target):
+                continue
             target, stores = node.target.value, True
         elif isinstance(node, cst.AugAssign):
             stores = isinstance(node.target, cst.Subscript)
@@ -204,6 +207,16 @@ def writes(file: FileFacts) -> tuple[Write, ...]:
             if not (stores and is_container):
                 written.append(Write(node, loader, end.path))
     return tuple(written)
+
+
+def _replaces_entry(target: cst.Subscript) -> bool:
+    """Whether an assignment gives a container another entry, and so writes into no tensor: those have no entries by
+    name, and the features of a graph of DGL are kept in a dictionary.
+    """
+    index = target.slice[0].slice
+    if len(target.slice) == 1 and isinstance(index, cst.Index) and isinstance(literal(index.value), str):
+        return True
+    return isinstance(target.value, cst.Attribute) and target.value.attr.value in _FEATURES
 
 
 def _written_by(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
