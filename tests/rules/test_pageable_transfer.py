@@ -774,3 +774,21 @@ def test_loaders_of_old_versions_of_pyg() -> None:
     assert "non_blocking=True" in run(new).after.decode()
     (held,) = run(new.replace("torch_geometric.loader", "torch_geometric.data")).held_back
     assert "before 2.0" in held.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "is_equal"),
+    [
+        ("batch_size=None", "images += 1", False),
+        ("batch_size=None", "images.clamp_(0, 1)", False),
+        ("collate_fn=lambda samples: samples[0]", "images += 1", False),
+        ("batch_size=4", "images += 1", True),
+    ],
+)
+def test_writes_into_samples_that_the_dataset_keeps(settings: str, change: str, is_equal: bool) -> None:
+    loader = f"DataLoader(TensorDataset(photos, tensors), {settings})"
+    code = written("images, labels = batch", change, "y = labels.to(device)", loader=loader)
+    result = run(code.replace("import DataLoader", "import DataLoader, TensorDataset"))
+    reasons = [each.reason for each in result.held_back]
+    assert bool(result.applied) is is_equal
+    assert reasons == ["line 22 writes into the batch, which may be a sample that the dataset keeps"] * (not is_equal)

@@ -17,6 +17,7 @@ from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import own_batches
 from perfmod.transforms.feeding._copies import Copy, Write, written_after
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
+from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning
@@ -122,6 +123,9 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
     if loader.name.startswith("torch_geometric.data.") and any(copy.blocks for copy in good):
         return "its loader comes from where PyTorch Geometric had it before 2.0, when `to` may not take non_blocking"
+    written = written_sample(file, loader, WorkerCode.of(file, loader)) if not pinned else None
+    if written is not None:
+        return f"line {file.line(written)} writes into the batch, which may be a sample that the dataset keeps"
     read = why_read_otherwise(file, loader) if not pinned else ""
     if read:
         return read
