@@ -152,6 +152,11 @@ REACHES = {
     "in front of it": ("use()\nfor x in a:\n    f(x).backward()", False),
     "behind it": ("for e in range(3):\n    for x in a:\n        f(x).backward()\n    use()", False),
     "in a function that is called": ("def g():\n    use()\nfor x in a:\n    f(x).backward()\n    g()", True),
+    "in a method that a derived class overrides": (
+        ("class K:\n    def fit(self):\n        for x in a:\n            f(x).backward()\n            self.g()\n"
+        "    def g(self):\n        pass\nclass L(K):\n    def g(self):\n        use()"),
+        True,
+    ),
     "in one that is not": ("def g():\n    use()\nfor x in a:\n    f(x).backward()", False),
     "in the forward of a module": (
         ("from torch import nn\nclass K(nn.Module):\n    def forward(self, x):\n        use()\n"

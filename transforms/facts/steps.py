@@ -193,8 +193,7 @@ class Steps:
         if known is None:
             found: dict[cst.FunctionDef, None] = {}
             for call in (n for n in walk_scope(node) if isinstance(n, cst.Call)):
-                target = self._values.calls.resolve(call)
-                targets = (target,) if target is not None else self._methods_called(call)
+                targets = self._values.calls.reached(call) or self._methods_called(call)
                 found.update(dict.fromkeys((*targets, *self._values.calls.handed(call))))
             known = self._called[node] = tuple(found)
         return known
