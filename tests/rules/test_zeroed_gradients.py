@@ -83,9 +83,11 @@ def test_gradients_are_dropped_where_all_steps_are_alike(before: str, after: str
 
 
 UNLIKE = {
+    "branch on the batch": {"forward": "if x.requires_grad:\n    return self.head(self.body(x)) * 2"},
     "branch": {"forward": "if x.sum() > 0:\n    return self.head(self.body(x)) * 2"},
     "loop of unknown length": {"forward": "while x.sum() > 0:\n    x = x - 1"},
     "frozen meanwhile": {"between": "model.body.weight.requires_grad_(step < 3)"},
+    "one of several models": {"between": "net = model if step % 2 else other\nF.mse_loss(net(x), y).backward()"},
     "sometimes": {"between": "if step % 2:\n    F.mse_loss(model(x), y).backward()"},
 }
 
@@ -125,6 +127,16 @@ def test_a_constant_branch_is_none() -> None:
     FILES.assert_becomes(code, code.replace("set_to_none=False", "set_to_none=True"))
 
 
+@pytest.mark.parametrize(("index", "is_alike"), [("x.size(0) % 2", False), ("0", True), ("i", True), ("self.k", True)])
+def test_layers_that_are_picked(index: str, is_alike: bool) -> None:
+    code = fit("optimizer.zero_grad(False)", forward=f"for i in range(2):\n    x = self.layers[{index}](x)")
+    code = code.replace(
+        "        self.body,",
+        "        self.k, self.layers = 0, nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])\n        self.body,",
+    )
+    assert [finding.safety for finding in FILES.result(code).applied] == [Safety.OPT_IN if is_alike else Safety.UNSAFE]
+
+
 def test_a_model_that_is_not_in_sight_is_held_back() -> None:
     code = fit("optimizer.zero_grad(set_to_none=False)").replace("model = Net()", "model = build()")
     found = FILES.result(code)
@@ -141,6 +153,21 @@ REFUSED = {
     "kept in a list": (
         fit("optimizer.zero_grad(False)", between="kept.append(model.head.weight.grad)"),
         "kept on line",
+    ),
+    "read behind the loop": (
+        fit(last="optimizer.zero_grad(False)") + "\n    print(model.head.weight.grad)",
+        "behind the loop",
+    ),
+    "read by a function before the backward pass": (
+        "def norm(model):\n    return model.head.weight.grad.norm()\n\n"
+        + fit("optimizer.zero_grad(False)\nprint(norm(model))"),
+        "before a backward pass",
+    ),
+    "views of one buffer": (
+        fit("optimizer.zero_grad(False)").replace(
+            "    for step", "    model.head.weight.grad = flat[:8].view(2, 4)\n    for step"
+        ),
+        "a gradient is set on line",
     ),
     "kept in a name": (fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"), "kept on line"),
     "some of them": (
@@ -181,6 +208,16 @@ def test_a_leaf_without_a_model() -> None:
                     w.grad.zero_()
     """
     FILES.assert_becomes(before, before.replace("w.grad.zero_()", "w.grad = None"))
+
+
+def test_a_function_that_reads_gradients_may_be_called_behind_the_loop() -> None:
+    code = fit(last="optimizer.zero_grad(False)") + "\n\ndef norm(model):\n    return model.head.weight.grad.norm()\n"
+    assert [finding.safety for finding in FILES.result(code).applied] == [Safety.UNSAFE]
+
+
+def test_a_gradient_of_its_own_may_be_dropped() -> None:
+    code = fit("optimizer.zero_grad(False)", between="model.head.weight.grad = model.head.weight.grad * 0.5")
+    FILES.assert_becomes(code, code.replace("zero_grad(False)", "zero_grad(True)"))
 
 
 def test_zeroing_in_a_helper_is_held_back() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import libcst as cst
 from attrs import frozen
@@ -10,7 +11,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind, Value
 
@@ -155,9 +156,26 @@ def why_read_as_zeros(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing
     if following is None:
         return "the backward pass that follows is not in sight"
     node, kind = following
-    if kind == "backward":
-        return ""
-    return f"the zeros are read on line {file.line(node)}, before a backward pass"
+    if kind != "backward":
+        return f"the zeros are read on line {file.line(node)}, before a backward pass"
+    is_last = not any(kind == "backward" for _, kind in events[own[-1] + 1 :])
+    return _why_read_behind(file, around) if is_last else ""
+
+
+def _why_read_behind(file: FileFacts, around: cst.CSTNode) -> str:
+    """Why the zeros that the last round leaves may be read outside of the loop; empty where they are not."""
+    scope = file.tree.scope(around)
+    loops = set(file.tree.loops(around))
+    inside = {function.body for function in file.steps.called_by(around)}
+    for node in file.tree.all(cst.Attribute):
+        if node.attr.value != "grad" or not _is_read(file, node) or file.tree.is_within(node, around):
+            continue
+        if file.tree.scope(node) is scope:
+            if file.comes_before(around, node) or loops & set(file.tree.loops(node)):
+                return f"the zeros are read on line {file.line(node)}, behind the loop"
+        elif not any(file.tree.is_within(node, body) for body in inside):
+            return f"`{file.code(node)}` is read on line {file.line(node)}, perhaps behind the loop"
+    return ""
 
 
 def _cycle(file: FileFacts, zeroing: Zeroing) -> cst.CSTNode:
@@ -178,7 +196,9 @@ def _events(file: FileFacts, around: cst.CSTNode, every: Sequence[Zeroing]) -> I
         elif isinstance(node, cst.Call):
             if _is_backward(file, node):
                 yield node, "backward"
-            elif _reads_gradients(file, node):
+            elif _reads_gradients(file, node) or any(
+                map(partial(_reads_inside, file), file.values.calls.reached(node))
+            ):
                 yield node, "read"
         elif isinstance(node, cst.Attribute) and node.attr.value == "grad" and _is_read(file, node):
             yield node, "read"
@@ -201,6 +221,11 @@ def _reads_gradients(file: FileFacts, call: cst.Call) -> bool:
     return (
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("step", "unscale_") and not _is_schedule(call)
     )
+
+
+def _reads_inside(file: FileFacts, function: cst.FunctionDef) -> bool:
+    """Whether a function reads a gradient."""
+    return any(node.attr.value == "grad" and _is_read(file, node) for node in find_all(function.body, cst.Attribute))
 
 
 def _is_schedule(call: cst.Call) -> bool:
@@ -241,6 +266,29 @@ def kept_gradient(file: FileFacts, every: Sequence[Zeroing]) -> cst.Attribute | 
     return None
 
 
+def given_gradient(file: FileFacts) -> cst.Attribute | None:
+    """Where a gradient is set to a tensor that others may hold, and would miss what the backward pass writes."""
+    for node in file.tree.all(cst.Attribute):
+        target = file.tree.parent(node)
+        if node.attr.value != "grad" or not isinstance(target, cst.AssignTarget) or file.qualified(node) is not None:
+            continue
+        statement = file.tree.parent(target)
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        if value is not None and file.value(value).kind is not Kind.NONE and not _is_new(file, value):
+            return node
+    return None
+
+
+def _is_new(file: FileFacts, value: cst.BaseExpression) -> bool:
+    """Whether a gradient is a tensor of its own: computed from others, or a clone."""
+    if isinstance(value, cst.BinaryOperation) or file.aliasing.is_fresh(value):
+        return True
+    is_clone = (
+        isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "clone"
+    )
+    return is_clone or (isinstance(value, cst.Call) and file.aliasing.is_computed(value))
+
+
 def _copies(file: FileFacts, statement: cst.Assign) -> bool:
     """`j[:, 0] = m.grad`: the numbers are copied into another tensor."""
     targets = [target.target for target in statement.targets]
@@ -276,6 +324,8 @@ def why_some_get_none(file: FileFacts, zeroing: Zeroing) -> str:
         unseen = _unseen_model(file, node)
         if unseen:
             return unseen
+        if _is_chosen(file, node, around):
+            return f"`{file.code(node.func)}` may be another model in each step on line {file.line(node)}"
         if _is_backward(file, node) or _is_model(file, node):
             for ancestor in file.tree.ancestors(node):
                 if ancestor is around:
@@ -328,6 +378,20 @@ def _unseen_model(file: FileFacts, call: cst.Call) -> str:
     return f"what `{file.code(call.func)}` computes on line {file.line(call)} is not in sight"
 
 
+def _is_chosen(file: FileFacts, call: cst.Call, around: cst.CSTNode) -> bool:
+    """Whether a step says which of several models it calls: `nets[i % 2](x)`, `net = a if i % 2 else b`."""
+    func = call.func
+    if file.value(func).kind not in (Kind.MODULE, Kind.UNKNOWN):
+        return False
+    if isinstance(func, cst.Subscript):
+        return not all(
+            isinstance(part.slice, cst.Index) and isinstance(part.slice.value, (cst.Integer, cst.SimpleString))
+            for part in func.slice
+        )
+    found = file.flow.definitions(func) if isinstance(func, cst.Name) and _is_model(file, call) else ()
+    return isinstance(func, cst.IfExp) or any(file.tree.is_within(definition.node, around) for definition in found)
+
+
 def _branch(file: FileFacts, cls: ClassFacts) -> cst.CSTNode | None:
     """A choice in the forward pass that may differ between two steps."""
     forward = cls.methods.get("forward")
@@ -340,7 +404,33 @@ def _branch(file: FileFacts, cls: ClassFacts) -> cst.CSTNode | None:
                 return node
             if isinstance(node, (cst.While, cst.Match, cst.Try, cst.Break, cst.Continue)):
                 return node
+            if isinstance(node, cst.Subscript) and _picks_modules(file, cls, node):
+                return node
     return None
+
+
+def _picks_modules(file: FileFacts, cls: ClassFacts, node: cst.Subscript) -> bool:
+    """Whether an index picks some of several modules, and not all in turn or always the same."""
+    if file.value(node.value).kind is not Kind.MODULE:
+        return False
+    for name in (name for part in node.slice for name in find_all(part.slice, cst.Name) if file.flow.is_read(name)):
+        definitions = file.flow.definitions(name)
+        in_turn = bool(definitions) and all(definition.binding is Binding.LOOPED for definition in definitions)
+        if not in_turn and not _is_fixed(file, cls, name) and not _is_of_self(file, name):
+            return True
+    return False
+
+
+def _is_of_self(file: FileFacts, name: cst.Name) -> bool:
+    parent = file.tree.parent(name)
+    return isinstance(parent, cst.Attribute) and file.classes.self_attribute(parent) is not None
+
+
+def _is_setting(file: FileFacts, name: cst.Name, parent: cst.CSTNode | None) -> bool:
+    """Whether a name is an attribute's, or that of an object that no function makes, as `config` of `config.depth`."""
+    if not isinstance(parent, cst.Attribute):
+        return False
+    return parent.attr is name or all(isinstance(d.scope, cst.Module) for d in file.flow.definitions(name))
 
 
 def _is_fixed(file: FileFacts, cls: ClassFacts, test: cst.BaseExpression) -> bool:
@@ -356,6 +446,6 @@ def _is_fixed(file: FileFacts, cls: ClassFacts, test: cst.BaseExpression) -> boo
                 set_once = all(found.method is None or found.method.name.value == "__init__" for found in stored)
                 if not set_once or not (stored or own[1] == "training"):
                     return False
-            elif node.value not in ("None", "True", "False") and not isinstance(parent, cst.Attribute):
+            elif node.value not in ("None", "True", "False") and not _is_setting(file, node, parent):
                 return False
     return True

@@ -69,6 +69,11 @@ class ZeroedGradients(Rule):
         kept = _zeroing.kept_gradient(file, every)
         if kept is not None:
             return self.refused(file, node, f"a gradient is kept on line {file.line(kept)}, and would not be emptied")
+        given = _zeroing.given_gradient(file)
+        if given is not None:
+            return self.refused(
+                file, node, f"a gradient is set on line {file.line(given)}, and others may read it there"
+            )
         if zeroing.owner is not None and _is_conditional(file, zeroing):
             return self.refused(file, node, "only some gradients are zeroed, under a condition")
         doubt = read
