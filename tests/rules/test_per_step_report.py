@@ -158,7 +158,7 @@ def test_is_left_to_others(body: str) -> None:
 
 
 def test_variables_that_others_use_stay() -> None:
-    body = "v = kl.item()\nprint(v, loss.item(), ce.item())\ni = 3\nargs.x = v"
+    body = "v = kl.item()\nw = v * 2\nprint(v, loss.item(), ce.item())"
     found = result(step(body))
     assert "v = kl.item()\n" in found.after.decode()
     assert "print(v, loss_value, ce_value)" in found.after.decode()
@@ -167,6 +167,68 @@ def test_variables_that_others_use_stay() -> None:
     assert result(step(body)).outcome is Outcome.UNCHANGED
     body = "print(args.v, loss.item())\nargs.v = kl.item()"
     assert result(step(body)).after.decode() == step(READ + "print(args.v, loss_value)\nargs.v = kl_value")
+
+
+BEHIND = {
+    "a second report": "writer.add_scalar('v', v, i)",
+    "anything": "args.x = v",
+    "now and then": "if i % 10 == 0:\n    print(v)",
+    "in a loop": "for k in range(2):\n    print(v + k)",
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_comes_behind_the_report_gets_the_number(name: str) -> None:
+    body = f"v = kl.item()\nprint(v, loss.item())\ni += 1\n{BEHIND[name]}"
+    found = result(step(body))
+    joined = "v = kl.detach()\nv, loss_value = torch.stack((v, loss.detach())).tolist()\nprint(v, loss_value)\ni += 1\n"
+    assert found.after.decode() == step(joined + BEHIND[name])
+    assert found.refused == ()
+
+
+def test_figures_of_a_block_that_always_runs() -> None:
+    body = "with torch.autocast('cuda'):\n    v = kl.item()\nprint(v, loss.item())"
+    assert "    v = kl.detach()\n" in result(step(body)).after.decode()
+    body = body.replace("torch.autocast('cuda')", "contextlib.suppress(RuntimeError)")
+    assert "belongs to another loop" in reports(step(body))[0][1]
+
+
+LATE = {
+    "v = kl.item()\nif i % 10 == 0:\n    print(i, v)": "v = kl.detach()\nif i % 10 == 0:\n    print(i, float(v))",
+    "v = float(kl)\nif args.log_now:\n    args.v = v; print(v)":
+        "v = kl.detach()\nif args.log_now:\n    args.v = float(v); print(float(v))",
+    "v = hits.item()\nif i % 10 == 0:\n    print('%d' % v)":
+        "v = hits\nif i % 10 == 0:\n    print('%d' % int(v))",
+    "v = kl.item()\nkl.zero_()\nif i % 10 == 0:\n    print(v)":
+        "v = kl.detach().clone()\nkl.zero_()\nif i % 10 == 0:\n    print(float(v))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", LATE)
+def test_what_is_used_now_and_then_is_read_there(before: str) -> None:
+    found = result(step(before))
+    assert found.after.decode() == step(LATE[before])
+    assert all(finding.safety is Safety.SAFE for finding in found.applied)
+    assert result(found.after.decode()).outcome is Outcome.UNCHANGED
+
+
+def test_what_is_used_behind_the_loop_is_read_there() -> None:
+    before = step("v = kl.item()") + "    print(v)\n"
+    after = step("v = kl.detach()") + "    print(float(v))\n"
+    assert result(before).after.decode() == after
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')", "an f-string shows the name"),
+        ("global v\nv = kl.item()\nif i % 10 == 0:\n    print(v)", "shared between functions"),
+        ("v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())", "by its name"),
+        ("v = '-'\nif i:\n    v = kl.item()\nif i % 10 == 0:\n    print(v)", "may be no number"),
+    ],
+)
+def test_late_reads_that_stay(body: str, reason: str) -> None:
+    assert any(reason in why for _, why in reports(step(body)))
 
 
 def test_a_loss_that_is_changed_in_place_is_copied_first() -> None:
@@ -219,7 +281,7 @@ math_nan = float("nan")
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True")
-@pytest.mark.parametrize("before", JOINED)
+@pytest.mark.parametrize("before", [*JOINED, *LATE])
 def test_figures_are_the_same(before: str) -> None:
     code = step(before).replace(".float()", "")
     for dtype in (torch.float32, torch.float64, torch.bfloat16):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._report_figures import SHOWS, Figure
@@ -138,8 +139,9 @@ def why_not_kept(file: FileFacts, figure: Figure, group: Sequence[cst.BaseSmallS
     if file.tree.loops(use)[:1] != file.tree.loops(definition.node)[:1] or file.flow.from_earlier_rounds(use):
         return f"`{name}` of line {line} belongs to another loop than the report"
     outside = [o for o in file.flow.uses(definition) if not any(file.tree.is_within(o, s) for s in group)]
-    if outside:
-        return f"`{name}` is used on line {file.line(outside[0])} too"
+    before = next((other for other in outside if not is_behind(file, other, group, definition)), None)
+    if before is not None:
+        return f"`{name}` is used on line {file.line(before)} too"
     if len(file.flow.bound(definition.scope, name)) > 1:
         # What is bound in front of the report would be another definition for later rounds.
         others = [d for d in file.flow.bound(definition.scope, name) if d is not definition]
@@ -154,8 +156,23 @@ def why_not_kept(file: FileFacts, figure: Figure, group: Sequence[cst.BaseSmallS
     return None
 
 
+def is_behind(
+    file: FileFacts, use: cst.BaseExpression, group: Sequence[cst.BaseSmallStatement], definition: Definition
+) -> bool:
+    """Whether a use always comes behind the reports of the same round, where the variable holds the number again."""
+    if not isinstance(use, cst.Name) or file.flow.definitions(use) != (definition,):
+        return False
+    if file.flow.from_earlier_rounds(use):
+        return False
+    return _comes_before(file, file.tree.line(group[-1]), file.tree.line(use))
+
+
 def _comes_before(file: FileFacts, made: cst.BaseStatement, report: cst.BaseStatement) -> bool:
-    """Whether `made` is an earlier statement of the block of `report`, or of a block around it."""
+    """Whether `made` is an earlier statement of the block of `report`, or of a block around it.
+
+    What stands in a block under `with torch.autocast(...):` runs whenever the block is come by.
+    """
+    made = _outermost(file, made)
     around: cst.CSTNode | None = report
     while around is not None:
         if isinstance(around, cst.BaseStatement):
@@ -166,3 +183,15 @@ def _comes_before(file: FileFacts, made: cst.BaseStatement, report: cst.BaseStat
         if isinstance(around, (cst.FunctionDef, cst.Module)):
             return isinstance(around, cst.Module) and made in around.body
     return False
+
+
+def _outermost(file: FileFacts, statement: cst.BaseStatement) -> cst.BaseStatement:
+    """The outermost of the `with` blocks of PyTorch around a statement; the statement, where there is none."""
+    while True:
+        block = file.tree.parent(statement)
+        around = file.tree.parent(block) if block is not None else None
+        if not isinstance(around, cst.With):
+            return statement
+        if not all((file.qualified(item.item) or "").startswith("torch.") for item in around.items):
+            return statement
+        statement = around

@@ -10,8 +10,8 @@ What one report shows can be brought over at once:
 
 The figures are the same to the last digit: `stack` widens the types of floating-point tensors to one that holds all
 of them, and `tolist()` gives the same Python numbers as `item()`. Statements that report directly one after the other
-share a transfer, and a scalar that was read earlier for the report alone (`d_x = output.mean().item()`) stays on the
-device until then.
+share a transfer, and a scalar that was read earlier (`d_x = output.mean().item()`) stays on the device until the first
+report. One that is only used now and then, under `if step % 50 == 0:` or behind the loop, is read there.
 
 The host still waits once in every step. To report only now and then, with `if step % 50 == 0:`, gains more; but it is
 another report, so that is yours to decide. Reports that stand behind such a test already are left alone.
@@ -24,12 +24,15 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
-from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
+from perfmod.transforms.syncs._held_figures import held_figures
+from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
+from perfmod.transforms.syncs._late_reads import read_where_used
 from perfmod.transforms.syncs._report_edits import joined
-from perfmod.transforms.syncs._report_figures import Figure, bare, figures, held_in, why_not_joined
+from perfmod.transforms.syncs._report_figures import Figure, bare, figures, why_not_joined
 from perfmod.transforms.syncs._report_order import why_not_kept, why_out_of_order
 from perfmod.transforms.syncs._report_places import ends_step, is_anothers, is_report
 
@@ -56,24 +59,48 @@ class PerStepReport(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """One finding for the statements that report together."""
         reports = {statement: _own_figures(file, statement) for statement in _statements(file)}
-        held, elsewhere = _held(file, reports)
+        held, elsewhere, late = held_figures(file, reports)
+        for read, definition in late:
+            yield self._late(file, read, definition)
         for statement, figure in held:
             reports[statement].append(figure)
+        moved: set[HostRead] = set()
         for group in _groups(file, [statement for statement, found in reports.items() if found]):
-            found = [figure for statement in group for figure in reports[statement]]
+            # What an earlier report of the round has brought over is a number by now.
+            found = [figure for statement in group for figure in reports[statement] if figure.read not in moved]
             found.sort(key=lambda figure: file.source.span(figure.node))
             why = {figure: why_not_kept(file, figure, group) for figure in found}
             elsewhere.update((figure.read, reason) for figure, reason in why.items() if figure.read and reason)
             kept = [figure for figure in found if why[figure] is None]
             if kept:
-                yield self._reported(file, group, kept)
+                finding = self._reported(file, group, kept)
+                moved |= {figure.read for figure in kept if figure.read and _is_moved(file, figure.read, finding)}
+                yield finding
         for statement, found in reports.items():
             shown = next(bare(file, statement), None) if not found else None
             if shown is not None:
                 tensor, code = file.code(shown[0]), file.code(shown[1].func)
                 yield self.refused(file, shown[0], f"`{code}` gets the tensor `{tensor}` itself, and shows it as such")
         for read, reason in elsewhere.items():
-            yield self.refused(file, read.call, reason)
+            if read not in moved:
+                yield self.refused(file, read.call, reason)
+
+    def _late(self, file: FileFacts, read: HostRead, definition: Definition) -> Finding:
+        """A scalar that waits in every step to be used now and then."""
+        try:
+            found = read_where_used(file, read, definition)
+        except CannotRewrite as refusal:
+            return self.refused(file, read.call, str(refusal))
+        reason = f"`{definition.name}` is only used on {file.lines(file.flow.uses(definition))}, and not in every step"
+        doubts = list(found.doubts)
+        return self.found(
+            file,
+            read.call,
+            doubts[0] if doubts else reason,
+            found.edits,
+            safety=Safety.UNSAFE if doubts else None,
+            imports=found.imports,
+        )
 
     def _reported(self, file: FileFacts, group: Sequence[cst.BaseSmallStatement], found: list[Figure]) -> Finding:
         node = found[0].node
@@ -118,47 +145,10 @@ def _statements(file: FileFacts) -> list[cst.BaseSmallStatement]:
     ]
 
 
-def _held(
-    file: FileFacts, reports: dict[cst.BaseSmallStatement, list[Figure]]
-) -> tuple[list[tuple[cst.BaseSmallStatement, Figure]], dict[HostRead, str]]:
-    """Scalars that are read into variables for reports, by report; and reads for which nothing can be done."""
-    taken = {figure.node for found in reports.values() for figure in found}
-    held: list[tuple[cst.BaseSmallStatement, Figure]] = []
-    elsewhere: dict[HostRead, str] = {}
-    for call in find_all(file.tree.module, cst.Call):
-        read = host_read(file, call) if call not in taken else None
-        if read is None or not in_every_step(file, call) or is_anothers(file, read) or ends_step(file, call):
-            continue
-        definition = held_in(file, read)
-        line = file.line(call)
-        if definition is None:
-            elsewhere[read] = _why_number(file, read, line)
-            continue
-        uses = file.flow.uses(definition)
-        places = [next((s for s in reports if file.tree.is_within(use, s)), None) for use in uses]
-        other = next((use for use, place in zip(uses, places, strict=True) if place is None), None)
-        if other is not None or not uses:
-            at = f"used on line {file.line(other)}" if other is not None else "never used"
-            elsewhere[read] = f"`{definition.name}` is {at}, and is no part of a report there"
-            continue
-        held += [
-            (place, Figure(use, read.tensor, read, definition))
-            for use, place in zip(uses, places, strict=True)
-            if place is not None
-        ]
-    return held, elsewhere
-
-
-def _why_number(file: FileFacts, read: HostRead, line: str) -> str:
-    """What gets a figure that no report shows."""
-    for ancestor in file.tree.ancestors(read.call):
-        if isinstance(ancestor, cst.Call):
-            return f"`{file.code(ancestor.func)}` on line {line} gets the figure as a number"
-        if isinstance(ancestor, cst.Assign):
-            return f"`{file.code(ancestor.targets[0].target)}` gets the figure as a number on line {line}"
-        if isinstance(ancestor, cst.BaseStatement):
-            break
-    return f"the code on line {line} needs the figure as a number"
+def _is_moved(file: FileFacts, read: HostRead, finding: Finding) -> bool:
+    """Whether a finding leaves a read on the device."""
+    start, end = file.source.span(read.call)
+    return any(start <= edit.start < end for edit in finding.edits)
 
 
 def _groups(file: FileFacts, statements: list[cst.BaseSmallStatement]) -> Iterator[list[cst.BaseSmallStatement]]:

@@ -1,0 +1,46 @@
+# golden: change
+"""A GAN's line for every second step: what all steps read is shown in these."""
+
+import torch
+from torch import nn
+
+
+def train(netD, netG, loader, optimizerD, optimizerG, device):
+    criterion = nn.BCEWithLogitsLoss()
+    for i, data in enumerate(loader):
+        real = data[0].to(device)
+        netD.zero_grad()
+        label = torch.full((real.size(0), 1), 1.0, device=device)
+        output = netD(real)
+        errD_real = criterion(output, label)
+        errD_real.backward()
+        D_x = output.mean().detach()
+
+        fake = netG(torch.randn(real.size(0), 2, device=device))
+        label.fill_(0.0)
+        output = netD(fake.detach())
+        errD_fake = criterion(output, label)
+        errD_fake.backward()
+        D_G_z1 = output.mean().detach()
+        errD = errD_real + errD_fake
+        optimizerD.step()
+
+        netG.zero_grad()
+        label.fill_(1.0)
+        output = netD(fake)
+        errG = criterion(output, label)
+        errG.backward()
+        D_G_z2 = output.mean().detach()
+        optimizerG.step()
+
+        if i % 2 == 0:
+            print('[%d/%d] Loss_D: %.4f Loss_G: %.4f D(x): %.4f D(G(z)): %.4f / %.4f'
+                  % (i, len(loader), errD.item(), errG.item(), float(D_x), float(D_G_z1), float(D_G_z2)))
+
+
+def probe():
+    torch.manual_seed(0)
+    netD, netG = nn.Linear(4, 1), nn.Linear(2, 4)
+    optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in (netD, netG)]
+    train(netD, netG, [(torch.randn(8, 4),) for _ in range(3)], *optimizers, torch.device("cpu"))
+    return netD, netG
