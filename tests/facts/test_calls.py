@@ -59,6 +59,12 @@ def test_overridden_methods_are_reached() -> None:
     assert reached(FAMILY.format(**places | {"outside": call})) == ["L.g"]
 
 
+def test_what_callers_pass_for_a_parameter_is_reached() -> None:
+    code = "class K:\n    def g(self): ...\n    def h(self):\n        run(self.g)\n\n\ndef a(): ...\n\n\n"
+    code += "def run(f):\n    f()  # call\n\n\nrun(a)\nrun(max)\n"
+    assert reached(code) == ["K.g", ".a"]
+
+
 TARGETS = {
     "function": ("def f(): ...\nf()  # call", "f"),
     "function of a function": ("def f():\n    def g(): ...\n    g()  # call", "f.g"),

@@ -145,6 +145,10 @@ REFUSED = {
         + evaluation("total += model(x).sum().item() + penalty_of(x).sum().item()"),
         "autograd.grad",
     ),
+    "errors that tell of gradients": (
+        evaluation("try:\n    total += model(x).numpy().sum()\nexcept RuntimeError:\n    total += 1"),
+        "the error of `numpy()`",
+    ),
     "differentiated": (
         evaluation("loss = criterion(model(x), y)\ntotal += loss", "total.backward()"),
         "differentiated",
@@ -176,6 +180,10 @@ def test_is_refused_where_gradients_are_needed(code: str, reason: str) -> None:
 
 
 SILENT = {
+    "trained by what callers pass": (
+        evaluation("total += model(x).sum().item()\nattack(x)").replace("attack", "on_batch")
+        + "\n\ndef learn(x):\n    net(x).sum().backward()\n\n\ntest(net, data, on_batch=learn)\n"
+    ),
     "block": evaluation("with torch.no_grad():\n    total += model(x).sum().item()"),
     "decorator": "@torch.no_grad()\n" + evaluation("total += model(x).sum().item()"),
     "inference mode": "@torch.inference_mode()\n" + evaluation("total += model(x).sum().item()"),

@@ -11,6 +11,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.gradients import may_carry_gradient
 from perfmod.transforms.facts.tree import Scope, find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -353,6 +354,8 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
             return f"`{method}` is called"
         if method == "step" and words(dotted(call.func.value)) & (_OPTIMIZERS | {"opt", "scaler"}):
             return "an optimizer steps"
+        if method == "numpy" and _may_be_caught(file, call) and may_carry_gradient(file, call.func.value):
+            return "the error of `numpy()`, which tells of gradients, may be handled"
     if file.values.calls.resolve(call) is None and mode(file, call) is None:
         short = dotted(call.func).rpartition(".")[2]
         if short not in ("zero_grad", "no_grad") and words(short) & _NEEDS_GRADIENTS:
@@ -360,6 +363,18 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
         if any(words(dotted(arg.value)) & _OPTIMIZERS for arg in call.args):
             return f"the optimizer is handed to `{short}`"
     return ""
+
+
+def _may_be_caught(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a `try` of the same function has a handler for what `node` raises."""
+    child = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
+            return True
+        if isinstance(ancestor, cst.FunctionDef):
+            return False
+        child = ancestor
+    return False
 
 
 def _is_set_to_false(file: FileFacts, node: cst.Attribute) -> bool:

@@ -64,14 +64,32 @@ class Calls:
     def reached(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
         """The functions in sight that `call` may run: what `resolve` gives, and what derived classes have instead.
 
-        A method that only asks to be overridden is left out where others are there.
+        A method that only asks to be overridden is left out where others are there. For a parameter, it is what the
+        callers in sight pass.
         """
         found = self.resolve(call)
         if found is None:
-            return ()
+            return tuple(dict.fromkeys(self._passed(call.func)))
         every = {found: None, **dict.fromkeys(self._overriding(call, found))}
         real = [function for function in every if not _is_abstract(function)]
         return tuple(real or every)
+
+    def _passed(self, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
+        """The functions that callers pass for a parameter that is called."""
+        for definition in self._flow.definitions(func) if isinstance(func, cst.Name) else ():
+            if definition.binding is Binding.PARAMETER:
+                for given in self._values.given(definition):
+                    yield from self._functions(given)
+
+    def _functions(self, node: cst.BaseExpression | None) -> Iterator[cst.FunctionDef]:
+        """The functions that a name, or an attribute of `self`, may stand for where it is handed on."""
+        if node is not None and self._flow.is_variable(node):
+            found = (definition.node for definition in self._flow.definitions(node))
+            yield from (function for function in found if isinstance(function, cst.FunctionDef))
+        own = self._classes.self_attribute(node) if node is not None else None
+        method = own[0].method(own[1]) if own is not None else None
+        if method is not None:
+            yield method
 
     def _overriding(self, call: cst.Call, found: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
         """What classes that derive from the one that a call names have in the place of a method."""
@@ -95,15 +113,7 @@ class Calls:
 
     def handed(self, call: cst.Call) -> list[cst.FunctionDef]:
         """Functions in sight that a call is given by position, and may run, as `opt.step(closure)` does."""
-        found: list[cst.FunctionDef] = []
-        for arg in call.args:
-            if arg.keyword is None and self._flow.is_variable(arg.value):
-                definitions = self._flow.definitions(arg.value)
-                found += [d.node for d in definitions if isinstance(d.node, cst.FunctionDef)]
-            own = self._classes.self_attribute(arg.value) if arg.keyword is None else None
-            method = own[0].method(own[1]) if own is not None else None
-            found += [method] if method is not None else []
-        return found
+        return [found for arg in call.args if arg.keyword is None for found in self._functions(arg.value)]
 
     def constructed(self, call: cst.Call) -> ClassFacts | None:
         """The class in sight that `call` makes an instance of."""
