@@ -26,7 +26,10 @@ KNOWN_BASES = (
 CALLABLE_PARAMETERS = frozenset({"transform", "target_transform", "transforms", "loader", "is_valid_file"})
 """Keywords by which the datasets of torchvision take functions."""
 
-KEEPS_ARGUMENTS = ("torchvision.transforms.", "torchvision.datasets.", "functools.partial", "albumentations.")
+KEEPS_ARGUMENTS = (
+    "torchvision.transforms.", "torchvision.datasets.", "functools.partial", "albumentations.", "collections.",
+    "numpy.vectorize",
+)  # fmt: skip
 """Objects that keep what they are constructed with."""
 
 CALLS_ARGUMENTS = frozenset(
@@ -50,6 +53,43 @@ OPENS = frozenset(
     }
 )  # fmt: skip
 """What makes a handle of the process: a file, a database, a lock. None of them can be pickled."""
+HANDLES_OF_HANDLES = frozenset({"cursor", "begin", "makefile"})
+"""Methods of handles that make further ones."""
+UNPICKLED = frozenset(
+    {
+        "torch.jit.load", "torch.jit.script", "torch.jit.trace", "onnxruntime.InferenceSession", "csv.reader",
+        "csv.DictReader", "csv.writer", "csv.DictWriter", "socket.socket", "subprocess.Popen", "queue.Queue",
+        "threading.RLock", "threading.Event", "threading.Condition", "threading.local", "weakref.ref",
+    }
+)  # fmt: skip
+"""What makes other things that cannot be pickled."""
+MODULES = frozenset(
+    {
+        "torch.nn.functional", "torchvision.transforms.functional", "torchvision.transforms", "torch.nn", "torch",
+        "numpy", "numpy.random", "random", "math", "os", "cv2", "json",
+    }
+)  # fmt: skip
+"""Modules that are kept in attributes now and then, `self.F = torch.nn.functional`. None can be pickled."""
+ITERATORS = frozenset(
+    {
+        *(f"builtins.{name}" for name in ("iter", "map", "filter", "zip", "enumerate", "reversed")),
+        *(f"itertools.{name}" for name in ("count", "cycle", "repeat", "chain", "islice", "product", "permutations")),
+        "csv.reader", "csv.DictReader",
+    }
+)  # fmt: skip
+"""What makes an iterator, which moves on with every use."""
+READS_ON = frozenset({"readline", "readlines", "fetchone", "fetchmany", "fetchall", "__next__"})
+"""Methods that go on where the last use of a handle ended."""
+
+PRINTS = {
+    **dict.fromkeys(("builtins.print", "pprint.pprint", "sys.stdout.write", "tqdm.tqdm.write", "click.echo"), "prints"),
+    **dict.fromkeys(
+        (f"logging.{name}" for name in ("info", "warning", "warn", "error", "critical", "exception", "log")), "logs"
+    ),
+}
+"""What writes lines in the order in which it is called."""
+LOGS = frozenset(name.removeprefix("logging.") for name in PRINTS)
+WRITES_LINES = frozenset({"write", "writelines", "writerow", "writerows"})
 
 GENERATORS = frozenset(
     {

@@ -237,8 +237,41 @@ class _Survey:
                 for assignment in assignments:
                     if assignment.value is not None and assignment.method is not None and not pickles_itself:
                         self._held(assignment.value)
+                        self._moves_on(assignment.value)
             for method in base.methods.values():
                 self._device_use(method)
+                for node in walk(method.body):
+                    if isinstance(node, cst.Attribute) and self.file.classes.self_attribute(node) is not None:
+                        self._set_from_outside(cls, node)
+
+    def _set_from_outside(self, cls: ClassFacts, read: cst.Attribute) -> None:
+        """What others assign to an attribute that an instance reads: `dataset.transform = crop`."""
+        call = self.file.tree.parent(read)
+        for owner, assignment in self.file.classes.assigned_elsewhere(read.attr.value):
+            value = assignment.value
+            if value is None or not self._may_be_instance(owner, cls):
+                continue
+            self._held(value)
+            self._moves_on(value)
+            if isinstance(call, cst.Call) and call.func is read:
+                self._callee(value, held=True)
+
+    def _may_be_instance(self, owner: cst.BaseExpression, cls: ClassFacts) -> bool:
+        """Whether an object may be an instance of a class in sight, as far as it shows."""
+        for end in self.file.tracing.ends(owner):
+            made = self.file.values.calls.constructed(end.node) if isinstance(end.node, cst.Call) else None
+            if made is not None and not end.path:
+                if cls in made.lineage() or made in cls.lineage():
+                    return True
+            elif made is None and not (isinstance(end.node, cst.Call) and not end.path and self._qualified(end.node)):
+                return True
+        return False
+
+    def _moves_on(self, kept: cst.BaseExpression) -> None:
+        """Look whether what an object keeps is an iterator, of which every worker would have a copy."""
+        for end in self.file.tracing.ends(kept):
+            if isinstance(end.node, cst.Call) and not end.path and self._qualified(end.node) in data_api.ITERATORS:
+                self._remark(Trait.STATE, end.node, f"the iterator {self._code(end.node)}")
 
     def _is_own_class(self, node: cst.BaseExpression) -> bool:
         ends = self.file.tracing.ends(node)
@@ -282,12 +315,16 @@ class _Survey:
                     self._held(entry.value)
             elif isinstance(made, cst.Call):
                 self._held_call(made)
+            elif isinstance(made, (cst.Name, cst.Attribute)) and self._qualified(made) in data_api.MODULES:
+                self._remark(Trait.UNPICKLABLE, made, f"the module {self._code(made)}")
 
     def _held_call(self, call: cst.Call) -> None:
         name = self._qualified(call)
         cls = self.file.values.calls.constructed(call)
-        if name in data_api.OPENS:
+        if self._is_handle(call):
             self._remark(Trait.UNPICKLABLE, call, f"the open handle {self._code(call)}")
+        elif name in data_api.UNPICKLED:
+            self._remark(Trait.UNPICKLABLE, call, f"what {self._code(call)} makes")
         elif self._copies_to_device(call):
             self._remark(Trait.DEVICE, call, self._code(call))
         elif cls is not None or (name is not None and name.startswith(data_api.KEEPS_ARGUMENTS)):
@@ -295,6 +332,16 @@ class _Survey:
                 self._instance(cls)
             for arg in call.args:
                 self._held(arg.value)
+
+    def _is_handle(self, call: cst.Call) -> bool:
+        """Whether a call opens a handle: `open(path)`, `path.open()`, `connection.cursor()`."""
+        name, method = self._qualified(call), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if name in data_api.OPENS or (method == "open" and (name is None or name.startswith("pathlib."))):
+            return True
+        if method not in data_api.HANDLES_OF_HANDLES or not isinstance(call.func, cst.Attribute) or name is not None:
+            return False
+        ends = self.file.tracing.ends(call.func.value)
+        return any(isinstance(end.node, cst.Call) and self._is_handle(end.node) for end in ends)
 
     # What runs in a worker
 
@@ -311,6 +358,10 @@ class _Survey:
                 self._rounding(node)
             elif isinstance(node, cst.Attribute):
                 self._property(node)
+            elif isinstance(node, cst.Name):
+                self._global(node)
+            elif isinstance(node, (cst.For, cst.CompFor)):
+                self._goes_through(node.iter)
             elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
                 self._remark(Trait.ROUNDS, node, self._code(node))
 
@@ -329,6 +380,23 @@ class _Survey:
             )
         if rounds:
             self._remark(Trait.ROUNDS, call, self._code(call))
+
+    def _global(self, name: cst.Name) -> None:
+        """Look whether a variable of a module, which every worker would make for itself, lies on the device."""
+        if not self.file.flow.is_read(name) or not all(
+            isinstance(made.scope, cst.Module) and made.value is not None for made in self.file.flow.definitions(name)
+        ):
+            return
+        value = self.file.value(name)
+        if value.kind in (Kind.TENSOR, Kind.MODULE) and value.device is Device.ACCELERATOR:
+            self._remark(Trait.DEVICE, name, name.value)
+
+    def _goes_through(self, iterated: cst.BaseExpression) -> None:
+        """Look whether a loop goes on in a handle that is kept, `for line in self.lines`."""
+        ends = self.file.tracing.ends(iterated)
+        opened = any(isinstance(end.node, cst.Call) and not end.path and self._is_handle(end.node) for end in ends)
+        if opened and self._is_kept(iterated, through_names=True):
+            self._remark(Trait.STATE, iterated, self._code(iterated))
 
     def _property(self, node: cst.Attribute) -> None:
         own = self.file.classes.self_attribute(node)
@@ -358,8 +426,10 @@ class _Survey:
                     trait = self._generator(arg.value)
             if trait is not None:
                 self._remark(trait, call, f"{name}()")
-        elif name == "builtins.print":
-            self._remark(Trait.PRINTS, call, "print()")
+        elif name in data_api.PRINTS:
+            self._remark(Trait.PRINTS, call, data_api.PRINTS[name])
+        elif name == "builtins.next" and call.args and self._is_kept(call.args[0].value, through_names=True):
+            self._remark(Trait.STATE, call, self._code(call.args[0].value))
         elif name in data_api.ASKS_FOR_PROCESS:
             self._remark(Trait.PROCESS, call, f"{name}()")
         elif name == "builtins.super" or name.partition(".")[0] in data_api.TRUSTED:
@@ -398,6 +468,16 @@ class _Survey:
             self._callee(func, held=True)
             return
         ends = self.file.tracing.ends(func.value)
+        made = {self._qualified(end.node) for end in ends if isinstance(end.node, cst.Call) and not end.path}
+        if method in data_api.LOGS and "logging.getLogger" in made:
+            self._remark(Trait.PRINTS, call, "logs")
+        elif self._is_kept(func.value, through_names=True) and any(
+            isinstance(end.node, cst.Call) and self._is_handle(end.node) for end in ends
+        ):
+            if method in data_api.WRITES_LINES:
+                self._remark(Trait.PRINTS, call, "writes")
+            elif method in data_api.READS_ON:
+                self._remark(Trait.STATE, call, self._code(func.value))
         if any(isinstance(e.node, cst.Call) and self._qualified(e.node) in data_api.GENERATORS for e in ends):
             trait = self._generator(func.value)
             if trait is not None and method not in ("seed", "manual_seed"):
@@ -524,7 +604,7 @@ class _Survey:
                 method = node.func.attr.value
                 in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
                 target: cst.BaseExpression | None = None
-                if method in data_api.MUTATORS or in_place:
+                if (method in data_api.MUTATORS or in_place) and self._qualified(node) is None:
                     target = node.func.value
                 elif self._qualified(node) in ("random.shuffle", "numpy.random.shuffle") and node.args:
                     target = node.args[0].value
@@ -551,11 +631,17 @@ class _Survey:
             if self.file.classes.self_attribute(node) is not None:
                 return True
             node = node.value
+        if isinstance(node, cst.Call) and self._qualified(node) == "builtins.type":
+            return True  # a class, which all its instances share
         if not isinstance(node, cst.Name) or depth > _DEEPEST:
             return False
         for definition in self.file.flow.definitions(node):
-            if isinstance(definition.scope, cst.Module) and definition.value is not None:
+            # A variable, a class, a function or another module: attributes and items can be stored in each.
+            if isinstance(definition.scope, cst.Module):
                 return True
+            default = definition.node.default if isinstance(definition.node, cst.Param) else None
+            if isinstance(default, (cst.List, cst.Dict, cst.Set, cst.Call)):
+                return True  # one object for all calls
             if through_names and definition.value is not None:
                 kept = self._is_kept(definition.value, through_names=True, depth=depth + 1)
                 if kept and not isinstance(definition.value, cst.Name):

@@ -78,7 +78,7 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     if file.source.has_cells or doubt:
         return Guard(doubt=doubt)
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
-    refusal = _missed(file, needed)
+    refusal = _missed(file, needed) or _guarded(file, work)
     if refusal:
         return Guard(refusal=refusal)
     scripts: dict[Source, Indented] = {}
@@ -119,6 +119,15 @@ def _missed(file: FileFacts, needed: Mapping[Definition, Read]) -> str:
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
         if change is not None:
             return f"{what} is changed on line {file.line(change)}"
+    return ""
+
+
+def _guarded(file: FileFacts, work: WorkerCode) -> str:
+    """Which class or function workers would not find because only the script itself defines it; empty where none."""
+    for node in (*(cls.node for cls in work.classes), *work.functions):
+        if isinstance(node, (cst.ClassDef, cst.FunctionDef)) and file.entry.is_guarded(node):
+            where = f"{node.name.value} (line {file.line(node)})"
+            return f"{where} is only defined under the __main__ guard, which spawned workers do not run"
     return ""
 
 

@@ -26,10 +26,10 @@ def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
         if _goes_twice(file, loader, iteration.iterable):
             return f"line {line} goes through it twice at the same time, and workers that stay serve one iterator"
         function = file.tree.function(iteration.node)
-        if function is not None and _is_generator(function) and len(file.values.calls.callers(function)) > 1:
+        if function is not None and _is_generator(function) and _is_begun_twice(file, loader, function):
             return f"{function.name.value} (line {line}) may go through it several times at the same time"
         inside = set(executed(file, while_iterated(file, iteration)))
-        other = next((each for each in loader.iterations if each.node in inside), None)
+        other = next((each for each in loader.iterations if each.node in inside and each is not iteration), None)
         if other is not None:
             again = file.line(other.iterable)
             return (
@@ -46,6 +46,19 @@ def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
 
 def _is_generator(function: cst.FunctionDef) -> bool:
     return any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
+
+
+def _is_begun_twice(file: FileFacts, loader: Loader, generator: cst.FunctionDef) -> bool:
+    """Whether a generator over a loader may be begun before it was gone through: not by loops one after the other."""
+    calls = file.values.calls.callers(generator)
+    given = [call for call in calls if any(_is_loader(file, loader, arg.value) for arg in call.args)]
+    loops = [next((a for a in file.tree.ancestors(call) if isinstance(a, cst.For)), None) for call in given or calls]
+    return len(loops) > 1 and any(
+        loop is None
+        or not file.tree.is_within(call, loop.iter)
+        or any(other is not call and file.tree.is_within(other, loop) for other in given)
+        for call, loop in zip(given or calls, loops, strict=True)
+    )
 
 
 def _goes_twice(file: FileFacts, loader: Loader, iterable: cst.BaseExpression) -> bool:

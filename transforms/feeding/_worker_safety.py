@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts import data_api, lightning
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.loaders import Iteration, Loader
-from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
+from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
+from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._settings import Place
 from perfmod.transforms.feeding._shown_errors import shown_error
@@ -28,7 +25,7 @@ _REFUSED = {
     Trait.DEVICE: "{text} uses the device (line {line}), which a worker process must not",
     Trait.UNPICKLABLE: "{text} (line {line}) cannot be pickled, which spawn and forkserver need for workers",
     Trait.OWN_GENERATOR: "{text} (line {line}) draws from a generator of which each worker has an equal copy",
-    Trait.PRINTS: "line {line} prints, and the lines of several workers would come earlier and mixed",
+    Trait.PRINTS: "line {line} {text}, and the lines of several workers would come earlier and mixed",
     Trait.STATE: "line {line} changes {text}: each worker would change a copy of its own",
 }
 _UNSAFE = {
@@ -57,9 +54,6 @@ _UNSAFE = {
         "{text} (line {line}) is opened by the first sample: right unless the main process opens it before",
     ),
 }
-
-
-_BEGINS = frozenset(f"builtins.{name}" for name in ("iter", "enumerate", "zip", "map", "filter"))
 
 
 @frozen
@@ -98,7 +92,14 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
         remark = work.first(trait)
         if remark is not None:
             return Judgement(Safety.UNSAFE, numerics, _filled(file, remark, why))
-    order = _order(file, loader)
+    written = written_sample(file, loader, work)
+    if written is not None:
+        line = file.line(written)
+        reason = (
+            f"line {line} writes into the batch, which may be the dataset's own sample: a worker's copy would change"
+        )
+        return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
+    order = why_other_order(file, loader)
     if order:
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
     shown = shown_error(file, loader, work)
@@ -176,9 +177,19 @@ def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | Non
     return first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
 
 
-def _daemons(file: FileFacts, loader: Loader) -> cst.Call | None:
-    """The call that starts daemonic processes, where the training may run in them: they may have no children."""
-    starts = [call for call in find_all(file.source.module, cst.Call) if _starts_daemons(file, call)]
+def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """What starts daemonic processes, where the training may run in them: they may have no children."""
+    starts: list[cst.CSTNode] = [call for call in file.tree.all(cst.Call) if _starts_daemons(file, call)]
+    starts += [
+        target
+        for target in file.tree.all(cst.AssignTarget)
+        if isinstance(target.target, cst.Attribute)
+        and target.target.attr.value == "daemon"
+        and any(
+            isinstance(end.node, cst.Call) and dotted(end.node.func).endswith("Process")
+            for end in file.tracing.ends(target.target.value)
+        )
+    ]
     if not starts or not any(_is_handed_on(file, iteration.node) for iteration in loader.iterations):
         return None
     return starts[0]
@@ -203,105 +214,3 @@ def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
             return True
         stack.extend(file.values.calls.callers(function))
     return False
-
-
-def _order(file: FileFacts, loader: Loader) -> str:
-    """Why numbers may be drawn in another order than before; empty where they are not."""
-    for name in ("sampler", "batch_sampler"):
-        for value in loader.values(name):
-            for end in file.tracing.ends(value):
-                reason = _sampler(file, end.node)
-                if reason:
-                    return reason
-    for iteration in loader.iterations:
-        line = file.line(iteration.iterable)
-        if iteration.by_framework:
-            hook = next(filter(None, map(lightning.begins_early, file.classes)), None) if iteration.trains else None
-            if hook is not None and _is_shuffled(loader):
-                return f"workers draw the order of the samples before line {file.line(hook)} runs, not after it"
-            continue
-        if _draws_before_next(file, iteration):
-            return f"workers draw the order of the samples when they are begun, not at the first batch (line {line})"
-        others = _begun_together(file, loader, iteration)
-        if any(_is_shuffled(one) for one in (loader, *others)) and others:
-            return f"workers draw the orders of the loaders on line {line} when they are begun, one after the other"
-    return ""
-
-
-def _begun_together(file: FileFacts, loader: Loader, iteration: Iteration) -> list[Loader]:
-    """The other loaders that `zip` begins before it draws the first batch of this one."""
-    zips = (
-        call
-        for call in find_all(iteration.iterable, cst.Call)
-        if file.qualified(call) == "builtins.zip" and len(call.args) > 1
-    )
-    ends = (end for call in zips for arg in call.args for end in file.tracing.ends(arg.value))
-    found = (file.loaders.of(end.node) for end in ends)
-    return [other for other in found if other is not None and other is not loader]
-
-
-def _is_shuffled(loader: Loader) -> bool:
-    """Whether the order of its samples may be drawn from the global generator when it is begun."""
-    settings = [*loader.values("shuffle"), *loader.values("sampler"), *loader.values("batch_sampler")]
-    return any(not (isinstance(value, cst.Name) and value.value in ("False", "None")) for value in settings)
-
-
-def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
-    """Samplers of torch draw once, when they are begun; others may draw while they run, and run ahead with
-    workers.
-    """
-    if not isinstance(made, cst.Call):
-        return "" if isinstance(made, cst.Name) and made.value == "None" else "the sampler is not in sight"
-    cls = file.values.calls.constructed(made)
-    if cls is not None:
-        draws = (
-            data_api.draws(file.qualified(node) or "", seeded=bool(node.args))
-            for base in cls.lineage()
-            for name, method in base.methods.items()
-            if name != "__init__"
-            for node in walk(method.body)
-            if isinstance(node, cst.Call)
-        )
-        return f"{cls.name} draws while it runs, and runs ahead of the training with workers" if any(draws) else ""
-    name = file.qualified(made)
-    if name is None or not name.startswith("torch."):
-        return f"the sampler {name or file.code(made)} is not in sight"
-    inner = made.args[0].value if made.args and name == "torch.utils.data.BatchSampler" else None
-    return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
-
-
-def _draws_before_next(file: FileFacts, iteration: Iteration) -> bool:
-    """Whether something may draw random numbers between `iter(loader)` and the first `next`."""
-    function = file.tree.function(iteration.node)
-    for begin in _begins(file, iteration):
-        if file.tree.function(begin) is not function:
-            return True
-        start, end = file.source.span(begin)[1], file.source.span(iteration.node)[0]
-        for node in walk(function.body if function is not None else file.source.module):
-            if not isinstance(node, cst.Call) or not start <= file.source.span(node)[0] < end:
-                continue
-            if file.value(node).kind is Kind.MODULE or file.value(node.func).kind is Kind.MODULE:
-                return True
-            if data_api.draws(file.qualified(node) or "", seeded=bool(node.args)):
-                return True
-    return False
-
-
-def _begins(file: FileFacts, iteration: Iteration) -> Iterator[cst.CSTNode]:
-    """What begins the loader before the place that draws its first batch: `iter(loader)`, `enumerate(loader)`."""
-    if not isinstance(iteration.iterable, cst.Name):
-        if isinstance(iteration.node, cst.Call) and not isinstance(iteration.iterable, cst.Call):
-            yield file.source.module
-        return
-    for definition in file.flow.definitions(iteration.iterable):
-        if isinstance(iteration.node, cst.Call):
-            yield definition.value if definition.value is not None else file.source.module
-        elif definition.value is not None and definition.binding is Binding.ASSIGNED:
-            calls = find_all(definition.value, cst.Call)
-            yield from (definition.value for call in calls if _begins_its_argument(file, call))
-
-
-def _begins_its_argument(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call begins to iterate at once; a progress bar waits for the loop."""
-    name = file.qualified(call) or ""
-    return name.startswith("itertools.") or name in _BEGINS

@@ -1,0 +1,280 @@
+"""PM201: trainings that look as if workers could make their batches, and where something would come out otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from perfmod.transforms.rule import Safety
+
+CODE = """\
+import collections, csv, itertools, logging, multiprocessing, pathlib, sqlite3, sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, Sampler, Subset, random_split
+from curriculum import advance
+
+logger = logging.getLogger(__name__)
+LOG = open("log.txt", "w")
+COUNT = itertools.count()
+MEAN = torch.ones(1).to("cuda")
+HOST = torch.ones(1)
+
+
+class Shift:
+    def __init__(self):
+        self.by = 0.0
+
+    def __call__(self, x):
+        return x + self.by
+
+
+class Photos(Dataset):
+    def __init__(self, items, shift):
+        self.items = items
+        self.shift = shift
+        KEEPS
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        x = torch.tensor([float(self.items[index])]).sqrt()
+        SAMPLE
+        return x
+
+
+class Steps(Sampler):
+    def __init__(self, size, weights):
+        self.size = size
+        self.weights = weights
+
+    def __iter__(self):
+        for index in range(self.size):
+            ORDER
+            yield index
+
+
+def harder(dataset, x):
+    dataset.scale = float(x.mean())
+
+
+def initialise(model):
+    for p in model.parameters():
+        nn.init.normal_(p)
+
+
+def first(batch):
+    return batch[0]
+
+
+def joined(batch, seen=[]):
+    COLLATED
+    return torch.stack(batch)
+
+
+def main():
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    items, weights, shift = [float(n) for n in range(8)], [1.0] * 8, Shift()
+    generator = torch.Generator()
+    dataset = Photos(items, shift)
+    BEFORE
+    loader = DataLoader(dataset, batch_size=2)
+    for epoch in range(2):
+        for x in loader:
+            INSIDE
+            loss = model(x).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+MADE = "DataLoader(dataset, batch_size=2)"
+
+
+def written(**parts: str) -> str:
+    """The script with these parts; `loader` is what makes the loader."""
+    code = CODE.replace(MADE, parts.pop("loader", MADE))
+    for name in ("KEEPS", "SAMPLE", "ORDER", "COLLATED", "BEFORE", "INSIDE"):
+        code = code.replace(name, parts.pop(name.lower(), "pass"))
+    assert not parts
+    return code
+
+
+def said(code: str | Mapping[str, str]) -> str:
+    """Why nothing is rewritten, or `""` where it is."""
+    files = {"train.py": code} if isinstance(code, str) else code
+    given = [Given(path, text.encode(), (path.removesuffix(".py"),)) for path, text in files.items()]
+    results = rewrite_together(given, [LoaderWithoutWorkers()], Choice())
+    assert not [result.reason for result in results if result.reason]
+    findings = [f for result in results for f in (*result.refused, *result.held_back)]
+    applied = [f for result in results for f in result.applied]
+    assert bool(findings) != bool(applied)
+    assert all(finding.safety is Safety.SAFE for finding in applied)
+    return " | ".join(finding.reason for finding in findings)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "shift.by = float(x.mean())", "items[0] = 1.0", "items.append(1.0)", "Photos.scale = 2", "harder(dataset, x)",
+        "advance(dataset, x)", "dataset.shift.by += 1", "loader.dataset.items.pop()",
+    ],
+)  # fmt: skip
+def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
+    reason = said(written(inside=inside))
+    assert "changes what the loader reads while it runs" in reason
+    assert "line 76" in reason
+
+
+@pytest.mark.parametrize(
+    ("loader", "inside"),
+    [
+        ("DataLoader(Subset(dataset, [0, 1]), batch_size=2)", "dataset.scale = 1"),
+        ("DataLoader(random_split(dataset, [6, 2])[0], batch_size=2)", "dataset.scale = 1"),
+        ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights))", "weights[0] = float(x.mean())"),
+        ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights), collate_fn=joined)", "joined.scale = 1"),
+    ],
+)
+def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
+    assert "line 76 changes what the loader reads" in said(written(loader=loader, inside=inside))
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
+        ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 33 changes self.rest"),
+        ({"sample": "x = x + next(COUNT)"}, "line 33 changes COUNT"),
+        ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "cannot be pickled"),
+        ({"keeps": "self.rows = csv.reader(items)"}, "cannot be pickled"),
+        ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "cannot be pickled"),
+        ({"keeps": "self.names = collections.defaultdict(lambda: 0)"}, "a lambda (line 26) cannot be pickled"),
+        ({"keeps": "self.F = torch.nn.functional"}, "the module torch.nn.functional"),
+        ({"keeps": "self.net = torch.jit.load('net.pt')"}, "cannot be pickled"),
+        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 72) cannot be pickled"),
+        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 72)"),
+        ({"sample": "Photos.calls += 1"}, "line 33 changes Photos.calls"),
+        ({"sample": "type(self).calls += 1"}, "line 33 changes type(self).calls"),
+        ({"sample": "logger.info('sample %d', index)"}, "line 33 logs"),
+        ({"sample": "logging.warning('sample %d', index)"}, "line 33 logs"),
+        ({"sample": "sys.stdout.write('sample')"}, "line 33 prints"),
+        ({"sample": "LOG.write('sample')"}, "line 33 writes"),
+        ({"sample": "x = x - MEAN.cpu()"}, "MEAN uses the device (line 33)"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 62 changes seen"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 62 changes joined.n"),
+        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 68 trains"),
+    ],
+)  # fmt: skip
+def test_what_samples_are_made_by(parts: dict[str, str], reason: str) -> None:
+    assert reason in said(written(**parts))
+
+
+SHUFFLED = MADE.replace(")", ", shuffle=True)")
+DRAWN = MADE.replace(")", ", shuffle=True, generator=generator)")
+STEPPED = MADE.replace(")", ", sampler=Steps(8, weights))")
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 76 uses its generator too"),
+        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 76 may leave the loop"),
+        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes what it holds (line 44)"),
+        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes what it holds (line 44)"),
+        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 76 writes into"),
+        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 76 writes into"),
+        ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
+         "line 76 writes into the batch"),
+    ],
+)  # fmt: skip
+def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> None:
+    assert reason in said(written(**parts))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"before": "dataset.scale = 2; items.append(3.0)"},
+        {"inside": "print(dataset.items.index(3.0), len(dataset))"},
+        {"sample": "x = x - HOST"},
+        {"sample": "logger.debug('sample %d', index)"},
+        {"keeps": "self.names = collections.defaultdict(list)"},
+        {"before": "dataset.shift = Shift()", "sample": "x = self.shift(x)"},
+        {"loader": DRAWN, "before": "generator.manual_seed(1)"},
+        {"loader": SHUFFLED, "inside": "if x.mean() > 9: break"},
+        {"loader": STEPPED},
+        {"loader": MADE.replace(")", ", collate_fn=joined)"), "inside": "x.add_(1)"},
+        {"loader": "DataLoader(dataset, batch_size=None)", "inside": "x.add_(1)"},
+    ],
+)
+def test_look_alikes_get_workers(parts: dict[str, str]) -> None:
+    assert said(written(**parts)) == ""
+
+
+BY_HAND = """\
+    source = DataLoader(dataset, batch_size=2, shuffle=True)
+    target = DataLoader(dataset, batch_size=2, shuffle=SHUFFLE)
+    for epoch in range(2):
+        MIDDLE
+        source_batches = iter(source)
+        BETWEEN
+        target_batches = iter(target)
+        for step in range(4):
+            x = next(source_batches)
+            y = next(target_batches)
+            loss = (model(x) - model(y)).mean()
+            loss.backward()
+            dataset.scale = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "between", "reason"),
+    [("True", "pass", "when they are begun"), ("False", "initialise(model)", "when they are begun")],
+)
+def test_iterators_that_are_begun_one_after_the_other(shuffle: str, between: str, reason: str) -> None:
+    code = written()
+    start, end = code.index("    loader ="), code.index("\n\nif __name__")
+    loops = BY_HAND.replace("            dataset.scale = 1\n", "").replace("SHUFFLE", shuffle)
+    code = code[:start] + loops.replace("BETWEEN", between).replace("MIDDLE", "pass") + code[end:]
+    results = rewrite_together([Given("train.py", code.encode(), ("train",))], [LoaderWithoutWorkers()], Choice())
+    assert reason in results[0].held_back[0].reason
+    assert len(results[0].held_back) == (2 if shuffle == "True" else 1)
+
+
+def test_batches_drawn_by_hand_and_a_changed_dataset() -> None:
+    code = written()
+    start, end = code.index("    loader ="), code.index("\n\nif __name__")
+    loops = BY_HAND.replace("SHUFFLE", "False").replace("BETWEEN", "pass").replace("MIDDLE", "dataset.scale = 3")
+    code = code[:start] + loops + code[end:]
+    assert said(code).count("line 85 changes what the loader reads while it runs") == 2
+
+
+def test_processes_that_become_daemons() -> None:
+    code = written().replace(
+        "    main()\n", "    p = multiprocessing.Process(target=main)\n    p.daemon = True\n    p.start()\n"
+    )
+    assert "line 85 starts daemonic processes" in said(code)
+    engine = code.replace("    p.daemon = True\n", "").replace("multiprocessing.Process(target=main)", "None")
+    starts = "import multiprocessing\nfrom engine import main\n\nmultiprocessing.Pool(2).apply(main)\n"
+    assert "starts daemonic processes" in said({"engine.py": engine, "train.py": starts})
+
+
+@pytest.mark.parametrize("what", ["class Photos", "def joined"])
+def test_what_only_the_script_itself_defines(what: str) -> None:
+    loader = MADE if what == "class Photos" else MADE.replace(")", ", collate_fn=joined)")
+    code = written(loader=loader)
+    start = code.index(what)
+    end = code.index("\n\n\n", start)
+    guarded = code[start:end].replace("\n", "\n    ")
+    code = code[:start] + f'if __name__ == "__main__":\n    {guarded}' + code[end:]
+    assert "is only defined under the __main__ guard" in said(code)
