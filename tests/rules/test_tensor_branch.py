@@ -249,7 +249,30 @@ GUARDS = {
     "h = x * 2\nif big.count_nonzero() >= 1: h[big] = 1\nreturn h": "h = x * 2\nh[big] = 1\nreturn h",
     "h = x * 2\nk = x * 3\nif big.any():\n    h[big] = 0.0\n    k[big] = 1.0\nreturn h, k":
         "h = x * 2\nk = x * 3\nh[big] = 0.0\nk[big] = 1.0\nreturn h, k",
+    "h = x * 2\nif flag and big.any():\n    h[big] = 0.0\nreturn h": "h = x * 2\nif flag:\n    h[big] = 0.0\nreturn h",
+    "h = x * 2\nif big is not None and big.any().item():\n    h.masked_fill_(big[..., :], 0)\nreturn h":
+        "h = x * 2\nif big is not None:\n    h.masked_fill_(big[..., :], 0)\nreturn h",
+    "h = torch.einsum('i,j->ij', x, y)\nif big.any():\n    if big.dim() == 2:\n        h.masked_fill_(big, 0)\n"
+    "    elif big.ndim == 1:\n        h.masked_fill_(big[None, :], 0)\n    else:\n        h.masked_fill_(big, 1)\n"
+    "return h":
+        "h = torch.einsum('i,j->ij', x, y)\nif big.dim() == 2:\n    h.masked_fill_(big, 0)\n"
+        "elif big.ndim == 1:\n    h.masked_fill_(big[None, :], 0)\nelse:\n    h.masked_fill_(big, 1)\nreturn h",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if big.any():\n    if big.dim() == 1:\n        h.masked_fill_(big, 0)\n    else:\n        h = h + 1\nreturn h",
+        "if big.any():\n    if y.dim() == 1:\n        h.masked_fill_(big, 0)\nreturn h",
+        "if big.any():\n    h.masked_fill_(big[:2], 0)\nreturn h",
+        "if big.any():\n    h.masked_fill_(~big, 0)\nreturn h",
+        "if flag or big.any():\n    h.masked_fill_(big, 0)\nreturn h",
+        "if c and big.any():\n    h.masked_fill_(big, 0)\nreturn h",
+    ],
+)
+def test_guards_of_more_stay(body: str) -> None:
+    assert reasons("h = x * 2\n" + body)
 
 
 @pytest.mark.parametrize("before", GUARDS)

@@ -13,8 +13,8 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs._branches import Rewrite
-from perfmod.transforms.syncs._conditions import is_total, shown
-from perfmod.transforms.writing import dedent_block
+from perfmod.transforms.syncs._conditions import is_total, shown, tests_device
+from perfmod.transforms.writing import dedent_block, replace
 
 _ASKS = frozenset({"any", "sum", "count_nonzero"})
 # Functions that autograd differentiates without their result.
@@ -31,24 +31,16 @@ _LOOKS_ONLY = frozenset(
 
 def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
     """The body of `if m.any():` alone, where every statement of it does nothing under an empty `m`; else
-    `None`.
+    `None`. Of `if m is not None and m.any():` the first half stays.
     """
-    mask = _asked_mask(file, node.test)
-    if (
-        mask is None
-        or node.orelse is not None
-        or not isinstance(node.body, (cst.IndentedBlock, cst.SimpleStatementSuite))
-    ):
+    host, test = _halves(file, node.test)
+    mask = _asked_mask(file, test)
+    if mask is None or node.orelse is not None or (host is not None and "#" in file.code(node.test)):
         return None
-    subjects: list[cst.BaseExpression] = []
-    for item in node.body.body:
-        statements = item.body if isinstance(item, cst.SimpleStatementLine) else [item]
-        for statement in statements:
-            subject = _written(file, statement, mask)
-            if subject is None:
-                return None
-            subjects.append(subject)
-    edits = dedent_block(file.source, node)
+    subjects = _all_written(file, node.body, mask)
+    if subjects is None:
+        return None
+    edits = dedent_block(file.source, node) if host is None else (replace(file.source, node.test, file.code(host)),)
     reason = f"under an empty {shown(file, mask)} the writes change nothing"
     saved = [subject for subject in subjects if _may_be_saved(file, subject, node)]
     if saved:
@@ -59,6 +51,55 @@ def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
             Safety.UNSAFE,
         )
     return Rewrite(edits, reason)
+
+
+def _halves(file: FileFacts, test: cst.BaseExpression) -> tuple[cst.BaseExpression | None, cst.BaseExpression]:
+    """What the host knows of `host and device`, and what it asks the device."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return (None, test) if tests_device(file, test.left) else (test.left, test.right)
+    return None, test
+
+
+def _all_written(file: FileFacts, body: cst.BaseSuite, mask: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """The tensors that a body writes numbers into under the mask; `None` where it does anything else.
+
+    It may choose between such writes by `m.dim() == 2`.
+    """
+    subjects: list[cst.BaseExpression] = []
+    if not isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite)):
+        return None
+    for item in body.body:
+        if isinstance(item, cst.If):
+            if not _counts_dimensions(file, item.test, mask):
+                return None
+            rest = item.orelse
+            inside = [_all_written(file, item.body, mask)]
+            if isinstance(rest, cst.If):
+                inside.append(_all_written(file, cst.IndentedBlock([rest]), mask))
+            elif rest is not None:
+                inside.append(_all_written(file, rest.body, mask))
+            for found in inside:
+                if found is None:
+                    return None
+                subjects += found
+            continue
+        for statement in item.body if isinstance(item, cst.SimpleStatementLine) else [item]:
+            subject = _written(file, statement, mask)
+            if subject is None:
+                return None
+            subjects.append(subject)
+    return subjects
+
+
+def _counts_dimensions(file: FileFacts, test: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
+    """Whether a test compares the number of the mask's dimensions with a number, which every tensor can be asked."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    asked, target = test.left, test.comparisons[0]
+    func = asked.func if isinstance(asked, cst.Call) and not asked.args else asked
+    if not isinstance(func, cst.Attribute) or func.attr.value not in ("dim", "ndim", "ndimension"):
+        return False
+    return isinstance(target.comparator, cst.Integer) and _is_same(file, func.value, mask)
 
 
 def _asked_mask(file: FileFacts, test: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -99,7 +140,7 @@ def _written(file: FileFacts, statement: cst.CSTNode, mask: cst.BaseExpression) 
             return None
         values = [arg.value for arg in call.args]
         # `masked_fill_` takes boolean masks only.
-        written = len(values) == 2 and _is_same(file, values[0], mask) and _is_plain_number(file, values[1])
+        written = len(values) == 2 and _is_same(file, _seen(values[0]), mask) and _is_plain_number(file, values[1])
         return call.func.value if written and file.value(call.func.value).is_tensor else None
     if not isinstance(statement, cst.Assign) or len(statement.targets) > 1:
         return None
@@ -113,6 +154,27 @@ def _written(file: FileFacts, statement: cst.CSTNode, mask: cst.BaseExpression) 
     boolean = file.value(mask).is_tensor and file.value(mask).dtype is DType.BOOL
     same = _is_same(file, target.slice[0].slice.value, mask) and _is_plain_number(file, statement.value)
     return target.value if boolean and same and file.value(target.value).is_tensor else None
+
+
+def _seen(mask: cst.BaseExpression) -> cst.BaseExpression:
+    """`m` of views that only add dimensions, such as `m[:, None]` and `m.unsqueeze(1)`: empty where `m` is."""
+    while True:
+        if isinstance(mask, cst.Subscript) and all(map(_adds_dimension, mask.slice)):
+            mask = mask.value
+        elif (
+            isinstance(mask, cst.Call) and isinstance(mask.func, cst.Attribute) and mask.func.attr.value == "unsqueeze"
+        ):
+            mask = mask.func.value
+        else:
+            return mask
+
+
+def _adds_dimension(element: cst.SubscriptElement) -> bool:
+    """Whether an index takes a whole dimension, or adds one."""
+    part = element.slice
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.upper is None and part.step is None
+    return isinstance(part.value, cst.Ellipsis) or (isinstance(part.value, cst.Name) and part.value.value == "None")
 
 
 def _is_same(file: FileFacts, node: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
@@ -177,6 +239,11 @@ def _is_saved_result(file: FileFacts, definition: Definition) -> bool:
         return not isinstance(value.operator, (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.MatrixMultiply))
     if isinstance(value, cst.Call):
         name = file.qualified(value) or (value.func.attr.value if isinstance(value.func, cst.Attribute) else "")
+        if name == "torch.einsum":
+            # Of several operands it makes products; of one it may give a view.
+            given = [arg.value for arg in value.args[1:] if not arg.star]
+            several = given[0].elements if len(given) == 1 and isinstance(given[0], (cst.Tuple, cst.List)) else given
+            return len(several) < 2
         is_leaf = keyword(value.args, "requires_grad") is not None  # a write into it raises
         return name.rpartition(".")[2] not in _KEEPS_NO_RESULT or is_leaf or keyword(value.args, "out") is not None
     return not isinstance(value, cst.UnaryOperation)
