@@ -9,6 +9,7 @@ from snippets import facts, used
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 
+MP = "import torch.multiprocessing as mp\n"
 HEAD = "from torch.utils.data import DataLoader\nloader = DataLoader(data)\nother = DataLoader(more)\n"
 
 
@@ -69,6 +70,17 @@ ENDS = {
     "parameter": ("def g(x):\n    use(x)", ["x"]),
     "parameter by its calls": ("def g(x):\n    use(x)\ng(f())\ng(x=h())", ["f()", "h()"]),
     "parameter of what is handed on": ("def g(x):\n    use(x)\ng(f())\nmap(g, y)", ["f()", "x"]),
+    "parameter of what is spawned": (MP + "def g(i, x):\n    use(x)\nmp.spawn(g, args=(f(), 1), nprocs=2)", ["f()"]),
+    "number of what is spawned": (MP + "def g(i, x):\n    use(i)\nmp.spawn(g, args=(f(), 1), nprocs=2)", ["i"]),
+    "spawned and called": (MP + "def g(i, x):\n    use(x)\nmp.spawn(g, (f(),), 2)\ng(0, h())", ["f()", "h()"]),
+    "parameter of a process": (MP + "def g(x):\n    use(x)\nmp.Process(target=g, args=(f(),)).start()", ["f()"]),
+    "daemon": (MP + "def g(x):\n    use(x)\nmp.Process(target=g, args=(f(),), daemon=True)", ["x"]),
+    "daemon later": (MP + "def g(x):\n    use(x)\np = mp.Process(target=g, args=(f(),))\np.daemon = True", ["x"]),
+    "process with keywords": (MP + "def g(x):\n    use(x)\nmp.Process(target=g, kwargs=k).start()", ["x"]),
+    "process with hidden arguments": (MP + "def g(x):\n    use(x)\nmp.Process(target=g, args=k)", ["x"]),
+    "process with starred arguments": (MP + "def g(x, y):\n    use(y)\nmp.Process(target=g, args=(1, *k))", ["y"]),
+    "process of another library": ("def g(x):\n    use(x)\nlib.Process(target=g, args=(f(),))", ["x"]),
+    "spawned and handed on": (MP + "def g(i, x):\n    use(x)\nmp.spawn(g, (f(),))\nmap(g, y)", ["f()", "x"]),
     "default of a parameter": ("def g(x=f()):\n    use(x)\ng()", ["f()"]),
     "function": ("def g(): ...\nuse(g)", ["g"]),
     "class": ("class K: ...\nuse(K)", ["K"]),

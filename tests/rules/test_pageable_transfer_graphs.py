@@ -120,3 +120,36 @@ def test_graphs_that_are_put_on_the_device(later: str, *, is_moved: bool) -> Non
         result = cut(**{place: later})
         assert bool(result.applied) is not is_moved
         assert not is_moved or "may lie on the device" in reasons(result)[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "is_moved"),
+    [
+        ("train, test = T.RandomNodeSplit()(data)", "train, [10]", False),
+        ("train, test = T.RandomNodeSplit()(data.to(device))", "train, [10]", True),
+        ("data = data.to(device)\ntrain, test = T.RandomNodeSplit()(data)", "train, [10]", True),
+        ("data.cuda()\ntrain = T.ToUndirected()(T.AddSelfLoops()(data))", "train, [10]", True),
+        ("features, edges = connect()", "(features, edges), [10]", False),
+        ("features, edges = connect()\nfeatures = features.to(device)", "(features, edges), [10]", True),
+    ],
+)
+def test_what_a_graph_was_made_of(host: str, given: str, *, is_moved: bool) -> None:
+    result = run(CLASS="NeighborLoader", GIVEN=given, HOST=host)
+    assert bool(result.applied) is not is_moved
+    assert not is_moved or "may lie on the device" in reasons(result)[0]
+
+
+@pytest.mark.parametrize(("sent", "is_seen"), [("(data,)", True), ("(data.to(device),)", False), ("given", False)])
+def test_graphs_that_other_processes_get(sent: str, *, is_seen: bool) -> None:
+    head, _, loop = SCRIPT.partition("HOST\n")
+    function = "".join(f"    {line}\n" for line in loop.splitlines())
+    code = f"import torch.multiprocessing as mp\n{head}\n\ndef run(rank, data):\n{function}\n\nmp.spawn(run, {sent})\n"
+    for name, value in {
+        "MORE": "",
+        "LATER": "",
+        "TRANSFORM": "None",
+        "CLASS": "NeighborLoader",
+        "GIVEN": "data",
+    }.items():
+        code = code.replace(name, value)
+    assert bool(rewrite(code.encode(), "train.py", [PageableTransfer()], Choice()).applied) is is_seen

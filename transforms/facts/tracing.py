@@ -17,6 +17,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star, passed
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
+from perfmod.transforms.facts.launches import Launches
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.values import Values
@@ -61,6 +62,7 @@ class Tracing:
         self._names = names
         self._classes = classes
         self._values = values
+        self._launches = Launches(tree, flow, names)
         self._known: dict[tuple[cst.CSTNode, tuple[Step, ...]], tuple[End, ...]] = {}
 
     def ends(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> tuple[End, ...]:
@@ -216,8 +218,12 @@ class Tracing:
                 yield param.default, path
             else:
                 yield End(param, path)
-        is_known = self._values.calls.is_only_called(function) if cls is None else not self._flow.is_open(function)
-        if not callers or not is_known:
+        starts = self._launches.of(function) if cls is None else ()
+        for call in starts:
+            given = self._launches.given(call, function, param)
+            yield (given, path) if given is not None else End(param, path)
+        is_known = self._launches.is_only_run(function) if cls is None else not self._flow.is_open(function)
+        if not (callers or starts) or not is_known:
             yield End(param, path)
 
     def _from_attribute(

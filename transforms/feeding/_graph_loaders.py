@@ -8,12 +8,13 @@ with it, such as labels. Its `to` hands keywords on to the copies of its feature
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._copies import destination
 
@@ -92,15 +93,21 @@ def moved_graph(file: FileFacts, loader: Loader) -> cst.Call | None:
     """A call that puts (parts of) the graph that a loader cuts its batches out of on a device; `None` if none does."""
     if not cuts_graph(loader):
         return None
-    graphs = [*loader.values("data"), *_attributes(loader)]
+    graphs = [*_graphs(loader), *_attributes(loader)]
     made = {end.node for graph in graphs for end in file.tracing.ends(graph)}
+    sources = _sources(file, made)
     for call in find_all(file.source.module, cst.Call):
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("to", "cuda"):
             continue
         if call.func.attr.value == "to" and destination(file, call) is None:
             continue  # a cast, `data.y.to(torch.float)`
         if file.qualified(call) is None and (
-            call in made or any(end.node in made and _is_graph(end.path) for end in file.tracing.ends(call.func.value))
+            call in made
+            or End(call, ()) in sources
+            or any(
+                end in sources or (end.node in made and _is_graph(end.path))
+                for end in file.tracing.ends(call.func.value)
+            )
         ):
             return call
     return None
@@ -110,8 +117,17 @@ def unseen_graph(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What the graph is that a loader cuts its batches out of, where it was made out of sight."""
     if not cuts_graph(loader):
         return None
-    ends = [end.node for graph in loader.values("data") for end in file.tracing.ends(graph)]
+    ends = [end.node for graph in _graphs(loader) for end in file.tracing.ends(graph)]
     return next((made for made in ends if not isinstance(made, cst.Call)), None if ends else loader.call)
+
+
+def _graphs(loader: Loader) -> Iterator[cst.BaseExpression]:
+    """What a loader cuts its batches out of: one graph, or a store of features and one of edges."""
+    for value in loader.values("data"):
+        if isinstance(value, cst.Tuple):
+            yield from (element.value for element in value.elements)
+        else:
+            yield value
 
 
 def _attributes(loader: Loader) -> Iterator[cst.BaseExpression]:
@@ -119,6 +135,18 @@ def _attributes(loader: Loader) -> Iterator[cst.BaseExpression]:
     for value in loader.values("data"):
         if isinstance(value, cst.Attribute):
             yield value.value
+
+
+def _sources(file: FileFacts, made: Iterable[cst.CSTNode]) -> set[End]:
+    """What graphs were made of, `data` in `train, val, test = split(data)`: to move it moves them."""
+    found: set[End] = set()
+    level = [*made]
+    while level:
+        given = [arg.value for node in level if isinstance(node, cst.Call) for arg in node.args]
+        further = {end for value in given for end in file.tracing.ends(value)} - found
+        found |= further
+        level = [end.node for end in further]
+    return found
 
 
 def _is_graph(path: tuple[object, ...]) -> bool:
