@@ -159,22 +159,21 @@ def _written(file: FileFacts, statement: cst.CSTNode, mask: cst.BaseExpression) 
 def _seen(mask: cst.BaseExpression) -> cst.BaseExpression:
     """`m` of views that only add dimensions, such as `m[:, None]` and `m.unsqueeze(1)`: empty where `m` is."""
     while True:
-        if isinstance(mask, cst.Subscript) and all(map(_adds_dimension, mask.slice)):
+        func = mask.func if isinstance(mask, cst.Call) else None
+        if isinstance(mask, cst.Subscript) and all(_adds_dimension(element.slice) for element in mask.slice):
             mask = mask.value
-        elif (
-            isinstance(mask, cst.Call) and isinstance(mask.func, cst.Attribute) and mask.func.attr.value == "unsqueeze"
-        ):
-            mask = mask.func.value
+        elif isinstance(func, cst.Attribute) and func.attr.value == "unsqueeze":
+            mask = func.value
         else:
             return mask
 
 
-def _adds_dimension(element: cst.SubscriptElement) -> bool:
+def _adds_dimension(part: cst.BaseSlice) -> bool:
     """Whether an index takes a whole dimension, or adds one."""
-    part = element.slice
     if isinstance(part, cst.Slice):
         return part.lower is None and part.upper is None and part.step is None
-    return isinstance(part.value, cst.Ellipsis) or (isinstance(part.value, cst.Name) and part.value.value == "None")
+    added = part.value if isinstance(part, cst.Index) else None
+    return isinstance(added, cst.Ellipsis) or (isinstance(added, cst.Name) and added.value == "None")
 
 
 def _is_same(file: FileFacts, node: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
