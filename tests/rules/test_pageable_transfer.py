@@ -174,6 +174,8 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].to(device)", "batch[0].add_(1)"), "writes into the batch"),
         (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
+        (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 writes into"),
+        (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 asks whether its batches are pinned"),
         (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
     ],
 )
@@ -792,3 +794,15 @@ def test_writes_into_samples_that_the_dataset_keeps(settings: str, change: str, 
     reasons = [each.reason for each in result.held_back]
     assert bool(result.applied) is is_equal
     assert reasons == ["line 22 writes into the batch, which may be a sample that the dataset keeps"] * (not is_equal)
+
+
+def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
+    code = written("x = batch.to(device)", loader="DataLoader(photos, batch_size=4, collate_fn=Filled())")
+    collate = (
+        "class Filled:\n    def __init__(self):\n        self.buffer = torch.zeros(4)\n\n    def __call__(self, b):\n"
+    )
+    filled = f"{collate}        torch.stack(b, out=self.buffer)\n        return self.buffer\n\n"
+    result = run(code.replace("def helper", filled + "def helper"))
+    assert "gives what it keeps (line 18)" in result.refused[0].reason
+    copied = filled.replace("return self.buffer", "return self.buffer.clone()")
+    assert run(code.replace("def helper", copied + "def helper")).applied

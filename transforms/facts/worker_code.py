@@ -16,6 +16,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
@@ -600,6 +601,9 @@ class _Survey:
                     self._store(node.target, node)
             elif isinstance(node, cst.Del):
                 self._store(node.target, node)
+            elif isinstance(node, cst.Call) and (out := argument(node, "out")) is not None:
+                if self._is_kept(out, through_names=True):
+                    self._remark(Trait.STATE, node, self._code(out))
             elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
                 method = node.func.attr.value
                 in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"

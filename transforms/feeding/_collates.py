@@ -56,3 +56,15 @@ def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
 def _can_be_pinned(cls: ClassFacts) -> bool:
     """Whether objects of a class pin themselves, or are tuples with names, of which PyTorch pins the parts."""
     return cls.method("pin_memory") is not None or "typing.NamedTuple" in cls.bases
+
+
+def kept_batch(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """Where a collate function gives what it keeps, such as a buffer that it fills anew for every batch."""
+    for maker in makers(file, loader):
+        for given in returned(maker):
+            for end in file.tracing.ends(given):
+                around = file.tree.function(end.node)
+                made_once = around is None or around.name.value == "__init__"
+                if made_once and isinstance(end.node, cst.Call) and not end.path and file.value(end.node).is_tensor:
+                    return given
+    return None

@@ -268,12 +268,20 @@ def written_after(file: FileFacts, copy: Copy, written: tuple[Write, ...]) -> Wr
 def _may_follow(file: FileFacts, copy: cst.Call, write: cst.CSTNode) -> bool:
     if file.tree.function(copy) is not file.tree.function(write):
         return True
-    if file.comes_before(copy, write):
+    if file.comes_before(copy, write) or _writes_into_earlier(file, write):
         return True
     # An inner loop comes back to the write with the same batch.
     shared = [loop for loop in file.tree.loops(copy) if file.tree.is_within(write, loop.body)]
     draws = {i.node for loader in file.loaders.everywhere for i in loader.iterations}
     return bool(shared) and not any(loop in draws for loop in shared[:1])
+
+
+def _writes_into_earlier(file: FileFacts, write: cst.CSTNode) -> bool:
+    """Whether a write may be into the batch of an earlier round, which may still be copied: `previous.zero_()`."""
+    names = [name for name in find_all(write, cst.Name) if file.flow.is_variable(name)]
+    earlier = [name for name in names if file.flow.from_earlier_rounds(name)]
+    ends = (end for name in earlier for end in file.tracing.ends(name))
+    return any(end.path[:1] == (None,) and file.loaders.of(end.node) is not None for end in ends)
 
 
 def is_false(node: cst.BaseExpression) -> bool:

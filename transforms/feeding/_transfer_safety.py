@@ -14,12 +14,13 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import Order, order
-from perfmod.transforms.feeding._collates import own_batches
+from perfmod.transforms.feeding._collates import kept_batch, own_batches
 from perfmod.transforms.feeding._copies import Copy, Write, written_after
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
+from perfmod.transforms.feeding._mps import may_not_wait
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.feeding._sparse import made_sparse
@@ -50,6 +51,12 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     own = own_batches(file, loader)
     if own is not None:
         return f"its batches are {own.name} objects, which could not be pinned: they have no pin_memory()"
+    kept = kept_batch(file, loader)
+    if kept is not None:
+        return f"its collate function gives what it keeps (line {file.line(kept)}), of which pinning would make a copy"
+    asked = _asked_whether_pinned(file, loader)
+    if asked is not None:
+        return f"line {file.line(asked)} asks whether its batches are pinned"
     work = WorkerCode.of(file, loader)
     device = work.first(Trait.DEVICE)
     if device is not None:
@@ -64,6 +71,13 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         if (file.qualified(call) or dotted(call.func)).rpartition(".")[2] == "ToDevice":
             return f"its graphs lie on the device already (line {file.line(call)})"
     return ""
+
+
+def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | None:
+    for node in file.tree.all(cst.Attribute):
+        if node.attr.value == "is_pinned" and loader in file.loaders.behind(node.value):
+            return node
+    return None
 
 
 def why_copied_otherwise(file: FileFacts) -> str:
@@ -116,7 +130,7 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
         return "pin_memory=False is written out: somebody may have had a reason, such as little memory"
-    if any(copy.may_be_mps for copy in good):
+    if any(copy.blocks and not may_not_wait(file, copy) for copy in good):
         return "the device may be MPS, where non-blocking copies have given wrong values"
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
