@@ -82,6 +82,60 @@ def test_figures_of_several_devices_are_not_added_up(place: str) -> None:
     assert "may come from several devices" in reasons(ScalarAccumulation(), inside, teacher, behind)
 
 
+@pytest.mark.parametrize(("one", "other"), [("dev_a", "dev_b"), ("device", "teacher_device"), ("cfg.dev1", "cfg.dev2")])
+def test_devices_may_be_told_apart_by_the_names_of_variables(one: str, other: str) -> None:
+    inside = f"first = F.cross_entropy(a(x.to({one})), y)\nsecond = F.cross_entropy(b(x.to({other})), y)"
+    reason = reasons(ScalarAccumulation(), inside, behind="total += first.item() + second.item()")
+    assert "may come from several devices" in reason
+
+
+ENSEMBLE = """
+import torch
+import torch.nn.functional as F
+
+
+def train(nets, opts, devices, loader, device):
+    total = 0.0
+    for x, y in loader:
+        losses = []
+        for i, (net, opt) in enumerate(zip(nets, opts)):
+            {binding}
+            loss = F.cross_entropy(net(x.to({device})), y.to({device}))
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            total += loss.item()
+            losses.append(loss.item())
+        print(losses)
+    print(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "binding"),
+    [
+        ("devices[i]", "pass"),
+        ("d", "d = next(net.parameters()).device"),
+        ("d", "d = net.head.weight.device"),
+        ("d", "d = torch.device(f'cuda:{i}')"),
+        ("torch.device('cuda', i)", "pass"),
+    ],
+)
+def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> None:
+    code = ENSEMBLE.format(device=device, binding=binding)
+    found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
+    assert ["from another device in each round" in finding.reason for finding in found.refused] == [True]
+    assert "losses[:] = [float(value) for value in losses]" in found.after.decode()
+
+
+@pytest.mark.parametrize(("device", "binding"), [("device", "pass"), ("d", "d = y.device")])
+def test_a_loop_over_models_may_stay_on_one_device(device: str, binding: str) -> None:
+    code = ENSEMBLE.format(device=device, binding=binding)
+    after = rewrite(code.encode(), "train.py", [ScalarAccumulation()]).after.decode()
+    assert "total += loss.detach().double()" in after
+    assert "torch.stack(losses)" in after
+
+
 def test_a_parameter_is_copied_before_the_optimizer_changes_it() -> None:
     inside = "        value = net.alpha.item()"
     code = SCRIPT.format(before="", inside=inside, behind="        total += value")

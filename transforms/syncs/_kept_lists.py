@@ -14,6 +14,7 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
+from perfmod.transforms.syncs._devices import varied_device
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
@@ -264,7 +265,8 @@ def _as_numbers(
         body = f"{values}[:] = {_converted(torch, shape, values)}"
         indent = file.source.module.default_indent
         return f"for {values} in {file.code(held.container)}.values():\n{indent}{body}", imports
-    if held.is_new and not held.others and not held.rare and len(sites) == 1 and not shape:
+    is_alike = len(sites) == 1 and varied_device(file, sites[0].value) is None
+    if held.is_new and not held.others and not held.rare and is_alike and not shape:
         # One tensor a step and nothing else: they all come in one transfer.
         bare = sites[0].bare
         is_reshaped = bare is None or file.value(bare.tensor).rank == 0 or not has_no_dimensions(file, bare)

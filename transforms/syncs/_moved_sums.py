@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Change, Edit
+from perfmod.transforms.syncs._devices import varied_device
 from perfmod.transforms.syncs._figures import as_number, number_type, shows_no_type
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._kept_terms import kept_term
@@ -89,6 +90,13 @@ def require_one_device(file: FileFacts, label: str, terms: Sequence[Term]) -> No
     if second is not None and len(tensors) > 1:
         line = file.line(second)
         raise CannotRewrite(f"what goes into `{label}` may come from several devices, as the file uses (line {line})")
+    for read in (read for term in every for read in term.reads):
+        varied = varied_device(file, read.call)
+        if varied is not None:
+            line, code = file.line(varied), file.code(varied)
+            raise CannotRewrite(
+                f"what goes into `{label}` comes from another device in each round (`{code}` on line {line})"
+            )
 
 
 def insert_behind(file: FileFacts, loop: cst.For | cst.While, text: str) -> Edit:

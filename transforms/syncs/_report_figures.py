@@ -9,15 +9,15 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.syncs._devices import device_label, moves
 from perfmod.transforms.syncs._host_reads import HostRead, host_read, is_differentiated
 
 # Methods that put what they are given into a list, a meter or a dictionary: sums and lists are another rule's.
 _KEEPS = frozenset({"add", "append", "appendleft", "extend", "insert", "update"})
 _RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal|uniform|exponential|geometric|cauchy|poisson|sample")
-_NUMBERED = re.compile(r"^(?:\w*(?:dev|device|cuda|gpu))_?(\d)$")
 _DEVICE_TEXT = re.compile(r"^(?:cuda|xpu):(\d+)$")
 _OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 
@@ -148,17 +148,15 @@ def several_devices(file: FileFacts) -> cst.CSTNode | None:
         if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
             match = _DEVICE_TEXT.match(node.evaluated_value)
             number = match[1] if match else "0" if _is_current_device(file, node) else None
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
-            first = node.args[0].value
-            if node.func.attr.value in ("to", "cuda"):
-                if isinstance(first, cst.Integer):
-                    number = first.value
-                else:
-                    match = _NUMBERED.match(dotted(first).rpartition(".")[2])
-                    number = match[1] if match else None
         if number is not None:
             seen.setdefault(number, node)
-    return list(seen.values())[1] if len(seen) > 1 else None
+    named: dict[str, cst.CSTNode] = {}
+    for call, destination in moves(file.tree.module):
+        label = device_label(file, destination)
+        if label is not None:
+            (seen if label.isdigit() else named).setdefault(label, call)
+    # A plain `device` may be any of those that have numbers.
+    return next((list(found.values())[1] for found in (seen, named) if len(found) > 1), None)
 
 
 def _is_current_device(file: FileFacts, node: cst.SimpleString) -> bool:

@@ -1,0 +1,106 @@
+"""Devices that tensors are moved to: those that variables name, and those that change from round to round."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Device, Kind
+
+_NUMBERED = re.compile(r"^(?:\w*(?:dev|device|cuda|gpu))_?(\d)$")
+_WORDS = re.compile(r"[a-z]+|\d+")
+_NAMES_DEVICE = frozenset({"dev", "device", "gpu", "cuda"})
+# Words that say nothing about which device it is.
+_USUAL = _NAMES_DEVICE | {
+    "id", "ids", "idx", "index", "num", "number", "no", "type", "name", "str", "torch", "my", "the", "current", "cur",
+    "local", "global", "rank", "default", "target", "main", "run", "execution", "compute", "computation", "accelerator",
+}  # fmt: skip
+
+
+def moves(node: cst.CSTNode) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """The calls of `to` and `cuda` at or below a node, with the first thing that they are given."""
+    for call in find_all(node, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda") and call.args:
+            yield call, call.args[0].value
+
+
+def device_label(file: FileFacts, destination: cst.BaseExpression) -> str | None:
+    """What tells a device from others: its number, or the words of a variable such as `teacher_device`.
+
+    Empty for `device` and the like; `None` for what names no accelerator.
+    """
+    if isinstance(destination, cst.Integer):
+        return destination.value
+    last = dotted(destination).rpartition(".")[2]
+    match = _NUMBERED.match(last)
+    if match is not None:
+        return match[1]
+    words = set(_WORDS.findall(last.lower()))
+    if not words & _NAMES_DEVICE or file.value(destination).device is Device.CPU:
+        return None
+    if file.value(destination).kind not in (Kind.DEVICE, Kind.UNKNOWN, Kind.TEXT, Kind.NUMBER):
+        return None
+    return " ".join(sorted(words - _USUAL))
+
+
+def varied_device(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The destination of a move that is another device in each round of a loop around `node`: `x.to(devices[i])`."""
+    loops = file.tree.loops(node)
+    for call, destination in moves(loops[-1].body) if loops else ():
+        if any(loop in loops for loop in file.tree.loops(call)) and _varies(file, destination, loops, 4):
+            return destination
+    return None
+
+
+def _varies(file: FileFacts, node: cst.BaseExpression, loops: Collection[cst.CSTNode], depth: int) -> bool:
+    """Whether a device is chosen by what a loop goes over, which is not the batches of a loader."""
+    if isinstance(node, cst.Name):
+        return any(_is_bound_anew(file, node, definition, loops, depth) for definition in file.flow.definitions(node))
+    if isinstance(node, cst.Subscript):
+        parts = [part.slice.value for part in node.slice if isinstance(part.slice, cst.Index)]
+        return any(_varies(file, part, loops, depth) for part in parts)
+    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+        return any(_varies(file, model, loops, depth) for model in _models(file, node.value))
+    if isinstance(node, cst.Call) and file.qualified(node) == "torch.device":
+        return any(_varies(file, arg.value, loops, depth) for arg in node.args)
+    if isinstance(node, cst.FormattedString):
+        return any(_varies(file, part.expression, loops, depth) for part in _filled(node))
+    return False
+
+
+def _is_bound_anew(
+    file: FileFacts, name: cst.Name, definition: Definition, loops: Collection[cst.CSTNode], depth: int
+) -> bool:
+    """Whether a variable is bound by a loop, or in it to what the loop chooses."""
+    if definition.binding is Binding.LOOPED:
+        loop = file.tree.parent(definition.node)
+        while isinstance(loop, (cst.Tuple, cst.Element)):
+            loop = file.tree.parent(loop)
+        is_other = not file.value(name).is_tensor
+        return is_other and isinstance(loop, cst.For) and loop in loops and file.values.loader_of(loop.iter) is None
+    if definition.binding is not Binding.ASSIGNED or definition.value is None or definition.path or not depth:
+        return False
+    is_inside = any(file.tree.is_within(definition.node, loop) for loop in loops)
+    return is_inside and _varies(file, definition.value, loops, depth - 1)
+
+
+def _models(file: FileFacts, node: cst.BaseExpression) -> Iterator[cst.Name]:
+    """The model that an expression takes a parameter from: `next(model.parameters())`, `model.head.weight`."""
+    for attribute in find_all(node, cst.Attribute):
+        owner: cst.BaseExpression = attribute.value
+        is_asked = attribute.attr.value in ("parameters", "weight", "bias") or file.value(owner).kind is Kind.MODULE
+        while isinstance(owner, cst.Attribute):
+            owner = owner.value
+        if is_asked and isinstance(owner, cst.Name):
+            yield owner
+    if isinstance(node, cst.Name) and file.value(node).kind is Kind.MODULE:
+        yield node
+
+
+def _filled(node: cst.FormattedString) -> Iterator[cst.FormattedStringExpression]:
+    return (part for part in node.parts if isinstance(part, cst.FormattedStringExpression))
