@@ -393,8 +393,18 @@ def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
 
 def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
     where = destination(file, call) if call.args and not _calls(call, "cuda", "type") else None
-    return where is not None and any(
-        isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps")
-        for end in file.tracing.ends(where)
-        for part in walk(end.node)
-    )
+    return where is not None and _names_mps(file, where)
+
+
+def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> bool:
+    for end in file.tracing.ends(device):
+        made = end.node
+        for part in walk(made):
+            if isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps"):
+                return True
+            if isinstance(part, cst.Call) and file.qualified(part) == "torch.accelerator.current_accelerator":
+                return True
+        named = argument(made, "device", 0) if isinstance(made, cst.Call) and depth < _DEEPEST else None
+        if named is not None and file.qualified(made) == "torch.device" and _names_mps(file, named, depth + 1):
+            return True
+    return False

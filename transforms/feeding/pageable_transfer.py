@@ -48,6 +48,7 @@ from perfmod.transforms.facts.values import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, Write, copies, has_accelerator, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
+from perfmod.transforms.feeding._mps import may_pin
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned
 from perfmod.transforms.feeding._transfer_safety import (
@@ -89,8 +90,8 @@ class PageableTransfer(Rule):
         "sight whose `to` may take no `non_blocking`, and nothing shows that none is in the batch), where a tuple "
         "that the collate function made is used whole (most versions of PyTorch make a list of it when they pin; what "
         "takes it apart sees no difference), where somebody wrote `pin_memory=False` or `non_blocking=False`, "
-        "and where the device may be MPS. A BatchEncoding of transformers that is read by attributes stays one from "
-        "torch 1.11 on, which the rewrite needs there."
+        "and where the device is MPS. Where it may be MPS, what is written asks for CUDA first. A BatchEncoding of "
+        "transformers that is read by attributes stays one from torch 1.11 on, which the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -171,7 +172,8 @@ class PageableTransfer(Rule):
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        edits = [*(() if pins else pinned(file, loader)), *(e for copy in blocking for e in not_waiting(file, copy))]
+        value, imports = may_pin(file, loader, good) if not pins else ("True", ())
+        edits = [*(() if pins else pinned(file, loader, value)), *(e for c in blocking for e in not_waiting(file, c))]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
@@ -183,6 +185,7 @@ class PageableTransfer(Rule):
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
             min_torch=None if pins else needed_torch(file, loader),
+            imports=imports,
         )
 
     # Loaders of other files
