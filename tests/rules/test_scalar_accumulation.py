@@ -394,6 +394,17 @@ CHANGES = {
             "print(float(total))",
         ),
     ),
+    "divisor in parentheses": (
+        ("total = 0.0", "total += loss.item() / (len(x) * 2)", "print(total)"),
+        (
+            "total = 0.0",
+            (
+                'if not (len(x) * 2):\n    raise ZeroDivisionError("division by zero")\n'
+                "total += loss.detach().double() / torch.full_like(loss, len(x) * 2, dtype=torch.float64)"
+            ),
+            "print(float(total))",
+        ),
+    ),
     "share of hits": (
         ("share = 0.0", "share += (out.argmax(1) == y).sum().item() / len(y)", "print(share)"),
         (
@@ -1379,3 +1390,74 @@ def test_losses_of_one_element_with_a_dimension() -> None:
     losses = [torch.randn(1) for _ in range(4)]
     logits, labels = [torch.zeros(1, 3)] * 4, [torch.zeros(1, dtype=torch.long)] * 4
     assert printed(rewritten_adding().after, losses, logits, labels) == printed(ADDING.encode(), losses, logits, labels)
+
+
+ELEMENTS = """\
+import torch
+import torch.nn.functional as F
+
+n = 4
+
+
+@torch.no_grad()
+def estimate(model, batches, device, count, args):
+    model.eval()
+    {made}
+    for k in range({count}):
+        x, y = batches[k]
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        {step}
+    {after}
+"""
+STORES = {"made": "losses = torch.zeros(count)", "count": "count", "step": "losses[k] = loss.item()"}
+
+
+def estimated(**parts: str) -> FileResult:
+    code = ELEMENTS.format(**{**STORES, "after": "return losses.mean()", **parts})
+    found = rewrite(code.encode(), "eval.py", [ScalarAccumulation()], Choice(unsafe=True))
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"made": "losses = torch.zeros(n, dtype=torch.float64)", "count": "n"},
+        {"made": "losses = torch.empty(4)", "count": "4"},
+        {"made": "losses = torch.ones(args.n)", "count": "args.n", "after": "print(losses)\n    return losses"},
+        {"step": "losses[k] = float(loss)"},
+    ],
+)
+def test_elements_are_stored_behind_the_loop(parts: dict[str, str]) -> None:
+    found = estimated(**parts)
+    text = found.after.decode()
+    assert "        losses_kept.append(loss.detach())\n    if losses_kept:\n" in text, found.refused
+    assert "    losses_kept = []\n    for k in range(" in text
+    assert "        losses[:len(losses_kept)] = torch.stack(losses_kept)\n" in text
+    assert rewrite(found.after, "eval.py", [ScalarAccumulation()], Choice(unsafe=True)).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"count": "n"}, "the element of its round"),
+        ({"count": "1, count"}, "the element of its round"),
+        ({"step": "losses[k - 1] = loss.item()"}, "the element of its round"),
+        ({"step": "k = 0\n        losses[k] = loss.item()"}, "the element of its round"),
+        ({"step": "if k:\n            losses[k] = loss.item()"}, "not every round"),
+        ({"step": "if k:\n            continue\n        losses[k] = loss.item()"}, "leaves elements out"),
+        ({"step": "losses[k] = loss.item()\n        print(losses)"}, "read in the loop on line 15"),
+        ({"made": "losses = args.losses = torch.zeros(count)"}, "could not be shown"),
+        ({"made": "losses = torch.zeros(count)\n    kept = losses"}, "another name"),
+        ({"made": "losses = torch.zeros(2, count)"}, "one dimension"),
+        ({"made": "losses = torch.zeros(count, dtype=torch.half)"}, "another type"),
+        ({"made": "losses = torch.zeros(count, device=device)"}, "one dimension"),
+        ({"made": "losses = model.losses"}, ""),
+        ({"after": "return locals()"}, "by its name"),
+    ],
+)
+def test_elements_that_stay(parts: dict[str, str], reason: str) -> None:
+    found = estimated(**parts)
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    assert any(reason in finding.reason for finding in found.refused) or not reason

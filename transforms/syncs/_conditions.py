@@ -99,7 +99,8 @@ def is_total(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def shown(file: FileFacts, node: cst.CSTNode) -> str:
     """The code of a node as a reason quotes it: on one line, and not too long for it."""
-    code = " ".join(file.code(node).split())
+    # An empty tuple is all parentheses, which do not count.
+    code = " ".join(file.code(node).split()) or "()"
     return f"`{code}`" if len(code) <= _LONGEST_QUOTE else f"`{code[: _LONGEST_QUOTE - 3]}...`"
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.syncs import _kept_lists, _meters
+from perfmod.transforms.syncs import _kept_elements, _kept_lists, _meters
 from perfmod.transforms.syncs._device_counts import counted_on_device
 from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._moved_sums import Moved, move
@@ -30,6 +30,7 @@ class Fed:
         self._targets: dict[_Place, cst.BaseExpression] = {}
         self._sums: dict[_Place, dict[cst.CSTNode, None]] = {}
         self._lists: dict[_Place, dict[cst.BaseExpression, None]] = {}
+        self._elements: dict[_Place, dict[cst.BaseExpression, cst.Subscript]] = {}
         self._meters: dict[ClassFacts, cst.CSTNode] = {}
 
     def add(self, read: HostRead) -> bool:
@@ -52,6 +53,9 @@ class Fed:
             yield next(iter(statements)), partial(self._sum, self._targets[place], list(statements))
         for place, values in self._lists.items():
             yield next(iter(values)), partial(self._list, self._targets[place], list(values))
+        for elements in self._elements.values():
+            value, target = next(iter(elements.items()))
+            yield value, partial(_kept_elements.keep_elements, self._file, target, list(elements))
         for cls, node in self._meters.items():
             yield node, partial(_meters.keep_on_device, self._file, cls)
 
@@ -107,6 +111,10 @@ class Fed:
             key = self._place(appended[0])
             self._targets[key] = appended[0]
             self._lists.setdefault(key, {})[appended[1]] = None
+            return True
+        element = _kept_elements.stored_at(file, place) if is_read else None
+        if element is not None and isinstance(place, cst.BaseExpression) and comes_often(file, place):
+            self._elements.setdefault(self._place(element.value), {})[place] = element
             return True
         metered = _meters.metered_at(file, place)
         if metered is not None:

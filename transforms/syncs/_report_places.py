@@ -8,6 +8,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.syncs import _meters
 from perfmod.transforms.syncs._host_reads import HostRead
+from perfmod.transforms.syncs._kept_elements import stored_at
 from perfmod.transforms.syncs._needed_now import why_needed
 from perfmod.transforms.syncs._report_figures import held_in, is_kept
 
@@ -57,6 +58,8 @@ def is_anothers(file: FileFacts, read: HostRead) -> bool:
     definition = held_in(file, read)
     places += file.flow.uses(definition) if definition is not None else ()
     if why_needed(file, read) is not None or _meters.metered_by(file, read) is not None:
+        return True
+    if stored_at(file, read.call) is not None:
         return True
     if isinstance(statement, cst.AugAssign) or any(is_kept(file, place) for place in places):
         return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.facts.value import Kind
 
 _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
 
@@ -53,13 +55,16 @@ def in_evaluation(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
-    """Whether a loop goes through the batches of a loader, or through anything without gradients."""
+    """Whether a loop goes through the batches of a loader, or through anything without gradients.
+
+    Rounds that are only counted are those of an evaluation where a model runs in each.
+    """
     if not isinstance(loop, cst.For):
         return False
     value = file.values.iterated(loop.iter)
     if any(part.origin is not None for part in (value, *(value.items or ()))):
         return True
-    if file.qualified(loop.iter) == "builtins.range":
+    if file.qualified(loop.iter) == "builtins.range" and not _runs_model(file, loop):
         return False
     switches: list[cst.BaseExpression] = []
     for ancestor in file.tree.ancestors(loop):
@@ -69,6 +74,18 @@ def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
             switches += [decorator.decorator for decorator in ancestor.decorators]
             break
     return any((file.qualified(switch) or "").endswith(_WITHOUT_GRADIENTS) for switch in switches)
+
+
+def _runs_model(file: FileFacts, loop: cst.For) -> bool:
+    """Whether a round calls a module, or what the function around switches to evaluation by `model.eval()`."""
+    function = file.tree.function(loop)
+    switched = {
+        file.code(node.func.value)
+        for node in walk_scope(function.body if function is not None else file.tree.module_of(loop))
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "eval"
+    }
+    calls = (node for node in walk_scope(loop.body) if isinstance(node, cst.Call))
+    return any(file.value(call.func).kind is Kind.MODULE or file.code(call.func) in switched for call in calls)
 
 
 def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
