@@ -400,7 +400,7 @@ CHANGES = {
             "total = 0.0",
             (
                 'if not (len(x) * 2):\n    raise ZeroDivisionError("division by zero")\n'
-                "total += loss.detach().double() / torch.full_like(loss, len(x) * 2, dtype=torch.float64)"
+                "total += loss.detach().double() / (torch.full_like(loss, len(x) * 2, dtype=torch.float64))"
             ),
             "print(float(total))",
         ),

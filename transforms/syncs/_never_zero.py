@@ -45,7 +45,8 @@ def raise_if_zero(file: FileFacts, node: cst.BaseExpression) -> Edit | None:
     ):
         return None
     code = file.whole_code(node)
-    code = code if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
+    is_closed = node.lpar or isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    code = code if is_closed else f"({code})"
     raised = f'if not {code}:\n{file.source.module.default_indent}raise ZeroDivisionError("division by zero")'
     return insert_before_statement(file.source, line, raised, below_comments=True)
 
