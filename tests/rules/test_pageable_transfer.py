@@ -175,6 +175,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
         (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 writes into"),
+        (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 asks whether its batches are pinned"),
         (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 asks whether its batches are pinned"),
         (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
     ],

@@ -231,6 +231,7 @@ def test_a_dataset_of_datasets(made: str, line: str) -> None:
     [
         ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 70 may change"),
         ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 70 changes the loader"),
+        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 70 asks it"),
         (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "LABELS, which"),
         (("(items, shift)", "(items, model)"), "by a module that line 59 trains"),
         ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 42 may change the dataset"),

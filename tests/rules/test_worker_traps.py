@@ -67,6 +67,10 @@ def initialise(model):
         nn.init.normal_(p)
 
 
+def halved(x):
+    return x.mul_(0.5)
+
+
 def first(batch):
     return batch[0]
 
@@ -131,7 +135,7 @@ def said(code: str | Mapping[str, str]) -> str:
 def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     reason = said(written(inside=inside))
     assert "changes what the loader reads while it runs" in reason
-    assert "line 76" in reason
+    assert "line 80" in reason
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     ],
 )
 def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
-    assert "line 76 changes what the loader reads" in said(written(loader=loader, inside=inside))
+    assert "line 80 changes what the loader reads" in said(written(loader=loader, inside=inside))
 
 
 @pytest.mark.parametrize(
@@ -159,18 +163,25 @@ def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
         ({"keeps": "self.names = collections.defaultdict(lambda: 0)"}, "a lambda (line 26) cannot be pickled"),
         ({"keeps": "self.F = torch.nn.functional"}, "the module torch.nn.functional"),
         ({"keeps": "self.net = torch.jit.load('net.pt')"}, "cannot be pickled"),
-        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 72) cannot be pickled"),
-        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 72)"),
+        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 76) cannot be pickled"),
+        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 76)"),
         ({"sample": "Photos.calls += 1"}, "line 33 changes Photos.calls"),
         ({"sample": "type(self).calls += 1"}, "line 33 changes type(self).calls"),
+        ({"sample": "setattr(self, 'last', index)"}, "line 33 changes self"),
+        ({"sample": "object.__setattr__(self, 'last', index)"}, "line 33 changes self"),
+        ({"sample": "vars(self)['last'] = index"}, "line 33 changes vars(self)"),
+        ({"sample": "torch.stack([x, x], out=HOST)"}, "line 33 changes HOST"),
+        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may write into"),
+        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 58 may write into"),
+        ({"sample": "open('log.txt', 'a').write('sample')"}, "line 33 appends to a file"),
         ({"sample": "logger.info('sample %d', index)"}, "line 33 logs"),
         ({"sample": "logging.warning('sample %d', index)"}, "line 33 logs"),
         ({"sample": "sys.stdout.write('sample')"}, "line 33 prints"),
         ({"sample": "LOG.write('sample')"}, "line 33 writes"),
         ({"sample": "x = x - MEAN.cpu()"}, "MEAN uses the device (line 33)"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 62 changes seen"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 62 changes joined.n"),
-        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 68 trains"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 66 changes seen"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 66 changes joined.n"),
+        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 72 trains"),
     ],
 )  # fmt: skip
 def test_what_samples_are_made_by(parts: dict[str, str], reason: str) -> None:
@@ -185,14 +196,14 @@ STEPPED = MADE.replace(")", ", sampler=Steps(8, weights))")
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 76 uses its generator too"),
-        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 76 may leave the loop"),
+        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 80 uses its generator too"),
+        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 80 may leave the loop"),
         ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes what it holds (line 44)"),
         ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes what it holds (line 44)"),
-        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 76 writes into"),
-        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 76 writes into"),
+        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 80 writes into"),
+        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 80 writes into"),
         ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
-         "line 76 writes into the batch"),
+         "line 80 writes into the batch"),
     ],
 )  # fmt: skip
 def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> None:
@@ -206,6 +217,9 @@ def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> No
         {"before": "dataset.scale = 2; items.append(3.0)"},
         {"inside": "print(dataset.items.index(3.0), len(dataset))"},
         {"sample": "x = x - HOST"},
+        {"sample": "x.mul_(2); x[0] = 1"},
+        {"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[index].clone(); m.mul_(2)"},
+        {"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index] + 1)"},
         {"sample": "logger.debug('sample %d', index)"},
         {"keeps": "self.names = collections.defaultdict(list)"},
         {"before": "dataset.shift = Shift()", "sample": "x = self.shift(x)"},
@@ -256,14 +270,19 @@ def test_batches_drawn_by_hand_and_a_changed_dataset() -> None:
     start, end = code.index("    loader ="), code.index("\n\nif __name__")
     loops = BY_HAND.replace("SHUFFLE", "False").replace("BETWEEN", "pass").replace("MIDDLE", "dataset.scale = 3")
     code = code[:start] + loops + code[end:]
-    assert said(code).count("line 85 changes what the loader reads while it runs") == 2
+    assert said(code).count("line 89 changes what the loader reads while it runs") == 2
+
+
+@pytest.mark.parametrize("asks", ["print(loader.num_workers)", "assert loader.num_workers == 0"])
+def test_the_number_of_workers_is_asked_for(asks: str) -> None:
+    assert "line 80 asks it for its number of workers" in said(written(inside=asks))
 
 
 def test_processes_that_become_daemons() -> None:
     code = written().replace(
         "    main()\n", "    p = multiprocessing.Process(target=main)\n    p.daemon = True\n    p.start()\n"
     )
-    assert "line 85 starts daemonic processes" in said(code)
+    assert "line 89 starts daemonic processes" in said(code)
     engine = code.replace("    p.daemon = True\n", "").replace("multiprocessing.Process(target=main)", "None")
     starts = "import multiprocessing\nfrom engine import main\n\nmultiprocessing.Pool(2).apply(main)\n"
     assert "starts daemonic processes" in said({"engine.py": engine, "train.py": starts})

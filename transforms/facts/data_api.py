@@ -152,6 +152,11 @@ MUTATORS = frozenset(
 )  # fmt: skip
 """Methods that change a container."""
 
+STORES = frozenset({"random.shuffle", "numpy.random.shuffle", "builtins.setattr", "builtins.object.__setattr__"})
+"""Functions that change what they are given first."""
+SHARES_MEMORY = frozenset({"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray"})
+"""Functions whose result may share the memory of what they are given."""
+
 ROUNDS_BY_THREADS = frozenset(
     {
         "mean", "sum", "std", "var", "norm", "prod", "pow", "nanmean", "nansum", "std_mean", "var_mean", "logsumexp",

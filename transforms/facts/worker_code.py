@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import dotted, parameters
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
@@ -100,6 +100,7 @@ class _Survey:
         self.file = file
         self.found = WorkerCode()
         self._held_seen: set[cst.CSTNode] = set()
+        self._written: list[tuple[cst.BaseExpression, cst.CSTNode]] = []
         self._default_device()
         datasets = loader.values("dataset")
         in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
@@ -109,6 +110,9 @@ class _Survey:
         for value in callables:
             self._held(value)
             self._callee(value, held=True)
+        for target, node in self._written:
+            if self._was_made_before(target):
+                self._remark(Trait.MAY_WRITE, node, self._code(target))
         self.found.in_memory = in_memory and not loader.values("collate_fn")
 
     def _qualified(self, node: cst.CSTNode) -> str | None:
@@ -429,6 +433,8 @@ class _Survey:
                 self._remark(trait, call, f"{name}()")
         elif name in data_api.PRINTS:
             self._remark(Trait.PRINTS, call, data_api.PRINTS[name])
+        elif name == "builtins.open" and _appends(call):
+            self._remark(Trait.PRINTS, call, "appends to a file")
         elif name == "builtins.next" and call.args and self._is_kept(call.args[0].value, through_names=True):
             self._remark(Trait.STATE, call, self._code(call.args[0].value))
         elif name in data_api.ASKS_FOR_PROCESS:
@@ -597,23 +603,30 @@ class _Survey:
                 if isinstance(node.target, cst.Name):
                     if self._is_kept(node.target, through_names=True):
                         self._remark(Trait.MAY_WRITE, node, self._code(node))
+                    elif self.file.value(node.target).is_tensor:
+                        self._written.append((node.target, node))
                 else:
                     self._store(node.target, node)
             elif isinstance(node, cst.Del):
                 self._store(node.target, node)
-            elif isinstance(node, cst.Call) and (out := argument(node, "out")) is not None:
-                if self._is_kept(out, through_names=True):
-                    self._remark(Trait.STATE, node, self._code(out))
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-                method = node.func.attr.value
-                in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
-                target: cst.BaseExpression | None = None
-                if (method in data_api.MUTATORS or in_place) and self._qualified(node) is None:
-                    target = node.func.value
-                elif self._qualified(node) in ("random.shuffle", "numpy.random.shuffle") and node.args:
-                    target = node.args[0].value
-                if target is not None and self._is_kept(target, through_names=True):
-                    self._remark(Trait.STATE, node, self._code(target))
+            elif isinstance(node, cst.Call):
+                self._written_by(node)
+
+    def _written_by(self, call: cst.Call) -> None:
+        """Look whether a call writes into what is kept."""
+        name, method = self._qualified(call), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
+        target = argument(call, "out")
+        if target is None and name in data_api.STORES and call.args:
+            target = call.args[0].value
+        elif target is None and name is None and isinstance(call.func, cst.Attribute):
+            target = call.func.value if method in data_api.MUTATORS or in_place else None
+        if target is None:
+            return
+        if self._is_kept(target, through_names=True) or self._is_instance(target):
+            self._remark(Trait.STATE, call, self._code(target))
+        elif in_place:
+            self._written.append((target, call))
 
     def _store(self, target: cst.BaseExpression, node: cst.CSTNode) -> None:
         if isinstance(target, (cst.Tuple, cst.List)):
@@ -621,6 +634,8 @@ class _Survey:
                 self._store(element.value, node)
         elif isinstance(target, cst.Subscript) and self._is_kept(target.value, through_names=True):
             self._remark(Trait.STATE, target, self._code(target.value))
+        elif isinstance(target, cst.Subscript) and self.file.value(target.value).is_tensor:
+            self._written.append((target.value, node))
         elif isinstance(target, cst.Attribute) and self._is_kept(target, through_names=False):
             if self._is_lazy(target):
                 self._remark(Trait.LAZY_HANDLE, target, self._code(target))
@@ -635,8 +650,8 @@ class _Survey:
             if self.file.classes.self_attribute(node) is not None:
                 return True
             node = node.value
-        if isinstance(node, cst.Call) and self._qualified(node) == "builtins.type":
-            return True  # a class, which all its instances share
+        if isinstance(node, cst.Call) and self._qualified(node) in ("builtins.type", "builtins.vars"):
+            return True  # a class, which all its instances share; the attributes of an object
         if not isinstance(node, cst.Name) or depth > _DEEPEST:
             return False
         for definition in self.file.flow.definitions(node):
@@ -650,6 +665,28 @@ class _Survey:
                 kept = self._is_kept(definition.value, through_names=True, depth=depth + 1)
                 if kept and not isinstance(definition.value, cst.Name):
                     return True
+        return False
+
+    def _is_instance(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is `self`."""
+        function = self.file.tree.function(node)
+        first = next(parameters(function), None) if function is not None else None
+        is_first = first is not None and isinstance(node, cst.Name) and node.value == first.name.value
+        return is_first and function is not None and self.file.tree.class_of(function) is not None
+
+    def _was_made_before(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether a tensor, or what it shares memory with, was made by other code than what makes a sample."""
+        for end in self.file.tracing.ends(node):
+            made = end.node
+            if not isinstance(made, cst.Call):
+                continue
+            if self._qualified(made) in data_api.SHARES_MEMORY and made.args and depth <= _DEEPEST:
+                if self._was_made_before(made.args[0].value, depth + 1):
+                    return True
+                continue
+            around = self.file.tree.function(made)
+            if around not in self.found.functions or (around is not None and around.name.value == "__init__"):
+                return True
         return False
 
     def _is_lazy(self, target: cst.Attribute) -> bool:
@@ -716,3 +753,9 @@ class _Survey:
 
 
 _DEEPEST = 6
+
+
+def _appends(call: cst.Call) -> bool:
+    """Whether a file is opened at its end, to write behind what others have written."""
+    mode = argument(call, "mode", 1)
+    return isinstance(mode, cst.SimpleString) and "a" in str(mode.evaluated_value)

@@ -79,6 +79,16 @@ def written(file: FileFacts, given: cst.BaseExpression) -> list[cst.CSTNode]:
     return [end.node for end in ends] if ends and not any(end.path for end in ends) else [given]
 
 
+def asked(file: FileFacts, loader: Loader, *attributes: str) -> cst.Attribute | None:
+    """Where a loader is asked for one of its settings, `loader.num_workers`; `None` where it is not."""
+    for node in file.tree.all(cst.Attribute):
+        if node.attr.value in attributes and any(
+            end.node is loader.call and not end.path for end in file.tracing.ends(node.value)
+        ):
+            return node
+    return None
+
+
 def _stray(
     file: FileFacts,
     given: cst.BaseExpression,

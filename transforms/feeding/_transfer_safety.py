@@ -22,7 +22,7 @@ from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._mps import may_not_wait
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._settings import places
+from perfmod.transforms.feeding._settings import asked, places
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
 
@@ -74,10 +74,11 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
 
 
 def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | None:
+    """Where something depends on whether a loader pins: `loader.pin_memory`, `batch.is_pinned()`."""
     for node in file.tree.all(cst.Attribute):
         if node.attr.value == "is_pinned" and loader in file.loaders.behind(node.value):
             return node
-    return None
+    return asked(file, loader, "pin_memory")
 
 
 def why_copied_otherwise(file: FileFacts) -> str:

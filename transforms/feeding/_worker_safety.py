@@ -15,7 +15,7 @@ from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
-from perfmod.transforms.feeding._settings import Place
+from perfmod.transforms.feeding._settings import Place, asked
 from perfmod.transforms.feeding._shown_errors import shown_error
 from perfmod.transforms.rule import Numerics, Safety
 
@@ -145,6 +145,9 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
     if alone and not loader.trains:
         return "it feeds no training step in sight"
+    told = asked(file, loader, "num_workers")
+    if told is not None:
+        return f"line {file.line(told)} asks it for its number of workers"
     if file.steps.in_sight(loader.call):
         return "it is made anew in every step, and starting workers costs more than a batch"
     for iteration in loader.iterations:

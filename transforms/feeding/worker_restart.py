@@ -33,7 +33,7 @@ from perfmod.transforms.feeding._dataset_changes import SENT, first_change, firs
 from perfmod.transforms.feeding._graph_loaders import joins_graphs
 from perfmod.transforms.feeding._loader_runs import Loop, executed, repeating, sampling
 from perfmod.transforms.feeding._one_iterator import why_not_one_iterator
-from perfmod.transforms.feeding._settings import written
+from perfmod.transforms.feeding._settings import asked, written
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
@@ -139,6 +139,9 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
         return "whether it has workers is decided at run time, and without any they cannot be kept"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
         return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+    told = asked(file, loader, "persistent_workers")
+    if told is not None:
+        return f"line {file.line(told)} asks it whether its workers stay"
     change = first_change(file, loader, [*(loop.body for loop in loops), *sampling(file, loader)], SENT)
     if change is not None:
         return f"line {file.line(change)} may change the dataset, of which workers that stay keep their copy"
