@@ -595,6 +595,33 @@ def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, 
     assert is_sure or "such as that of .logging" in result.held_back[0].reason
 
 
+@pytest.mark.parametrize(
+    ("other", "imported", "reason"),
+    [
+        ("import dgl\nimport monai\n", "dgl", ""),
+        ("import dgl\nimport monai\nimport train\n", "dgl", "such as that of monai"),
+        ("import dgl\nimport helpers\n", "dgl", ""),
+        ("import dgl\nimport helpers\nimport train\n", "dgl", "such as that of monai"),
+        ("import dgl\nclass Box:\n    def to(self, device):\n        return self\n", "dgl", ""),
+        ("import dgl\n", "dgl.sparse", "such as that of dgl"),
+        ("import dgl\n", "other", "such as that of other"),
+    ],
+)
+def test_scripts_that_only_share_a_library(other: str, imported: str, reason: str) -> None:
+    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], collate_fn={imported}.join)")
+    code = code.replace("from data import photos, pad, model, tensors, other_loader", f"import {imported}")
+    files = [
+        Given("dgl/__init__.py", b"from .logging import log\nfrom . import sparse\n", ("dgl",)),
+        Given("dgl/sparse/__init__.py", b"class Matrix:\n    def to(self, device):\n        pass\n", ("dgl.sparse",)),
+        Given("helpers.py", b"import monai\n", ("helpers",)),
+        Given("other.py", other.encode()),
+        Given("train.py", code.encode(), ("train",)),
+    ]
+    result = rewrite_together(files, [PageableTransfer()])[-1]
+    assert bool(result.applied) is not bool(reason)
+    assert not reason or reason in result.held_back[0].reason
+
+
 def test_parts_of_graphs_by_name() -> None:
     code = written('batch = batch.to(device, "x", "y")').replace("torch.utils.data", "torch_geometric.loader")
     assert 'batch.to(device, "x", "y", non_blocking=True)' in run(code).after.decode()

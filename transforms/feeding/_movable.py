@@ -8,7 +8,8 @@ PyTorch, all of which take `non_blocking`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
 import libcst as cst
 
@@ -29,36 +30,70 @@ _LATELY = {"transformers": "from version 4.48 on"}
 _BUT = {"dgl": ("dgl.graphbolt", "dgl.sparse")}
 """Libraries whose objects take `non_blocking` (graphs of DGL do from version 0.5 on), but for those of some modules."""
 _METHODS = ("to", "cuda")
+_Alias = cst.ImportAlias | cst.ImportStar
 
 
-def stranger(file: FileFacts) -> str:
-    """What in sight may have a `to` of its own that takes no `non_blocking`, for messages; empty where nothing has."""
-    return file.once(_stranger)
+def stranger(file: FileFacts, at: cst.CSTNode) -> str:
+    """What may have a `to` of its own that takes no `non_blocking` and come to a place, for messages; empty where
+    nothing does.
+    """
+    return file.once(_by_module)[file.tree.module_of(at)]
 
 
-def _stranger(file: FileFacts) -> str:
-    return next(_strangers(file), "")
+def _by_module(file: FileFacts) -> dict[cst.Module, str]:
+    """What may come to each module, out of those that it imports, or that import it, by way of whatever others.
+
+    Libraries that are known, where their sources are read beside, hand nothing of one module to another.
+    """
+    aliases: tuple[_Alias, ...] = (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar))
+    libraries = _libraries(file, aliases)
+    found = dict.fromkeys(file.tree.modules, "")
+    for module, text in _strangers(file, aliases):
+        if module not in libraries:
+            found[module] = found[module] or text
+    beside: dict[cst.Module, set[cst.Module]] = {module: set() for module in found}
+    for alias in aliases:
+        importer = file.tree.module_of(alias)
+        for imported in file.flow.imported(alias) - libraries if importer not in libraries else ():
+            beside[importer].add(imported)
+            beside[imported].add(importer)
+    for module in (module for module in found if found[module]):
+        stack = [module]
+        while stack:
+            reached = [other for other in beside[stack.pop()] if not found[other]]
+            found |= dict.fromkeys(reached, found[module])
+            stack += reached
+    return found
 
 
-def _strangers(file: FileFacts) -> Iterator[str]:
-    aliases = (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar))
-    known = {
-        module for alias in aliases if _library(_imported(file, alias)) in _BUT for module in file.flow.imported(alias)
-    }
+def _strangers(file: FileFacts, aliases: Sequence[_Alias]) -> Iterator[tuple[cst.Module, str]]:
     for node in file.tree.all(cst.ClassDef):
         own = [part for part in node.body.body if isinstance(part, cst.FunctionDef) and part.name.value in _METHODS]
         if not all(map(_takes_more, own)) and not _is_made_by_modules(file, node):
-            yield f"{node.name.value} (line {file.line(own[0])})"
+            yield file.tree.module_of(node), f"{node.name.value} (line {file.line(own[0])})"
     for target in file.tree.all(cst.AssignTarget):
         if isinstance(target.target, cst.Attribute) and target.target.attr.value in _METHODS:
-            yield f"{file.code(target.target.value)} (line {file.line(target)})"
+            yield file.tree.module_of(target), f"{file.code(target.target.value)} (line {file.line(target)})"
     for alias in aliases:
         imported = _imported(file, alias)
         library = _library(imported)
         takes_it = library in _WITHOUT or (library in _BUT and not imported.startswith(_BUT[library]))
-        # What a library that is known imports for itself, where its sources are read beside, is part of it.
-        if not takes_it and not file.flow.imported(alias) and file.tree.module_of(alias) not in known:
-            yield f"{library}, which takes non_blocking {_LATELY[library]}" if library in _LATELY else library
+        if not takes_it and (library in _BUT or not file.flow.imported(alias)):
+            text = f"{library}, which takes non_blocking {_LATELY[library]}" if library in _LATELY else library
+            yield file.tree.module_of(alias), text
+
+
+def _libraries(file: FileFacts, aliases: Sequence[_Alias]) -> set[cst.Module]:
+    """The modules of libraries that are known and whose sources are read beside: all in the folder of one."""
+    folders: set[tuple[str, ...]] = set()
+    for alias in aliases:
+        library = _library(_imported(file, alias))
+        for module in file.flow.imported(alias) if library in _BUT else ():
+            parts = PurePath(file.source_of(module).path).with_suffix("").parts
+            if library in parts:
+                folders.add(parts[: parts.index(library) + 1])
+    paths = {module: PurePath(file.source_of(module).path).with_suffix("").parts for module in file.tree.modules}
+    return {module for module, parts in paths.items() if any(parts[: len(folder)] == folder for folder in folders)}
 
 
 def _is_made_by_modules(file: FileFacts, node: cst.ClassDef) -> bool:

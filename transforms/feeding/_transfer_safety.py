@@ -165,7 +165,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             told_apart = path == (None,) and is_told_apart(file, copy)
             if told_apart or is_tensor(file, loader, path) or acts_as_tensor(file, copy):
                 continue
-            other = stranger(file)
+            other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
                 return f"what line {line} copies may be no tensor, with a `to` of another kind, such as that of {other}"
