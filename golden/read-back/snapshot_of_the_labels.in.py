@@ -1,4 +1,4 @@
-# golden: stay refused="could not be shown to come from the device, too"
+# golden: stay refused="of what has changed since"
 """The copy keeps the labels as they were, before the step changes them on the device."""
 
 import torch

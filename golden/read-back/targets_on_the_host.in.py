@@ -1,4 +1,4 @@
-# golden: stay refused="could not be shown to come from the device, too"
+# golden: stay refused="is on the host: move it"
 """The targets are on the host, and stay there."""
 
 import torch

@@ -54,6 +54,9 @@ COUNTED = {
         Numerics.ROUNDING,
     ),
     "float((pred.cpu() == y.cpu()).float().mean())": ("float((pred == y).float().mean())", Numerics.ROUNDING),
+    "(pred.cpu() == 1).sum().item()": ("(pred == 1).sum().item()", Numerics.BITWISE),
+    "(-0.5 <= out.cpu()).float().mean().item()": ("(-0.5 <= out).float().mean().item()", Numerics.ROUNDING),
+    "int(pred.detach().cpu().ne(257).sum())": ("int(pred.ne(257).sum())", Numerics.BITWISE),
     "(pred == y).cpu().sum().item()": ("(pred == y).sum().item()", Numerics.BITWISE),
     "pred.eq(y).cpu().float().sum().item()": ("pred.eq(y).float().sum().item()", Numerics.ROUNDING),
     "(out.argmax(1).cpu() == y.cpu()).sum().item()": ("(out.argmax(1) == y).sum().item()", Numerics.BITWISE),
@@ -161,15 +164,17 @@ def test_numbers_are_the_same(before: str) -> None:
 REFUSED = {
     "keep.extend(pred.cpu().tolist())": "`keep.extend` on line 13 collects it: collect tensors",
     "keep.append(out.detach().cpu().numpy())": "`keep.append` on line 13 collects it",
-    "score(y.cpu().numpy(), 3)": "`score` on line 13 computes with it on the host",
-    "p = pred.cpu().numpy()\nscore(p)": "`score` on line 14 computes with it on the host",
+    "score(y.cpu().numpy(), 3)": "`score` on line 13 is given it on the host",
+    "p = pred.cpu().numpy()\nscore(p)": "`score` on line 14 is given it on the host",
     "for p in pred.tolist():\n    score(p)": "the loop on line 13 goes over it on the host",
     "return pred.cpu()": "it is returned on line 13",
     "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` could not be shown to come from the device, too",
     "p = pred.cpu()": "`p` is not used in what is in sight",
-    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "the host goes on with it on line 13",
-    "p = pred.cpu()\nz = p + 1": "the host goes on with `p` on line 14",
-    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "`1` could not be shown to come from the device, too",
+    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "the host computes `pred.eq(y).cpu().sum()` with it on line 13",
+    "p = pred.cpu()\nz = p + 1": "the host computes `p + 1` with it on line 14",
+    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "a comment stands inside of it",
+    "n = (out.cpu() > 0.1).sum().item()": "`0.1` could not be shown to come from the device, too",
+    "n = (pred.cpu() == torch.zeros(3)).sum().item()": "`torch.zeros(3)` is on the host: move it to the device",
 }
 
 

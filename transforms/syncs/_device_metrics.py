@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import libcst as cst
@@ -58,24 +59,52 @@ def metric_of(file: FileFacts, copy: HostCopy) -> Metric | str:
             return ""
         is_count = file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER) and not alone[1]
         return Metric(alone[0], read, (copy,), (read,), False, Numerics.BITWISE if is_count else Numerics.ROUNDING)
-    copies = [_copy_behind(file, side) for side in sides]
-    here = [found for found in copies if found is not None and not found.is_list]
-    if len(here) != 2:
-        other = next(side for side, found in zip(sides, copies, strict=True) if found is None or found.is_list)
-        return f"`{file.code(other)}` could not be shown to come from the device, too"
-    if here[0].is_array is not here[1].is_array:
-        return "a tensor is compared with an array"
-    if any(file.value(found.tensor).device is not Device.ACCELERATOR for found in here):
-        return "that both tensors are on the same device could not be shown"
-    if several_devices(file) is not None:
-        return f"the file uses several devices (line {file.line(several_devices(file) or comparison)})"
     assert isinstance(comparison, cst.BaseExpression)
-    reduced = _reduction(file, comparison, here[0].is_array)
+    copies = [_copy_behind(file, side) for side in sides]
+    here = [(side, found) for side, found in zip(sides, copies, strict=True) if found is not None and not found.is_list]
+    others = [side for side in sides if not any(side is known for known, _ in here)]
+    if others and not (here and not here[0][1].is_array and _is_exact(file, others[0], here[0][1].tensor)):
+        return _why_not_there(file, others[0])
+    if len({found.is_array for _, found in here}) > 1:
+        return "a tensor is compared with an array"
+    if not others:
+        if any(file.value(found.tensor).device is not Device.ACCELERATOR for _, found in here):
+            return "that both tensors are on the same device could not be shown"
+        if several_devices(file) is not None:
+            return f"the file uses several devices (line {file.line(several_devices(file) or comparison)})"
+    is_array = here[0][1].is_array
+    reduced = _reduction(file, comparison, is_array)
     if reduced is None:
         return f"more than a count is made of `{' '.join(file.code(comparison).split())[:60]}` on the host"
     node, is_rounded = reduced
     numerics = Numerics.ROUNDING if is_rounded else Numerics.BITWISE
-    return Metric(node, comparison, (here[0], here[1]), (sides[0], sides[1]), here[0].is_array, numerics)
+    read_there, brought = zip(*here, strict=True)
+    return Metric(node, comparison, brought, read_there, is_array, numerics)
+
+
+def _why_not_there(file: FileFacts, side: cst.BaseExpression) -> str:
+    """Why one side of a comparison cannot be read on the device."""
+    code, known = " ".join(file.code(side).split())[:60], file.value(side)
+    definition = sole_definition(file, side) if isinstance(side, cst.Name) else None
+    if definition is not None and definition.value is not None and host_copy(file, definition.value) is not None:
+        return f"`{code}` is a copy that is read elsewhere too, or of what has changed since"
+    if known.is_tensor and known.device is Device.CPU:
+        return f"`{code}` is on the host: move it to the device once, and compare there"
+    return f"`{code}` could not be shown to come from the device, too"
+
+
+def _is_exact(file: FileFacts, node: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
+    """Whether a number means the same beside a tensor of the host and of the device.
+
+    Host and device round it to narrow types at different times: it has to need no more than the 8 bits of bfloat16.
+    """
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return _is_exact(file, node.expression, tensor)
+    if not isinstance(node, (cst.Integer, cst.Float)):
+        return False
+    mantissa, _ = math.frexp(node.evaluated_value)
+    is_integer = isinstance(node, cst.Integer) and file.value(tensor).dtype in (DType.INTEGER, DType.BOOL)
+    return is_integer or (mantissa * 256).is_integer()
 
 
 def _read(file: FileFacts, copy: HostCopy) -> cst.BaseExpression:

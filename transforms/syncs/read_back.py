@@ -25,6 +25,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._conditions import shown
 from perfmod.transforms.syncs._device_metrics import Metric, metric_of, on_device
 from perfmod.transforms.syncs._host_copies import HostCopy, host_copies, variable_of
 from perfmod.transforms.syncs._report_places import ends_step
@@ -92,8 +93,19 @@ def _use(file: FileFacts, copy: HostCopy) -> str:
         found = _one_use(file, use)
         if found is not None:
             return found
-    name = definition.name if definition is not None else "it"
-    return f"the host goes on with {f'`{name}`' if definition is not None else name} on line {file.line(uses[0])}"
+    return f"the host computes {shown(file, _whole(file, uses[0]))} with it on line {file.line(uses[0])}"
+
+
+def _whole(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode:
+    """The largest expression that a node is a part of."""
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.BaseExpression):
+            node = ancestor
+        elif not isinstance(
+            ancestor, (cst.ComparisonTarget, cst.Arg, cst.BaseElement, cst.SubscriptElement, cst.Index)
+        ):
+            break
+    return node
 
 
 def _one_use(file: FileFacts, node: cst.CSTNode) -> str | None:
@@ -103,7 +115,7 @@ def _one_use(file: FileFacts, node: cst.CSTNode) -> str | None:
             code, line = file.code(ancestor.func), file.line(ancestor)
             if isinstance(ancestor.func, cst.Attribute) and ancestor.func.attr.value in _COLLECTS:
                 return f"`{code}` on line {line} collects it: collect tensors, and copy them once behind the loop"
-            return f"`{code}` on line {line} computes with it on the host"
+            return f"`{code}` on line {line} is given it on the host"
         if isinstance(ancestor, (cst.For, cst.CompFor)) and child is ancestor.iter:
             return f"the loop on line {file.line(ancestor)} goes over it on the host"
         if isinstance(ancestor, cst.Return):
