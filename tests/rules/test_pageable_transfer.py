@@ -807,6 +807,24 @@ def test_loaders_of_old_versions_of_pyg() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "is_equal"),
+    [
+        ("batch[0] = batch[0].to(device)", True),
+        ("for i in range(len(batch)):\n        batch[i] = batch[i].to(device)", True),
+        ("batch[0] = batch[1].to(device)", False),
+        ("batch[0] = batch[0].to(device, torch.half)", False),
+        ("batch[0] = batch[0].to(device) + 1", False),
+        ("batch[0] = batch[0].to(device); batch[1] += 1", False),
+    ],
+)
+def test_entries_of_a_kept_sample_that_are_moved(change: str, *, is_equal: bool) -> None:
+    code = written(change, loader="DataLoader(photos, collate_fn=lambda samples: samples[0])")
+    result = run(code)
+    reasons = [each.reason for each in (*result.held_back, *result.refused)]
+    assert any("writes into the batch" in reason for reason in reasons) is not is_equal
+
+
+@pytest.mark.parametrize(
     ("settings", "change", "is_equal"),
     [
         ("batch_size=None", "images += 1", False),

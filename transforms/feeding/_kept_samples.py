@@ -12,6 +12,7 @@ from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import makers, returned
+from perfmod.transforms.feeding._copies import destination
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 
 
@@ -31,10 +32,31 @@ def written_sample(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CST
             isinstance(node, (cst.Name, cst.Attribute))
             and file.flow.is_variable(node)
             and file.aliasing.mutates(node)
+            and not _moves_entry(file, node)
             and any(end.node is loader.call and end.path[:1] == (None,) for end in file.tracing.ends(node))
         ):
             return node
     return None
+
+
+def _moves_entry(file: FileFacts, node: cst.Name | cst.Attribute) -> bool:
+    """Whether an entry gets its own copy on a device, `batch[i] = batch[i].to(device)`: whoever reads it there, or in
+    what the dataset keeps, sees the same numbers.
+    """
+    entry = file.tree.parent(node)
+    target = file.tree.parent(entry) if isinstance(entry, cst.Subscript) and entry.value is node else None
+    statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
+    moved = statement.value if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    return (
+        isinstance(entry, cst.Subscript)
+        and isinstance(moved, cst.Call)
+        and isinstance(moved.func, cst.Attribute)
+        and (
+            moved.func.attr.value == "cuda" or (moved.func.attr.value == "to" and destination(file, moved) is not None)
+        )
+        and len([arg for arg in moved.args if arg.keyword is None or arg.keyword.value != "non_blocking"]) <= 1
+        and moved.func.value.deep_equals(entry)
+    )
 
 
 def _makes_new(file: FileFacts, node: cst.BaseExpression) -> bool:
