@@ -156,6 +156,53 @@ def test_the_clock_of_a_caller_counts() -> None:
     assert found.after.decode() == step("wait()") + helper.replace("torch.cuda.synchronize()", "pass")
 
 
+def test_the_clock_around_an_inner_loop_counts() -> None:
+    inner = "for net in args.nets:\n    net(x).sum().backward()\n    torch.cuda.synchronize()\n"
+    (reason,) = reasons(step(f"start = time.time()\n{inner}log(time.time() - start)"))
+    assert "`time.time` on line 13" in reason
+    assert "synchronize" not in result(step(inner)).after.decode()
+    helper = "\n\ndef fit(x, args):\n" + textwrap.indent(inner, "    ")
+    (reason,) = reasons(step("start = time.time()\nfit(x, args)\nlog(time.time() - start)") + helper)
+    assert "`time.time` on line 13" in reason
+    assert "synchronize" not in result(step("fit(x, args)") + helper).after.decode()
+
+
+def test_the_clock_of_a_function_that_is_called_counts() -> None:
+    helper = "\n\nclass Watch:\n    def stop(self):\n        return time.perf_counter()\n"
+    (reason,) = reasons(step("watch = Watch()\ntorch.cuda.synchronize()\nlog(watch.stop())") + helper)
+    assert "`watch.stop` on line 15" in reason
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    [
+        "def watched(f):\n    def g(*a):\n        log(time.time())\n        return f(*a)\n    return g",
+        "from utils import timeit",
+    ],
+)
+def test_a_decorator_may_measure(decorator: str) -> None:
+    name = "timeit" if "timeit" in decorator else "watched"
+    helper = f"\n\n{decorator}\n\n\n@{name}\ndef wait():\n    torch.cuda.synchronize()\n"
+    (reason,) = reasons(step("wait()") + helper)
+    assert f"`@{name}` on line" in reason
+    assert "pass" in result(step("wait()") + helper.replace(f"@{name}", "@torch.no_grad()")).after.decode()
+
+
+@pytest.mark.parametrize(
+    ("call", "figure", "is_shown"),
+    [
+        ("torch.cuda.empty_cache()", "torch.cuda.memory_reserved()", True),
+        ("torch.cuda.empty_cache()", "torch.cuda.max_memory_allocated()", False),
+        ("gc.collect()", "torch.cuda.max_memory_allocated()", True),
+        ("torch.cuda.synchronize()", "torch.cuda.memory_reserved()", False),
+    ],
+)
+def test_figures_of_the_memory_are_shown_behind_the_loop(call: str, figure: str, is_shown: bool) -> None:
+    found = result(step(f"{call}\ny = 1") + f"    print({figure})\n")
+    assert [finding.safety for finding in found.held_back] == ([Safety.UNSAFE] if is_shown else [])
+    assert (call in found.after.decode()) is is_shown
+
+
 def test_a_time_budget_counts() -> None:
     head = HEAD.replace("for x, y in loader:", "while time.time() < args.end:\n        x, y = next(loader)")
     (reason,) = reasons(step("torch.cuda.synchronize()", head))

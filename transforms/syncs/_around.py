@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.syncs._when import runs_every_step
 
 
 def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.For | cst.While | cst.CSTNode]]:
-    """A place and the code that runs with it in every step: the innermost loop, or the function, and then its callers.
+    """A place and the code that runs with it in every step: the loops up to the one over steps, else the function,
+    and then its callers.
 
     Yields pairs: a place (`node`, or a call that leads there), and the loop or function that holds it, or the module.
     """
@@ -22,14 +24,39 @@ def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cs
         if place in seen:
             continue
         seen.add(place)
-        loops = file.tree.loops(place)
         function = file.tree.function(place)
-        if loops:
-            yield place, loops[0]
+        loops = _loops_of_step(file, place)
+        yield from ((place, loop) for loop in loops)
+        callers = file.values.calls.callers(function) if function is not None else ()
+        if loops and (
+            _goes_over_batches(file, loops[-1])
+            or not any(_goes_over_batches(file, loop) for call in callers for loop in file.tree.loops(call))
+        ):
             continue
         yield place, function if function is not None else file.tree.module
-        if function is not None:
-            stack += file.values.calls.callers(function)
+        stack += callers
+
+
+def _loops_of_step(file: FileFacts, place: cst.CSTNode) -> list[cst.For | cst.While]:
+    """The loops around a place, up to the one over batches; up to the innermost one that trains where there is none."""
+    loops = file.tree.loops(place)
+    for ends in (_goes_over_batches, _trains):
+        last = next((index for index, loop in enumerate(loops) if ends(file, loop)), None)
+        if last is not None:
+            return loops[: last + 1]
+    return loops
+
+
+def _trains(file: FileFacts, loop: cst.For | cst.While) -> bool:
+    return loop in file.steps.regions
+
+
+def _goes_over_batches(file: FileFacts, loop: cst.For | cst.While) -> bool:
+    """Whether a loop goes over a loader, as far as it shows or is called one."""
+    if not isinstance(loop, cst.For):
+        return False
+    is_named = any("load" in name.value.lower() for name in find_all(loop.iter, cst.Name))
+    return is_named or file.values.loader_of(loop.iter) is not None
 
 
 def between(file: FileFacts, node: cst.CSTNode, outer: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -33,11 +33,37 @@ _PROFILED = frozenset({"prof", "profiler", "nvtx", "tracer"})
 def why_measured(file: FileFacts, node: cst.CSTNode) -> str | None:
     """What is measured in the same step as `node`, so that the figure would change with it; `None`: nothing."""
     for place, around in rounds(file, node):
+        decorated = _why_decorated(file, place)
+        if decorated is not None:
+            return decorated
         for found in (*_held_open(file, place), *_looked_at(around)):
-            kind = measures(file, found)
+            kind = measures(file, found) or _measures_inside(file, found)
             if kind is not None:
                 code = file.code(found.func) if isinstance(found, cst.Call) else file.code(found)
                 return f"`{code}` on line {file.line(found)} measures {kind}, and would measure something else"
+    return None
+
+
+def _measures_inside(file: FileFacts, call: cst.Call) -> str | None:
+    """What the functions in sight measure that a call runs."""
+    bodies = {function.body: None for function in file.values.calls.reached(call)}
+    for body in list(bodies):
+        bodies |= {function.body: None for function in file.steps.called_by(body)}
+    inner = (found for body in bodies for found in find_all(body, cst.Call))
+    return next(filter(None, (measures(file, found) for found in inner)), None)
+
+
+def _why_decorated(file: FileFacts, place: cst.CSTNode) -> str | None:
+    """The decorator that measures the function around a place."""
+    function = file.tree.function(place)
+    for decorator in function.decorators if function is not None else ():
+        named = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+        found = file.flow.definitions(named) if isinstance(named, (cst.Name, cst.Attribute)) else ()
+        wrappers = [d.node for d in found if isinstance(d.node, cst.FunctionDef)]
+        inner = (call for wrapper in wrappers for call in find_all(wrapper.body, cst.Call))
+        words = {word.lower() for word in _WORDS.findall(dotted(named).rpartition(".")[2])}
+        if words & (_TIMERS | _PROFILED | {"profile", "timed"}) or any(measures(file, call) for call in inner):
+            return f"`@{file.code(named)}` on line {file.line(decorator)} measures the function around it"
     return None
 
 

@@ -16,6 +16,9 @@ _SHORT = re.compile(r"\b(?:oom|memory|leaks?|vram)\b", re.IGNORECASE)
 
 _LIMITS = frozenset({"set_per_process_memory_fraction", "OutOfMemoryError", "PYTORCH_CUDA_ALLOC_CONF"})
 _PLANS = frozenset({"gc.disable", "gc.freeze", "gc.set_threshold", "gc.callbacks", "gc.set_debug", "gc.get_objects"})
+# What the cache holds is shown by these, and what is in use by all figures of the memory.
+_OF_CACHE = re.compile(r"memory_(?:reserved|cached|stats|summary|snapshot)|mem_get_info|max_memory_(?:reserved|cached)")
+_OF_MEMORY = re.compile(r"\bmemory_|_memory_|mem_get_info")
 _FINALIZERS = frozenset({"weakref.finalize", "weakref.ref", "weakref.WeakValueDictionary", "weakref.WeakKeyDictionary"})
 
 
@@ -42,6 +45,16 @@ def why_tight(file: FileFacts) -> str | None:
             return f"the file reckons with too little memory on line {file.line(node)}"
     library = other_libraries(file)
     return f"{library} may need the memory that PyTorch would keep" if library is not None else None
+
+
+def why_shown(file: FileFacts, *, cache_only: bool) -> str | None:
+    """Where a figure of the memory is asked for that changes with what is given back; `None`: nowhere."""
+    pattern = _OF_CACHE if cache_only else _OF_MEMORY
+    for node in _everything(file):
+        name = file.qualified(node) if isinstance(node, cst.Attribute) else None
+        if name is not None and name.startswith("torch.cuda.") and pattern.search(name):
+            return f"`{file.code(node)}` on line {file.line(node)} shows the memory, which would be another figure"
+    return None
 
 
 def why_collected_by_hand(file: FileFacts) -> str | None:

@@ -89,7 +89,9 @@ class ExplicitSync(Rule):
         """Why it is not shown that a statement may go."""
         if all(file.qualified(call) in _WAITS for call in calls):
             return None
-        return _memory.why_noted(file, statement) or _memory.why_tight(file)
+        cache_only = not any(file.qualified(call) == _COLLECTS for call in calls)
+        shown = _memory.why_shown(file, cache_only=cache_only)
+        return _memory.why_noted(file, statement) or _memory.why_tight(file) or shown
 
     def _removed(
         self, file: FileFacts, calls: list[cst.Call], statements: list[Statement], doubt: str | None
