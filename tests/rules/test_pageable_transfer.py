@@ -174,6 +174,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].to(device)", "batch[0].add_(1)"), "writes into the batch"),
         (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
+        (("x = batch['shape'].to(device)", "size = batch['shape'][0]", "size *= 2"), "writes into the batch"),
         (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 writes into"),
         (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 asks whether its batches are pinned"),
         (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 asks whether its batches are pinned"),
@@ -192,6 +193,7 @@ def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
         ("batch[0].add_(1)", "x = batch[0].to(device)"),
         ("batch[0] = batch[0].to(device)",),
         ("x = batch[0].to(device)", "x -= 1"),
+        ("x = batch[0].to(device)", "size = batch[0].shape[0]", "total = size; total *= 2"),
     ],
 )
 def test_writes_that_do_not_matter(body: tuple[str, ...]) -> None:

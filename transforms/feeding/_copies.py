@@ -191,7 +191,7 @@ def writes(file: FileFacts) -> tuple[Write, ...]:
             if _replaces_entry(node.target):
                 continue
             target, stores = node.target.value, True
-        elif isinstance(node, cst.AugAssign):
+        elif isinstance(node, cst.AugAssign) and not _is_size(file, node.target):
             stores = isinstance(node.target, cst.Subscript)
             target = node.target.value if isinstance(node.target, cst.Subscript) else node.target
         elif isinstance(node, cst.Call):
@@ -217,6 +217,16 @@ def _replaces_entry(target: cst.Subscript) -> bool:
     if len(target.slice) == 1 and isinstance(index, cst.Index) and isinstance(literal(index.value), str):
         return True
     return isinstance(target.value, cst.Attribute) and target.value.attr.value in _FEATURES
+
+
+def _is_size(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> bool:
+    """Whether an expression is a number of elements, `size` of `size = x.shape[0]`, which is no tensor."""
+    if isinstance(node, cst.Subscript):
+        return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+    made = file.flow.definitions(node) if isinstance(node, cst.Name) and depth < _DEEPEST else ()
+    return bool(made) and all(
+        each.value is not None and not each.path and _is_size(file, each.value, depth + 1) for each in made
+    )
 
 
 def _written_by(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
