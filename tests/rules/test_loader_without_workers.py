@@ -118,8 +118,8 @@ def test_a_name_that_is_taken_is_left_alone() -> None:
 
 
 def test_two_loaders_share_one_line() -> None:
-    second = MAIN.replace("main", "again").replace("if __name__", "if False and __name__")
-    result = run(HEAD + second + "\n\n" + MAIN)
+    second = MAIN.replace("main", "again").partition("if __name__")[0]
+    result = run(HEAD + second + MAIN.replace("    main()", "    again()\n    main()"))
     assert result.after.decode().count(COUNT) == 1
     assert result.after.decode().count("num_workers=NUM_WORKERS") == 2
 
@@ -249,7 +249,7 @@ def test_names_that_workers_read_must_stand_outside_the_guard() -> None:
     guarded = MAIN.replace("    main()", "    SCALE = 2\n    main()")
     assert "SCALE" in refusal(reads + guarded)
     script = MAIN.replace('\n\nif __name__ == "__main__":\n    main()', "\n\nmain()")
-    assert "move the definitions up" in refusal("def f():\n    pass\n\n\nf()\n" + reads + "SCALE = 2\n" + script)
+    assert "move the definitions up" in refusal("def f():\n    print()\n\n\nf()\n" + reads + "SCALE = 2\n" + script)
     result = run(reads + "SCALE = 2\n" + script)
     assert "SCALE = 2\ndef main():" in result.after.decode()
     assert result.after.decode().endswith('if __name__ == "__main__":\n    main()\n')
@@ -657,6 +657,28 @@ if __name__ == "__main__":
     main()
 """
     assert "answers otherwise in a worker" in run(code).held_back[0].reason
+
+
+@pytest.mark.parametrize(
+    ("above", "is_noticed"),
+    [
+        ("print(torch.__version__)", True),
+        ("weights = torch.zeros(3, device=device)", True),
+        ("options = read()", False),
+        ("options = asked()", True),
+        ("torch.manual_seed(0)", False),
+    ],
+)
+def test_what_spawned_workers_would_run_again(above: str, is_noticed: bool) -> None:
+    functions = (
+        "def read():\n    return argparse.ArgumentParser().parse_args()\n\n\n"
+        'def asked():\n    return input("Which? ")\n\n\n'
+    )
+    code = "import argparse\n" + HEAD + 'device = "cuda"\n\n\n' + functions + above + "\n\n\n" + MAIN
+    result = run(code)
+    reason = "workers started by spawn or forkserver would run line 26 again, which no guard keeps from them"
+    assert [each.reason for each in result.held_back] == [reason] * is_noticed
+    assert bool(result.applied) is not is_noticed
 
 
 RAISES = HEAD.replace(

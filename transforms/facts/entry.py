@@ -5,6 +5,7 @@ they lead to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -77,11 +78,7 @@ class Entry:
     def is_guarded(self, node: cst.CSTNode) -> bool:
         """Whether `node` stands in the body of a top-level `if __name__ == "__main__":`."""
         statement = self.statement(node)
-        return (
-            isinstance(statement, cst.If)
-            and is_main_test(statement.test)
-            and self._tree.is_within(node, statement.body)
-        )
+        return is_guard(statement) and self._tree.is_within(node, statement.body)
 
     def runs_on_import(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """Unguarded code of a top level that leads to `node`: itself, or a use of the function around it."""
@@ -89,14 +86,17 @@ class Entry:
 
     def runs_unguarded(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """All unguarded code of the top levels of files that leads to `node`."""
+        return (place for place in self.runs(node) if not self.is_guarded(place))
+
+    def runs(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """All code of the top levels of files that leads to `node`."""
         seen: set[cst.CSTNode] = set()
         stack = [node]
         while stack:
             current = stack.pop()
             function = self._tree.function(current)
             if function is None:
-                if not self.is_guarded(current):
-                    yield current
+                yield current
             elif function not in seen:
                 seen.add(function)
                 stack.extend(self._sites(function))
@@ -145,7 +145,7 @@ class Entry:
             return False
         return all(self._is_repeatable_call(n) for n in walk_scope(statement) if isinstance(n, cst.Call))
 
-    def _is_repeatable_call(self, call: cst.Call) -> bool:
+    def _is_repeatable_call(self, call: cst.Call, seen: frozenset[cst.FunctionDef] = frozenset()) -> bool:
         name = self._names.qualified(call.func)
         if name == "os.makedirs":
             return any(arg.keyword is not None and arg.keyword.value == "exist_ok" for arg in call.args)
@@ -153,6 +153,10 @@ class Entry:
             return False  # every worker would set up the GPU
         if name is not None:
             return name.startswith(_REPEATABLE)
+        function = self._values.calls.resolve(call)
+        if function is not None and function not in seen:
+            seen |= {function}
+            return all(self._is_repeatable_call(n, seen) for n in walk(function.body) if isinstance(n, cst.Call))
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS
 
     def needed(self, code: Iterable[cst.CSTNode]) -> dict[Definition, Read]:
@@ -185,6 +189,11 @@ class Entry:
         return [
             node for node in self._tree.all_of(cst.ImportAlias, cst.ImportStar) if module in self._flow.imported(node)
         ]
+
+
+def is_guard(statement: Top) -> TypeGuard[cst.If]:
+    """Whether a statement is `if __name__ == "__main__":`."""
+    return isinstance(statement, cst.If) and is_main_test(statement.test)
 
 
 def is_main_test(test: cst.BaseExpression) -> bool:

@@ -9,11 +9,12 @@ reach workers by fork only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import libcst as cst
 from attrs import evolve, frozen
 
+from perfmod.transforms.facts.entry import is_guard
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.loaders import Loader
@@ -94,6 +95,11 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
         if isinstance(script, str):
             return Guard(refusal=script)
         scripts[source] = script
+    again = _run_again(file, loader, scripts)
+    if again is not None:
+        line = file.line(again)
+        doubt = f"workers started by spawn or forkserver would run line {line} again, which no guard keeps from them"
+        return Guard(doubt=doubt)
     return Guard(scripts)
 
 
@@ -104,6 +110,17 @@ def _scripts(file: FileFacts, loader: Loader) -> dict[cst.Module, cst.CSTNode]:
         for runs in file.entry.runs_unguarded(iteration.node):
             found.setdefault(file.tree.module_of(runs), runs)
     return found
+
+
+def _run_again(file: FileFacts, loader: Loader, guarded: Container[Source]) -> cst.CSTNode | None:
+    """What a script does outside of its own guard, while the loop over the loader stands under it."""
+    for iteration in loader.iterations:
+        for runs in file.entry.runs(iteration.node):
+            if file.entry.is_guarded(runs) and file.source_of(runs) not in guarded:
+                for statement in file.entry.statements_of(file.tree.module_of(runs)):
+                    if not is_guard(statement) and not file.entry.is_repeatable(statement):
+                        return statement
+    return None
 
 
 def _missed(file: FileFacts, needed: Mapping[Definition, Read]) -> str:
