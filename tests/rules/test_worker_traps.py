@@ -18,10 +18,8 @@ from torch.utils.data import DataLoader, Dataset, Sampler, Subset, random_split
 from curriculum import advance
 
 logger = logging.getLogger(__name__)
-LOG = open("log.txt", "w")
-COUNT = itertools.count()
-MEAN = torch.ones(1).to("cuda")
-HOST = torch.ones(1)
+TOP
+HOST = torch.tensor([1.0])
 
 
 class Shift:
@@ -106,7 +104,7 @@ MADE = "DataLoader(dataset, batch_size=2)"
 def written(**parts: str) -> str:
     """The script with these parts; `loader` is what makes the loader."""
     code = CODE.replace(MADE, parts.pop("loader", MADE))
-    for name in ("KEEPS", "SAMPLE", "ORDER", "COLLATED", "BEFORE", "INSIDE"):
+    for name in ("KEEPS", "SAMPLE", "ORDER", "COLLATED", "BEFORE", "INSIDE", "TOP"):
         code = code.replace(name, parts.pop(name.lower(), "pass"))
     assert not parts
     return code
@@ -135,7 +133,25 @@ def said(code: str | Mapping[str, str]) -> str:
 def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     reason = said(written(inside=inside))
     assert "changes what the loader reads while it runs" in reason
-    assert "line 80" in reason
+    assert "line 78" in reason
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("own = dataset.items", "own.clear()"),
+        ("bump = dataset.items.append", "bump(1.0)"),
+        ("change = functools.partial(setattr, dataset, 'scale')", "change(2)"),
+        ("hooks = [print]", "for hook in hooks: hook(dataset)"),
+        ("pass", "for dataset.scale in (1, 2): pass"),
+        ("pass", "with open('x') as dataset.file: pass"),
+        ("pass", "dataset.scale, y = 1, 2"),
+        ("pass", "model.register_forward_hook(lambda m, i, o: setattr(dataset, 'scale', 2))"),
+    ],
+)
+def test_it_is_changed_by_other_names(before: str, inside: str) -> None:
+    reason = said(written(before=before, inside=inside).replace("import collections", "import functools, collections"))
+    assert "changes what the loader reads while it runs" in reason
 
 
 @pytest.mark.parametrize(
@@ -148,40 +164,40 @@ def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     ],
 )
 def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
-    assert "line 80 changes what the loader reads" in said(written(loader=loader, inside=inside))
+    assert "line 78 changes what the loader reads" in said(written(loader=loader, inside=inside))
 
 
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
         ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
-        ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 33 changes self.rest"),
-        ({"sample": "x = x + next(COUNT)"}, "line 33 changes COUNT"),
+        ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 31 changes self.rest"),
+        ({"top": "COUNT = itertools.count()", "sample": "x = x + next(COUNT)"}, "line 31 changes COUNT"),
         ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "cannot be pickled"),
         ({"keeps": "self.rows = csv.reader(items)"}, "cannot be pickled"),
         ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "cannot be pickled"),
-        ({"keeps": "self.names = collections.defaultdict(lambda: 0)"}, "a lambda (line 26) cannot be pickled"),
+        ({"keeps": "self.names = collections.defaultdict(lambda: 0)"}, "a lambda (line 24) cannot be pickled"),
         ({"keeps": "self.F = torch.nn.functional"}, "the module torch.nn.functional"),
         ({"keeps": "self.net = torch.jit.load('net.pt')"}, "cannot be pickled"),
-        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 76) cannot be pickled"),
-        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 76)"),
-        ({"sample": "Photos.calls += 1"}, "line 33 changes Photos.calls"),
-        ({"sample": "type(self).calls += 1"}, "line 33 changes type(self).calls"),
-        ({"sample": "setattr(self, 'last', index)"}, "line 33 changes self"),
-        ({"sample": "object.__setattr__(self, 'last', index)"}, "line 33 changes self"),
-        ({"sample": "vars(self)['last'] = index"}, "line 33 changes vars(self)"),
-        ({"sample": "torch.stack([x, x], out=HOST)"}, "line 33 changes HOST"),
+        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 74) cannot be pickled"),
+        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 74)"),
+        ({"sample": "Photos.calls += 1"}, "line 31 changes Photos.calls"),
+        ({"sample": "type(self).calls += 1"}, "line 31 changes type(self).calls"),
+        ({"sample": "setattr(self, 'last', index)"}, "line 31 changes self"),
+        ({"sample": "object.__setattr__(self, 'last', index)"}, "line 31 changes self"),
+        ({"sample": "vars(self)['last'] = index"}, "line 31 changes vars(self)"),
+        ({"sample": "torch.stack([x, x], out=HOST)"}, "line 31 changes HOST"),
         ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may write into"),
-        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 58 may write into"),
-        ({"sample": "open('log.txt', 'a').write('sample')"}, "line 33 appends to a file"),
-        ({"sample": "logger.info('sample %d', index)"}, "line 33 logs"),
-        ({"sample": "logging.warning('sample %d', index)"}, "line 33 logs"),
-        ({"sample": "sys.stdout.write('sample')"}, "line 33 prints"),
-        ({"sample": "LOG.write('sample')"}, "line 33 writes"),
-        ({"sample": "x = x - MEAN.cpu()"}, "MEAN uses the device (line 33)"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 66 changes seen"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 66 changes joined.n"),
-        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 72 trains"),
+        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 56 may write into"),
+        ({"sample": "open('log.txt', 'a').write('sample')"}, "line 31 appends to a file"),
+        ({"sample": "logger.info('sample %d', index)"}, "line 31 logs"),
+        ({"sample": "logging.warning('sample %d', index)"}, "line 31 logs"),
+        ({"sample": "sys.stdout.write('sample')"}, "line 31 prints"),
+        ({"top": "LOG = open('log.txt', 'w')", "sample": "LOG.write('sample')"}, "line 31 writes"),
+        ({"top": "MEAN = torch.ones(1).to('cuda')", "sample": "x = x - MEAN.cpu()"}, "MEAN uses the device (line 31)"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 64 changes seen"),
+        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 64 changes joined.n"),
+        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 70 trains"),
     ],
 )  # fmt: skip
 def test_what_samples_are_made_by(parts: dict[str, str], reason: str) -> None:
@@ -196,14 +212,14 @@ STEPPED = MADE.replace(")", ", sampler=Steps(8, weights))")
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 80 uses its generator too"),
-        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 80 may leave the loop"),
-        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes what it holds (line 44)"),
-        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes what it holds (line 44)"),
-        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 80 writes into"),
-        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 80 writes into"),
+        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 78 uses its generator too"),
+        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 78 may leave the loop"),
+        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes what it holds (line 42)"),
+        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes what it holds (line 42)"),
+        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 78 writes into"),
+        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 78 writes into"),
         ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
-         "line 80 writes into the batch"),
+         "line 78 writes into the batch"),
     ],
 )  # fmt: skip
 def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> None:
@@ -270,19 +286,19 @@ def test_batches_drawn_by_hand_and_a_changed_dataset() -> None:
     start, end = code.index("    loader ="), code.index("\n\nif __name__")
     loops = BY_HAND.replace("SHUFFLE", "False").replace("BETWEEN", "pass").replace("MIDDLE", "dataset.scale = 3")
     code = code[:start] + loops + code[end:]
-    assert said(code).count("line 89 changes what the loader reads while it runs") == 2
+    assert said(code).count("line 87 changes what the loader reads while it runs") == 2
 
 
 @pytest.mark.parametrize("asks", ["print(loader.num_workers)", "assert loader.num_workers == 0"])
 def test_the_number_of_workers_is_asked_for(asks: str) -> None:
-    assert "line 80 asks it for its number of workers" in said(written(inside=asks))
+    assert "line 78 asks it for its number of workers" in said(written(inside=asks))
 
 
 def test_processes_that_become_daemons() -> None:
     code = written().replace(
         "    main()\n", "    p = multiprocessing.Process(target=main)\n    p.daemon = True\n    p.start()\n"
     )
-    assert "line 89 starts daemonic processes" in said(code)
+    assert "line 87 starts daemonic processes" in said(code)
     engine = code.replace("    p.daemon = True\n", "").replace("multiprocessing.Process(target=main)", "None")
     starts = "import multiprocessing\nfrom engine import main\n\nmultiprocessing.Pool(2).apply(main)\n"
     assert "starts daemonic processes" in said({"engine.py": engine, "train.py": starts})
@@ -297,3 +313,99 @@ def test_what_only_the_script_itself_defines(what: str) -> None:
     guarded = code[start:end].replace("\n", "\n    ")
     code = code[:start] + f'if __name__ == "__main__":\n    {guarded}' + code[end:]
     assert "is only defined under the __main__ guard" in said(code)
+
+
+TRAINER = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+from callbacks import Curriculum
+
+class Numbers(Dataset):
+    def __init__(self):
+        self.scale = 1.0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index) * self.scale]).sqrt()
+
+class Trainer:
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+        self.loader = DataLoader(Numbers(), batch_size=2)
+        self.model = nn.Linear(1, 1)
+
+    def call(self, name):
+        for callback in self.callbacks:
+            getattr(callback, name)(self)
+
+    def fit(self):
+        for x in self.loader:
+            self.model(x).mean().backward()
+            CALL
+
+if __name__ == "__main__":
+    Trainer([Curriculum()]).fit()
+"""
+CALLBACKS = """\
+class Curriculum:
+    def on_batch(self, trainer):
+        trainer.loader.dataset.scale *= 0.5
+"""
+
+
+@pytest.mark.parametrize("call", ["self.call('on_batch')", "for each in self.callbacks: each.on_batch(self)"])
+def test_callbacks_that_change_the_dataset(call: str) -> None:
+    files = {"train.py": TRAINER.replace("CALL", call), "callbacks.py": CALLBACKS}
+    assert "line 3 of callbacks.py changes what the loader reads" in said(files)
+    files["callbacks.py"] = CALLBACKS.replace(
+        "trainer.loader.dataset.scale *= 0.5", "print(len(trainer.loader.dataset))"
+    )
+    assert said(files) == ""
+
+
+LIGHTNING = """\
+import pytorch_lightning as pl
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __init__(self):
+        self.scale = 1.0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index) * self.scale]).sqrt()
+
+class Lit(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(1, 1)
+        self.numbers = Numbers()
+
+    def training_step(self, batch, index):
+        return self.net(batch).mean()
+
+    def HOOK(self, *_):
+        self.numbers.scale = 2.0
+
+    def train_dataloader(self):
+        return DataLoader(self.numbers, batch_size=2)
+
+if __name__ == "__main__":
+    pl.Trainer(max_epochs=1).fit(Lit())
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "matters"),
+    [("on_train_batch_end", True), ("on_train_epoch_start", True), ("on_train_epoch_end", False), ("setup", False)],
+)
+def test_hooks_of_lightning_that_change_the_dataset(hook: str, matters: bool) -> None:
+    reason = said(LIGHTNING.replace("HOOK", hook))
+    assert ("line 26 changes what the loader reads" in reason) is matters

@@ -90,6 +90,16 @@ def begins_early(cls: ClassFacts) -> cst.FunctionDef | None:
 
 
 _BEFORE_FIRST_BATCH = frozenset({"on_train_start", "on_train_epoch_start", "on_epoch_start"})
+WHILE_ITERATED = (
+    STEPS
+    | _BEFORE_FIRST_BATCH
+    | {
+        "on_train_batch_start", "on_train_batch_end", "on_before_zero_grad", "on_before_backward", "on_after_backward",
+        "on_before_optimizer_step", "optimizer_step", "optimizer_zero_grad", "on_before_batch_transfer",
+        "on_after_batch_transfer", "transfer_batch_to_device", "on_validation_batch_start", "on_validation_batch_end",
+    }
+)  # fmt: skip
+"""The hooks that run when a loader has begun and has not ended."""
 
 
 def _each(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

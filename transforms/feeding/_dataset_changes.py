@@ -26,7 +26,20 @@ _HOLDS = frozenset(
 )
 """Functions whose result shares memory with what they are given."""
 _READS = data_api.COMMON_METHODS - data_api.MUTATORS - {"resize_", "seek", "read", "readline", "close"}
-_CHANGING = ("set", "add", "fit", "reset", "load", "update", "shuffle", "seed", "manual_seed", "train", "eval", "step")
+_CHANGING = (
+    "set",
+    "add",
+    "fit",
+    "reset",
+    "load_state",
+    "update",
+    "shuffle",
+    "seed",
+    "manual_seed",
+    "train",
+    "eval",
+    "step",
+)
 """How the methods of libraries' objects begin that change them, besides those that end in an underscore."""
 _DEEPEST = 4
 
@@ -101,18 +114,26 @@ def _parts(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     elif isinstance(node, cst.Call):
         name = file.qualified(node) or ""
         keeps = name.startswith((*data_api.KEEPS_ARGUMENTS, "torch.utils.data.", "torch.nn.")) or name in _HOLDS
-        if keeps or file.values.calls.constructed(node) is not None:
+        cls = file.values.calls.constructed(node)
+        if keeps or cls is not None:
             yield from (arg.value for arg in node.args)
+        assigned = (each for base in cls.lineage() for each in base.assigned.values()) if cls is not None else ()
+        yield from (each.value for values in assigned for each in values if each.value is not None and not each.path)
 
 
 def _changes(file: FileFacts, node: cst.CSTNode, things: Held) -> bool:
     """Whether a statement or a call may write into something that is held."""
 
     def is_held(expression: cst.BaseExpression) -> bool:
-        return any(things.holds(end) for end in file.tracing.ends(expression))
+        ends = file.tracing.ends(expression)
+        if isinstance(expression, cst.Attribute) and expression.attr.value in things.parameters:
+            # `trainer.loader.dataset`, where whoever calls is not in sight
+            return any(things.holds(end) or isinstance(end.node, cst.Param) for end in ends)
+        return any(things.holds(end) for end in ends)
 
-    if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del)):
-        return any(is_held(owner) for target in _targets(node.target) for owner in _owners(target))
+    if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del, cst.For, cst.CompFor, cst.AsName)):
+        target = node.name if isinstance(node, cst.AsName) else node.target
+        return any(is_held(owner) for each in _targets(target) for owner in _owners(each))
     if not isinstance(node, cst.Call):
         is_read = isinstance(node, (cst.Name, cst.Attribute)) and file.flow.is_variable(node)
         return is_read and isinstance(node, (cst.Name, cst.Attribute)) and file.aliasing.mutates(node) and is_held(node)
@@ -123,12 +144,29 @@ def _changes(file: FileFacts, node: cst.CSTNode, things: Held) -> bool:
     is_method = name is None and isinstance(node.func, cst.Attribute) and not file.flow.is_variable(node.func)
     if is_method and any(is_held(owner) for owner in _owners(node.func)) and _may_change(file, node):
         return True
-    if _is_out_of_sight(file, node, name):
-        # Only the dataset itself is handed to be changed; its parts are handed on all the time.
-        return any(
-            end.node in things.given for arg in node.args for end in file.tracing.ends(arg.value) if not end.path
-        )
-    return False
+    if name is None and file.flow.is_variable(node.func) and _changes_when_called(file, node.func, things):
+        return True
+    # Only the dataset itself is handed to be changed; its parts are handed on all the time.
+    return _is_out_of_sight(file, node, name) and _is_handed(file, node, things)
+
+
+def _changes_when_called(file: FileFacts, variable: cst.Name | cst.Attribute, things: Held) -> bool:
+    """Whether a variable holds a method of something held, or a function that is bound to the dataset."""
+    values = [definition.value for definition in file.flow.definitions(variable) if not definition.path]
+    methods = [value for value in values if isinstance(value, cst.Attribute) and value.attr.value not in _READS]
+    if any(things.holds(end) for method in methods for end in file.tracing.ends(method.value)):
+        return True
+    functions = [end.node for end in file.tracing.ends(variable)]
+    own = (f for f in functions if isinstance(f, cst.FunctionDef) and file.tree.class_of(f) in things.paths)
+    bound = (f for f in functions if isinstance(f, cst.Call) and file.qualified(f) == "functools.partial")
+    stores = any(_stores(file, node, 0) for function in own for node in walk(function.body))
+    return stores or any(_is_handed(file, call, things) for call in bound)
+
+
+def _is_handed(file: FileFacts, call: cst.Call, things: Held) -> bool:
+    """Whether a call is handed the dataset itself."""
+    ends = (end for arg in call.args for end in file.tracing.ends(arg.value))
+    return any(end.node in things.given and not end.path for end in ends)
 
 
 def _targets(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -152,9 +190,11 @@ def _is_stored_into(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _is_out_of_sight(file: FileFacts, call: cst.Call, name: str | None) -> bool:
-    """Whether a call runs a function of the project's own that is in no file in sight."""
-    if name is None or file.values.calls.resolve(call) is not None or file.values.calls.constructed(call) is not None:
+    """Whether a call runs a function that is in no file in sight, or one that a variable holds."""
+    if file.values.calls.resolve(call) is not None or file.values.calls.constructed(call) is not None:
         return False
+    if name is None:
+        return file.flow.is_variable(call.func) or isinstance(call.func, (cst.Subscript, cst.Call))
     return name.partition(".")[0] not in data_api.TRUSTED
 
 

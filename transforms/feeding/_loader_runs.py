@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import walk, walk_scope
@@ -30,7 +31,9 @@ def while_iterated(file: FileFacts, iteration: Iteration) -> list[cst.CSTNode]:
     if isinstance(node, cst.CompFor):
         return [file.tree.parent(node) or node]
     if iteration.by_framework:
-        return []
+        return [
+            cls.methods[name].body for cls in file.classes for name in cls.methods if name in lightning.WHILE_ITERATED
+        ]
     bound = file.flow.definitions(iteration.iterable) if isinstance(iteration.iterable, cst.Name) else ()
     loops = [
         loop
@@ -51,8 +54,26 @@ def executed(file: FileFacts, code: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNo
         if current in seen:
             continue
         seen.add(current)
-        yield from walk(current)
+        nodes = list(walk(current))
+        yield from nodes
         stack += [function.body for function in file.steps.called_by(current)]
+        if any(_calls_by_name(file, node) for node in nodes):
+            stack += [method.body for method in file.once(_only_called_by_name)]
+
+
+def _calls_by_name(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a node is `getattr(callback, name)(...)`."""
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Call)
+        and (file.qualified(node.func) == "builtins.getattr")
+    )
+
+
+def _only_called_by_name(file: FileFacts) -> tuple[cst.FunctionDef, ...]:
+    """The methods in sight that nothing calls in the usual way."""
+    methods = (method for cls in file.classes for name, method in cls.methods.items() if not name.startswith("__"))
+    return tuple(method for method in methods if not file.values.calls.callers(method))
 
 
 def sampling(file: FileFacts, loader: Loader) -> list[cst.CSTNode]:
