@@ -22,6 +22,7 @@ from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
 from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
+from perfmod.transforms.facts.old_torch import LAST_WITH_VECTOR_LOSSES, loss_read_as_vector
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 
@@ -347,7 +348,9 @@ class _Rewriting:
         """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
             rules = _possible(self.rules.values(), file.source.text) if self.trains else []
-            return [self._dated(finding, path) for finding in _findings(rules, file)]
+            found = _findings(rules, file)
+            pin = self._pin(path, file) if found else None
+            return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:
             raise _Failed(path, str(error)) from error
         except RecursionError as error:
@@ -355,13 +358,13 @@ class _Rewriting:
         except Exception as error:
             raise _Failed(path, _internal_error("the engine", error)) from error
 
-    def _dated(self, finding: Finding, path: str) -> Finding:
-        """A finding as it is where the project runs with an older torch than its rewrite needs."""
-        pin = self.files[path].pin
-        if pin is None or finding.safety is not Safety.SAFE or pin.allows(finding.min_torch):
-            return finding
-        reason = f"it needs torch {finding.min_torch} or later, and {pin.said}"
-        return evolve(finding, safety=Safety.UNSAFE, reason=reason)
+    def _pin(self, path: str, file: FileFacts) -> Pin | None:
+        """What a file says of the torch that it runs with, or else its project."""
+        old = loss_read_as_vector(file)
+        if old is None:
+            return self.files[path].pin
+        said = f"line {file.line(old)} reads a loss as one had to before 0.4 (`{file.code(old)}`)"
+        return Pin(LAST_WITH_VECTOR_LOSSES, said)
 
     def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
         """Decides what becomes of a finding, and puts it where it belongs."""
@@ -479,6 +482,13 @@ def _possible(rules: Iterable[Rule], text: str) -> list[Rule]:
 def _words(words: frozenset[str]) -> re.Pattern[str]:
     # No word at all: a pattern that matches nothing.
     return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, words)))})\b" if words else r"(?!)")
+
+
+def _dated(finding: Finding, pin: Pin) -> Finding:
+    """A finding as it is where the code runs with an older torch than its rewrite needs."""
+    if finding.safety is not Safety.SAFE or pin.allows(finding.min_torch):
+        return finding
+    return evolve(finding, safety=Safety.UNSAFE, reason=f"it needs torch {finding.min_torch} or later, and {pin.said}")
 
 
 def _findings(rules: Iterable[Rule], file: FileFacts) -> list[Finding]:

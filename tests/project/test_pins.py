@@ -98,3 +98,19 @@ def test_what_needs_a_newer_torch_is_held_back() -> None:
     assert examined(Pin((2, 1), "")) == (True, [])
     held_back = "it needs torch 1.12 or later, and requirements.txt asks for torch==1.6.0"
     assert examined(Pin((1, 6, 0), "requirements.txt asks for torch==1.6.0")) == (False, [held_back])
+
+
+def test_a_loss_that_is_read_as_a_vector_tells_of_an_old_torch() -> None:
+    old = CODE.replace(
+        b"    F.cross_entropy(logits[mask], labels[mask]).backward()",
+        b"""\
+    loss = F.cross_entropy(logits[mask], labels[mask])
+    loss.backward()
+    print(loss.data[0])""",
+    )
+    (result,) = rewrite_together([Given("train.py", old)], [MaskedLoss()], Choice())
+    reason = "it needs torch 1.12 or later, and line 9 reads a loss as one had to before 0.4 (`loss.data[0]`)"
+    assert [finding.reason for finding in result.held_back] == [reason]
+    for other in (b"loss.data[1]", b"logits.data[0]", b"loss.data"):
+        (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data[0]", other))], [MaskedLoss()], Choice())
+        assert len(result.applied) == 1

@@ -52,7 +52,9 @@ def reasons(body: str) -> list[str]:
 FILLED = {
     "torch.tensor(0.0, device=device)": "torch.full((), 0.0, device=device)",
     "torch.tensor(-1, device='cuda')": "torch.full((), -1, device='cuda')",
-    "torch.tensor(True, device=x.device)": "torch.full((), True, dtype=torch.bool, device=x.device)",
+    "torch.tensor(True, device=x.device)": "torch.ones((), dtype=torch.bool, device=x.device)",
+    "torch.tensor([False, False], device=x.device)": "torch.zeros((2,), dtype=torch.bool, device=x.device)",
+    "x.new_tensor(True)": "x.new_ones(())",
     "torch.tensor(float('-inf'), dtype=x.dtype, device=device)":
         "torch.full((), float('-inf'), dtype=x.dtype, device=device)",
     "torch.tensor(1e-8, requires_grad=True, device=device)": "torch.full((), 1e-8, device=device, requires_grad=True)",

@@ -98,15 +98,16 @@ class DeviceConstantInStep(Rule):
             doubt = f"right unless `{code}` is beyond the range of float32, where `full` raises"
         imports: tuple[str, ...] = ()
         dtype = made.dtype
+        # TorchScript before 2.2 cannot fill in truth values, and makes integers of them without a type.
+        function = {True: "ones", False: "zeros"}[constant] if isinstance(constant, bool) else "full"
         if made.like is not None:
-            function = f"{file.code(made.like)}.new_full"
+            maker = f"{file.code(made.like)}.new_{function}"
         else:
             torch, imports = file.names.spelled("torch", made.node)
-            function = f"{torch}.full"
+            maker = f"{torch}.{function}"
             if dtype is None and file.value(number).dtype is DType.BOOL:
-                # In TorchScript, `full` makes integers of truth values.
                 dtype = f"{torch}.bool"
-        given = [shape, file.whole_code(number)]
+        given = [shape, file.whole_code(number)] if function == "full" else [shape]
         given += [f"dtype={dtype}"] if dtype is not None else []
         given += [f"device={made.device}"] if made.device is not None else []
         given += made.options
@@ -114,7 +115,7 @@ class DeviceConstantInStep(Rule):
             file,
             made.node,
             doubt or "a kernel fills it with the same number, and nothing is copied",
-            [replace(file.source, made.node, f"{function}({', '.join(given)})")],
+            [replace(file.source, made.node, f"{maker}({', '.join(given)})")],
             safety=Safety.UNSAFE if doubt else None,
             imports=imports,
         )
