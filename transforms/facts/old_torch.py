@@ -9,7 +9,7 @@ from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
 
 LAST_WITH_VECTOR_LOSSES = (0, 3)
-"""`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, where this warned, and fails later."""
+"""`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, and then this fails or warns."""
 
 
 def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
