@@ -392,3 +392,17 @@ PROGRAMS = {
 def test_programs(name: str) -> None:
     code, expected = PROGRAMS[name]
     assert asked(code) == expected
+
+
+def test_what_may_be_none() -> None:
+    code = (
+        "import torch\nimport torch.nn.functional as F\n"
+        "def f(x: torch.Tensor, y=None):\n"
+        "    if y is not None:\n        loss = F.mse_loss(x, y)\n    else:\n        loss = None\n    return x, loss\n"
+        "out, loss = f(torch.zeros(2))\nuse(loss, None, 1 if loss else None)\n"
+    )
+    file = facts(code)
+    loss, nothing, number = (file.value(node) for node in used(file))
+    assert loss.kind is Kind.UNKNOWN
+    assert loss.present is not None and loss.present.is_tensor and loss.present.rank == 0
+    assert nothing.kind is Kind.NONE and number.kind is Kind.UNKNOWN and number.present is None

@@ -1461,3 +1461,34 @@ def test_elements_that_stay(parts: dict[str, str], reason: str) -> None:
     found = estimated(**parts)
     assert found.outcome is Outcome.UNCHANGED, found.after.decode()
     assert any(reason in finding.reason for finding in found.refused) or not reason
+
+
+def test_a_loss_that_is_none_without_targets() -> None:
+    """Language models return `None` for the loss where they are given no targets: nothing calls `item()` on that."""
+    code = """\
+        import torch
+        import torch.nn.functional as F
+        from torch import nn
+
+        class Net(nn.Module):
+            def forward(self, x, y=None):
+                out = x * 2
+                loss = None
+                if y is not None:
+                    loss = F.cross_entropy(out, y)
+                return out, loss
+
+        @torch.no_grad()
+        def evaluate(loader, device):
+            model = Net().to(device)
+            total = 0.0
+            for x, y in loader:
+                out, loss = model(x.to(device), y.to(device))
+                total += {read}
+            return total
+        """
+    found = rewrite(textwrap.dedent(code).format(read="loss.item()").encode(), "eval.py", [ScalarAccumulation()])
+    assert "total += loss.detach().double()" in found.after.decode(), found
+    # `float(None)` raises another error than `None.detach()` does.
+    found = rewrite(textwrap.dedent(code).format(read="float(loss)").encode(), "eval.py", [ScalarAccumulation()])
+    assert found.outcome is Outcome.UNCHANGED

@@ -67,6 +67,7 @@ class Value:
         items: values of a tuple's or list's elements, where they are listed in the code.
         element: value of any element of a sequence.
         origin: for batches of a loader and their parts, also after a move to another device or a cast.
+        present: what it is unless it is `None`, for what is a tensor or `None`; such a value is of unknown kind.
     """
 
     kind: Kind
@@ -79,6 +80,7 @@ class Value:
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     origin: Origin | None = None
+    present: Value | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -98,6 +100,12 @@ OBJECT = Value(Kind.OBJECT)
 
 def join(values: Iterable[Value]) -> Value:
     """What is true of all of several values; `UNKNOWN` where their kinds differ."""
+    values = list(values)
+    present = [value.present or value for value in values if value.kind is not Kind.NONE]
+    if len(present) < len(values) or any(value.present is not None for value in values):
+        tensor = join(present) if present else UNKNOWN
+        if tensor.is_tensor:
+            return Value(Kind.UNKNOWN, present=tensor)
     joined: Value | None = None
     for value in values:
         if joined is None or joined == value:

@@ -8,7 +8,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.facts.value import Device, DType, Kind, Value
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._when import in_evaluation
 
@@ -66,7 +66,8 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
         tensor = tensor.func.value
     if _stays_elsewhere(file, node, tensor):
         return None
-    value = file.value(tensor)
+    # `None` has no `item()`: what is a tensor or `None` raises as it did.
+    value = read_value(file, tensor) if conversion is None else file.value(tensor)
     trained = is_differentiated(file, tensor)
     if value.is_tensor and value.device is Device.CPU and not trained:
         return None
@@ -78,6 +79,12 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     if not (value.is_tensor or trained or guessed):
         return None
     return HostRead(node, tensor, way, conversion or value.dtype or (DType.FLOATING if trained else None))
+
+
+def read_value(file: FileFacts, tensor: cst.BaseExpression) -> Value:
+    """What a tensor is that `item()` is called on."""
+    value = file.value(tensor)
+    return value.present or value
 
 
 def _stays_elsewhere(file: FileFacts, read: cst.Call, tensor: cst.BaseExpression) -> bool:
@@ -94,7 +101,7 @@ def _stays_elsewhere(file: FileFacts, read: cst.Call, tensor: cst.BaseExpression
 
 def tensor_doubts(file: FileFacts, read: HostRead) -> list[str]:
     """Why what is read may be no tensor, though it mostly is: NumPy's numbers have `.item()` too."""
-    if file.value(read.tensor).is_tensor or is_differentiated(file, read.tensor):
+    if read_value(file, read.tensor).is_tensor or is_differentiated(file, read.tensor):
         return []
     return [f"`{file.code(read.tensor)}` is taken for a tensor"]
 
@@ -119,7 +126,7 @@ def kept_on_device(
     Raises:
         CannotRewrite: `int()` of a floating-point tensor, or a comment inside the read.
     """
-    own = file.value(read.tensor).dtype
+    own = read_value(file, read.tensor).dtype
     if file.qualified(read.call) == "builtins.int" and own not in (DType.INTEGER, DType.BOOL):
         raise CannotRewrite("int() cuts off what stands behind the point")
     suffix = own_copy(file, read) if is_stored else detached(file, read)
@@ -149,7 +156,7 @@ def has_no_dimensions(file: FileFacts, read: HostRead, *, is_alone: bool = True)
 
     Others are reshaped, which raises for more than one element, as reading them does.
     """
-    return file.value(read.tensor).rank == 0 or (is_alone and is_differentiated(file, read.tensor))
+    return read_value(file, read.tensor).rank == 0 or (is_alone and is_differentiated(file, read.tensor))
 
 
 def _stands_alone(file: FileFacts, node: cst.Call) -> bool:
