@@ -324,6 +324,18 @@ def test_class_of_another_file() -> None:
     assert [(result.outcome, result.refused) for result in again] == [(Outcome.UNCHANGED, ())] * 3
 
 
+def test_a_figure_that_stays_is_not_where_the_change_of_the_class_is_reported() -> None:
+    files = {
+        "finetune.py": LOOP.format(module="utils", figure="model.penalty.item()", more=""),
+        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
+        "utils.py": METER,
+    }
+    finetune, train, utils = together(files)
+    assert [finding.line for finding in train.applied] == [13]
+    assert (finetune.outcome, finetune.applied, utils.applied) == (Outcome.UNCHANGED, (), ())
+    assert len(finetune.refused) == 1
+
+
 def test_class_of_another_file_that_unseen_files_import_is_held_back() -> None:
     files = {"train.py": LOOP.format(module="utils", figure="loss.item()", more=""), "utils.py": METER}
     train, utils = together(files, utils=True)

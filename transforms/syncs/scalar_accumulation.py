@@ -102,8 +102,15 @@ class ScalarAccumulation(Rule):
             for node in group:
                 yield self.refused(file, node, str(refusal))
             return
-        for node, why in (left for member in members for left in member.left):
+        left = {node: why for member in members for node, why in member.left}
+        for node, why in left.items():
             yield self.refused(file, node, why)
+        place = next(iter(group))
+        if place in left:
+            moving = [read.call for term in terms for read in term.reads]
+            if not moving:
+                return  # it is reported where they move
+            place = moving[0]
         doubts = carriers.doubts + [doubt for member in members for doubt in member.doubts]
         reads = [read for member in members for read in member.reads]
         labels = " and ".join(dict.fromkeys(member.label for member in members))
@@ -113,7 +120,7 @@ class ScalarAccumulation(Rule):
             reason = doubts[0] if len(members) == 1 else f"{doubts[0]}; {labels} go together"
         yield self.found(
             file,
-            next(iter(group)),
+            place,
             reason,
             joined([*carriers.edits, *(edit for member in members for edit in member.edits)]),
             safety=Safety.UNSAFE if doubts else None,
