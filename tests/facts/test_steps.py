@@ -174,6 +174,18 @@ REACHES = {
         "for x in a:\n    def closure():\n        f(x).backward()\n        use()\n    opt.step(closure)",
         True,
     ),
+    "beside parts of a step": (
+        "while c:\n    for i in range(n):\n        f(x).backward()\n    opt.step()\n    use()", True
+    ),
+    "in front of parts of a step": (
+        "for i in range(9):\n    use()\n    for k in range(n):\n        f(x).backward()\n    scaler.step(opt)", True
+    ),
+    "beside the batches of an epoch": (
+        "for e in range(9):\n    for i in range(n):\n        f(x).backward()\n        opt.step()\n    use()", False
+    ),
+    "beside steps of a scheduler": (
+        "for e in range(9):\n    for i in range(n):\n        f(x).backward()\n    scheduler.step()\n    use()", False
+    ),
     "beside the closure": (
         "for x in a:\n    def closure():\n        f(x).backward()\n    opt.step(closure)\n    use()",
         True,

@@ -75,7 +75,30 @@ class Steps:
 
     def in_sight(self, node: cst.CSTNode) -> bool:
         """Whether a training step in sight runs the code at `node`."""
-        return self.region(node) is not None or self._function_reached(node, self._reached)
+        if self.region(node) is not None or self._function_reached(node, self._reached):
+            return True
+        return self.is_beside_parts(node)
+
+    def is_beside_parts(self, node: cst.CSTNode) -> bool:
+        """Whether `node` stands in a round that adds up the gradients of several parts before the optimizer's step.
+
+        The parts are the rounds of a loop in it, and steps for most purposes: what runs once for all of them is no
+        more often needed.
+        """
+        return any(self._tree.is_within(node, loop.body) for loop in self._around_parts)
+
+    @cached_property
+    def _around_parts(self) -> tuple[cst.For | cst.While, ...]:
+        found: list[cst.For | cst.While] = []
+        for region in self.regions:
+            loops = self._tree.loops(region)
+            if not loops or not isinstance(region, cst.For) or not self._has_backward(region.body):
+                continue
+            is_counted = isinstance(region.iter, cst.Call) and dotted(region.iter.func) == "range"
+            outside = (node for node in walk_scope(loops[0].body) if not self._tree.is_within(node, region))
+            if is_counted and not any(map(_is_step, walk_scope(region.body))) and any(map(_is_step, outside)):
+                found.append(loops[0])
+        return tuple(found)
 
     def in_forward(self, node: cst.CSTNode) -> bool:
         """Whether a module's forward pass runs the code at `node`: whoever trains the module comes by."""
@@ -303,6 +326,13 @@ class Steps:
         if cls is not None and (cls.is_dataset or function.name.value in ("__getitem__", "__init__")):
             return True
         return "collate" in function.name.value or (cls is not None and "collat" in cls.name.lower())
+
+
+def _is_step(node: cst.CSTNode) -> bool:
+    """Whether a call makes an optimizer's step, itself or by way of a `GradScaler`."""
+    func = node.func if isinstance(node, cst.Call) else None
+    is_step = isinstance(func, cst.Attribute) and func.attr.value == "step"
+    return is_step and isinstance(func, cst.Attribute) and "sched" not in (dotted(func.value) or "").lower()
 
 
 def _is_backward(call: cst.Call) -> bool:

@@ -81,7 +81,8 @@ def _is_in_every_step(file: FileFacts, node: cst.CSTNode, seen: set[cst.CSTNode]
         return True
     if not runs_every_step(file, node):
         return False
-    if function is None or function in seen or file.steps.region(node) is not None:
+    in_text = file.steps.region(node) is not None or file.steps.is_beside_parts(node)
+    if function is None or function in seen or in_text:
         return True
     seen.add(function)
     callers = file.values.calls.callers(function)
