@@ -243,7 +243,11 @@ def test_collections_that_matter(sign: str) -> None:
 
 
 def test_a_comment_about_memory_counts() -> None:
-    for body in ("torch.cuda.empty_cache()  # avoids OOM\ny = 1", "# frees memory\ngc.collect()\ny = 1"):
+    for body in (
+        "torch.cuda.empty_cache()  # avoids OOM\ny = 1",
+        "# frees memory\ngc.collect()\ny = 1",
+        "torch.cuda.empty_cache()\n# in chunks, to save memory\ny = 1",
+    ):
         (held,) = result(step(body)).held_back
         assert "a comment says that memory matters on line 1" in held.reason
 

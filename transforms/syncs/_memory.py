@@ -23,18 +23,17 @@ _FINALIZERS = frozenset({"weakref.finalize", "weakref.ref", "weakref.WeakValueDi
 
 
 def why_noted(file: FileFacts, statement: Statement) -> str | None:
-    """What a comment on a statement, or directly above it, says about memory."""
+    """What a comment says about memory: in the function around a statement, or else on it or directly above it."""
     source = file.source
+    function = file.tree.function(statement)
     line = statement if isinstance(statement, cst.BaseStatement) else file.tree.line(statement)
     start = source.line_start(source.span(line)[0])
-    found = [text for at, text in comments(source, statement) if at >= start]
-    while start > 0 and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+    found = [at for at, text in comments(source, function or statement) if _SHORT.search(text)]
+    while function is None and start > 0 and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
         above = source.line_start(start - 1)
-        found.append(source.text[above:start])
+        found += [above] if _SHORT.search(source.text[above:start]) else []
         start = above
-    if any(_SHORT.search(text) for text in found):
-        return f"a comment says that memory matters on line {source.line(line)}"
-    return None
+    return f"a comment says that memory matters on line {source.position(found[0])[0]}" if found else None
 
 
 def why_tight(file: FileFacts) -> str | None:
