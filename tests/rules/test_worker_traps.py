@@ -234,6 +234,7 @@ def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> No
         {"inside": "print(dataset.items.index(3.0), len(dataset))"},
         {"sample": "x = x - HOST"},
         {"sample": "x.mul_(2); x[0] = 1"},
+        {"sample": "torch.backends.mkldnn.enabled = True"},
         {"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[index].clone(); m.mul_(2)"},
         {"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index] + 1)"},
         {"sample": "logger.debug('sample %d', index)"},

@@ -637,6 +637,8 @@ class _Survey:
         elif isinstance(target, cst.Subscript) and self.file.value(target.value).is_tensor:
             self._written.append((target.value, node))
         elif isinstance(target, cst.Attribute) and self._is_kept(target, through_names=False):
+            if self._is_switch(target):
+                return
             if self._is_lazy(target):
                 self._remark(Trait.LAZY_HANDLE, target, self._code(target))
             else:
@@ -688,6 +690,12 @@ class _Survey:
             if around not in self.found.functions or (around is not None and around.name.value == "__init__"):
                 return True
         return False
+
+    def _is_switch(self, target: cst.Attribute) -> bool:
+        """Whether a library is told the same every time: `ImageFile.LOAD_TRUNCATED_IMAGES = True`."""
+        statement = self.file.tree.statement(target)
+        is_same = isinstance(statement, cst.Assign) and self.file.constants.value(statement.value) is not None
+        return is_same and (self._qualified(target) or "").partition(".")[0] in data_api.TRUSTED
 
     def _is_lazy(self, target: cst.Attribute) -> bool:
         """`if self.file is None: self.file = h5py.File(...)`: each worker opens its own."""
