@@ -694,7 +694,9 @@ class _Survey:
     def _is_switch(self, target: cst.Attribute) -> bool:
         """Whether a library is told the same every time: `ImageFile.LOAD_TRUNCATED_IMAGES = True`."""
         statement = self.file.tree.statement(target)
-        is_same = isinstance(statement, cst.Assign) and self.file.constants.value(statement.value) is not None
+        value = statement.value if isinstance(statement, cst.Assign) else None
+        is_truth = isinstance(value, cst.Name) and value.value in ("True", "False")
+        is_same = value is not None and (is_truth or self.file.constants.value(value) is not None)
         return is_same and (self._qualified(target) or "").partition(".")[0] in data_api.TRUSTED
 
     def _is_lazy(self, target: cst.Attribute) -> bool:
