@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from whole_files import WholeFiles
 
+from perfmod.codemods.engine import Given, rewrite_together
 from perfmod.transforms.leftovers.cuda_launch_blocking import CudaLaunchBlocking
 from perfmod.transforms.rule import Safety
 
@@ -70,3 +71,14 @@ def test_is_refused(code: str, reason: str) -> None:
 )
 def test_is_silent(code: str) -> None:
     assert FILES.reasons(code) == []
+
+
+def test_another_file_may_read_it() -> None:
+    sets = b'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nimport torch\nimport child\n'
+    for reads in (b'import os\nprint(os.getenv("CUDA_LAUNCH_BLOCKING"))\n', b"import os\n"):
+        files = [Given("train.py", sets), Given("child.py", reads, modules=("child",))]
+        found, _ = rewrite_together(files, [CudaLaunchBlocking()])
+        assert (found.after == sets) is (b"getenv" in reads)
+        assert [finding.reason for finding in found.refused] == (
+            ["the variable is read on line 2 of child.py"] if b"getenv" in reads else []
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from whole_files import WholeFiles
 
-from perfmod.codemods.engine import rewrite
+from perfmod.codemods.engine import Choice, Given, rewrite, rewrite_together
 from perfmod.transforms.compute.deprecated_amp_api import DeprecatedAmpApi
 from perfmod.transforms.rule import Safety
 
@@ -141,6 +141,28 @@ def test_stays_with_the_reason(code: str, reason: str) -> None:
 )
 def test_is_silent(code: str) -> None:
     assert FILES.reasons(code) == []
+
+
+MAKES = b"import torch\n\ndef make():\n    return torch.cuda.amp.GradScaler()\n"
+
+
+@pytest.mark.parametrize(
+    ("test", "stays"),
+    [
+        ("print(type(s) is torch.cuda.amp.GradScaler)", True),
+        ("from torch.cuda.amp import GradScaler as Old\nkinds = (Old, int)\nprint(isinstance(s, kinds))", True),
+        ("class Own(torch.cuda.amp.GradScaler): pass", False),
+        ("def f(s: torch.cuda.amp.GradScaler): pass", False),
+    ],
+)
+def test_a_class_that_another_file_asks_for_stays(test: str, stays: bool) -> None:
+    asks = f"import torch\nfrom scaler import make\ns = make()\n{test}\n".encode()
+    files = [Given("train.py", asks), Given("scaler.py", MAKES, modules=("scaler",))]
+    _, made = rewrite_together(files, [DeprecatedAmpApi()], Choice(opted_in=frozenset({"PM313"})))
+    assert (made.after == MAKES) is stays
+    assert ["is asked for as the class that it is on line" in finding.reason for finding in made.refused] == [
+        True
+    ] * stays
 
 
 def test_one_of_two_imported_names_moves() -> None:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
 
@@ -21,6 +21,8 @@ DEPRECATED = {
     for api in _APIS
 }
 """The short name and the device of everything deprecated, by qualified name."""
+
+_SCALERS = frozenset(name for name, (api, _) in DEPRECATED.items() if api == "GradScaler")
 
 Parts = tuple[list[Edit], tuple[str, ...]]
 """Edits, and the imports that they need."""
@@ -76,6 +78,9 @@ def _call_edits(file: FileFacts, call: cst.Call, api: str, device: str) -> Parts
         raise Stays("is given a device, which this class does not take")
     first = _first_argument(file, call, f'"{device}"')
     if api == "GradScaler":
+        asked = next((each for each in file.once(_asked_for) if not _is_changed_too(file, each)), None)
+        if asked is not None:
+            raise Stays(f"is asked for as the class that it is on line {file.line(asked)}")
         return [first], ()
     if any(arg.star == "*" for arg in call.args):
         raise Stays("gets its arguments by `*`, and their places change")
@@ -97,6 +102,33 @@ def _call_edits(file: FileFacts, call: cst.Call, api: str, device: str) -> Parts
     for text in needed:
         edits += add_keyword(file.source, call, text, wrap=False)
     return edits, imports
+
+
+def _asked_for(file: FileFacts) -> list[cst.BaseExpression]:
+    """Where files in sight mean the old scaler's class itself: what is made of the new class is no instance of it."""
+    found: list[cst.BaseExpression] = []
+    for source in file.world.files:
+        for node in find_any(source.module, cst.Name, cst.Attribute):
+            if isinstance(node, (cst.Name, cst.Attribute)) and file.qualified(node) in _SCALERS:
+                parent = file.tree.parent(node)
+                around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+                is_made = isinstance(parent, cst.Call) or isinstance(around, cst.ClassDef)
+                if (
+                    not is_made
+                    and parent is not None
+                    and not isinstance(parent, (cst.ImportAlias, cst.AsName, cst.Attribute))
+                ):
+                    found.append(node)
+    return found
+
+
+def _is_changed_too(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a mention of the class is a test in the same file, which is rewritten together with what makes it."""
+    calls = (a for a in file.tree.ancestors(node) if isinstance(a, cst.Call))
+    call = next(calls, None)
+    return (
+        file.is_own(node) and file.qualified(call) in ("builtins.isinstance", "builtins.issubclass") if call else False
+    )
 
 
 def _partial_edits(file: FileFacts, call: cst.Call, arg: cst.Arg, api: str, device: str) -> list[Edit]:

@@ -49,14 +49,13 @@ class CudaLaunchBlocking(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        settings = [text for text in find_all(file.tree.module, cst.SimpleString) if text.evaluated_value == _VARIABLE]
-        named = [
-            arg.keyword
-            for arg in find_all(file.tree.module, cst.Arg)
-            if arg.keyword is not None and arg.keyword.value == _VARIABLE
+        reads = [
+            node
+            for facts in file.world.files.values()
+            for node in _mentions(facts.source.module)
+            if _setting(facts, node) is None and not _clears(facts, node)
         ]
-        reads = [node for node in (*settings, *named) if _setting(file, node) is None and not _clears(file, node)]
-        for node in (*settings, *named):
+        for node in _mentions(file.source.module):
             setting = _setting(file, node)
             if setting is None:
                 if _is_handed_on(file, node):
@@ -73,6 +72,13 @@ class CudaLaunchBlocking(Rule):
             yield self.found(
                 file, node, doubt or "the kernels run in the same order", edits, safety=Safety.UNSAFE if doubt else None
             )
+
+
+def _mentions(module: cst.Module) -> Iterator[cst.SimpleString | cst.Name]:
+    """The texts and keywords that name the variable."""
+    yield from (text for text in find_all(module, cst.SimpleString) if text.evaluated_value == _VARIABLE)
+    keywords = (arg.keyword for arg in find_all(module, cst.Arg) if arg.keyword is not None)
+    yield from (keyword for keyword in keywords if keyword.value == _VARIABLE)
 
 
 def _setting(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, Sequence[Edit]] | None:
