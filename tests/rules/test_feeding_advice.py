@@ -60,6 +60,14 @@ def test_batches_in_store(options: str, advice: str) -> None:
     assert [advice in finding.reason for finding in found] == ([True] if advice else [])
 
 
+def test_workers_of_the_command_line_are_a_default() -> None:
+    code = CODE.replace("OPTIONS", "num_workers=args.workers").replace("SAMPLE", "row").replace("BATCH", "samples")
+    parser = "    parser = argparse.ArgumentParser()\n    parser.add_argument('--workers', type=int, default=1)\n"
+    code = code.replace("    loader =", f"{parser}    args = parser.parse_args()\n    loader =")
+    result = rewrite(f"import argparse\n{code}".encode(), "train.py", [ShallowPrefetch()])
+    assert "one worker by default with prefetch_factor 2" in result.refused[0].reason
+
+
 @pytest.mark.parametrize(
     ("sample", "batch", "advice"),
     [

@@ -19,6 +19,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
+from perfmod.transforms.feeding._command_line import option_of
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._settings import written
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
@@ -57,6 +58,8 @@ class ShallowPrefetch(Rule):
                 continue
             ahead = "one batch" if workers * factor == 1 else "two batches"
             by = "one worker" if workers == 1 else f"{workers} workers"
+            if any(option_of(file, value) is not None for value in loader.values("num_workers")):
+                by += " by default"
             yield self.found(file, loader.call, f"{by} with prefetch_factor {factor} keep {ahead} in store", ())
 
 

@@ -8,7 +8,8 @@ it back:
     mask = (scores > 0).float().to(device)
 
 The cast by method stays where the tensor is, and the copy behind it has nothing left to do. Where the value is used on
-the host, the move is what the author relies on, and it stays. Floats that become integers on the device are held back:
+the host, the move is what the author relies on, and it stays. So does the cast of a parameter, a buffer or a slice that
+may have the type already: what changes with the model would be kept instead of a copy of it. Floats that become integers on the device are held back:
 NaN and what is out of range come out differently there.
 """
 
@@ -135,7 +136,7 @@ def _why_not_itself(file: FileFacts, subject: cst.BaseExpression, uses: list[cst
     """
     itself = "without the copy it may be the tensor itself, which"
     if not isinstance(subject, cst.Name):
-        return f"{itself} line {file.line(subject)} writes into"
+        return f"{itself} belongs to something else (line {file.line(subject)}): somebody may hold it"
     definitions = [*file.flow.definitions(subject), *_copied(file, uses)]
     written = _written(file, definitions)
     if written is not None:
