@@ -9,8 +9,8 @@ it back:
 
 The cast by method stays where the tensor is, and the copy behind it has nothing left to do. Where the value is used on
 the host, the move is what the author relies on, and it stays. So does the cast of a parameter, a buffer or a slice that
-may have the type already: what changes with the model would be kept instead of a copy of it. Floats that become integers on the device are held back:
-NaN and what is out of range come out differently there.
+may have the type already: what changes with the model would be kept instead of a copy of it. Floats that become
+integers on the device are held back: NaN and what is out of range come out differently there.
 """
 
 from __future__ import annotations
