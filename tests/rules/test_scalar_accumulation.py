@@ -609,6 +609,14 @@ CHANGES = {
             "losses[:] = torch.stack(losses).tolist() if losses else []\nprint(losses[-1])",
         ),
     ),
+    "a tensor of floats on the device": (
+        ("total = torch.zeros(1, device=device)", "total += loss.item()", "print(total)"),
+        ("total = torch.zeros(1, device=device)", "total += loss.detach()", "print(total)"),
+    ),
+    "a tensor of one float, from a number": (
+        ("total = torch.tensor(0.0, device=device, dtype=torch.float64)", "total += float(loss)", "print(total)"),
+        ("total = torch.tensor(0.0, device=device, dtype=torch.float64)", "total += loss.detach()", "print(total)"),
+    ),
 }
 
 
@@ -690,9 +698,21 @@ STAYS = {
         ("total = 0.0", "value = loss.data.cpu().numpy()\ntotal += value", "print(total)"),
         "NumPy adds the figure up in 32 or in 64 bits, depending on its version",
     ),
-    "added up by a tensor of floats": (
-        ("total = torch.tensor(0.0, device=device)", "total += loss.item()", "print(total)"),
-        "`total` is a tensor, and whether it holds integers could not be shown",
+    "added up by a tensor of short floats": (
+        ("total = torch.zeros(1, dtype=torch.half, device=device)", "total += loss.item()", "print(total)"),
+        "`total` is a tensor, and that it is of float32 or float64 could not be shown",
+    ),
+    "added up by a tensor of a type that is set elsewhere": (
+        ("torch.set_default_dtype(x)\ntotal = torch.zeros(1, device=device)", "total += loss.item()", "print(total)"),
+        "`total` is a tensor, and that it is of float32 or float64 could not be shown",
+    ),
+    "added up by a tensor, with a weight": (
+        ("total = torch.zeros(1, device=device)", "total += loss.item() * 3", "print(total)"),
+        "`total` is a tensor, and what is added to it is computed in 64 bits before",
+    ),
+    "added by a method": (
+        ("total = torch.zeros(1, device=device)", "total.add_(loss.item())", "print(total)"),
+        "`total.add_` on line 14 takes a number where a tensor may be of another type or on another device",
     ),
     "counted by a tensor of the host": (
         ("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),

@@ -1,8 +1,12 @@
-"""Integers that are added to a counter which lives on the device already: `seen += mask.sum().item()`.
+"""Scalars that are added to a tensor which lives on the device already: `seen += mask.sum().item()`.
 
 Such a counter stays what it is, so that nothing that reads it has to change: in place, a tensor of integers takes the
 number and the tensor of one integer alike, keeps its type, and raises for floats in both cases. What `sum()` gives may
 also be a number of NumPy's, which is added like one of Python's.
+
+A tensor of float32 or float64 takes a scalar alike, too: whatever type the scalar has, the number of Python's that it
+becomes has all its bits, and both are rounded to the tensor's type before they are added. Shorter types are left: they
+add a number before they round it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,16 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType
-from perfmod.transforms.syncs._host_reads import CannotRewrite, is_count, without_read
+from perfmod.transforms.syncs._host_reads import (
+    CannotRewrite,
+    detached,
+    has_no_dimensions,
+    is_count,
+    tensor_doubts,
+    without_read,
+)
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._places import contents
@@ -22,6 +34,8 @@ from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.syncs._sums import require_unshared
 from perfmod.transforms.syncs._terms import Term, term_of
 
+_MAKES_FLOATS = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
+_WIDE = frozenset({"torch.float32", "torch.float", "torch.float64", "torch.double"})
 _LOOKS = frozenset({"items", "keys", "values", "get"})
 
 
@@ -37,6 +51,8 @@ def counted_on_device(file: FileFacts, target: cst.BaseExpression, statements: S
     if not first or not all(file.value(value).is_tensor for value in first):
         return None
     _require_counter(file, target, first)
+    if any(file.value(value).dtype is DType.FLOATING for value in first):
+        return _added_to_floats(file, target, statements, first)
     edits, imports, doubts, terms = [], [], [], []
     for statement in statements:
         term = term_of(file, cst.ensure_type(statement, cst.AugAssign).value)
@@ -52,6 +68,45 @@ def counted_on_device(file: FileFacts, target: cst.BaseExpression, statements: S
     return Moved(f"`{file.code(target)}`", edits, imports, doubts, (), terms)
 
 
+def _added_to_floats(
+    file: FileFacts,
+    target: cst.BaseExpression,
+    statements: Sequence[cst.CSTNode],
+    first: Sequence[cst.BaseExpression],
+) -> Moved:
+    code = file.code(target)
+    narrow = next((value for value in first if not _is_wide(file, value)), None)
+    if narrow is not None:
+        raise CannotRewrite(f"`{code}` is a tensor, and that it is of float32 or float64 could not be shown")
+    edits, doubts, terms = [], [], []
+    for statement in statements:
+        value = cst.ensure_type(statement, cst.AugAssign).value
+        term = term_of(file, value)
+        if len(term.reads) != 1 or term.reads[0].call is not value:
+            raise CannotRewrite(f"`{code}` is a tensor, and what is added to it is computed in 64 bits before")
+        read = term.reads[0]
+        shape = "" if has_no_dimensions(file, read) else ".reshape(())"
+        edits.append(without_read(file, read, detached(file, read) + shape))
+        doubts += tensor_doubts(file, read)
+        terms.append(term)
+    return Moved(f"`{code}`", edits, (), doubts, (), terms)
+
+
+def _is_wide(file: FileFacts, made: cst.BaseExpression) -> bool:
+    """Whether a new tensor is of float32, as tensors are unless somebody asks for another type, or float64."""
+    if not isinstance(made, cst.Call):
+        return False
+    is_literal = (
+        file.qualified(made) == "torch.tensor" and bool(made.args) and isinstance(made.args[0].value, cst.Float)
+    )
+    if not is_literal and file.qualified(made) not in _MAKES_FLOATS:
+        return False
+    if any(file.code(name).startswith("set_default_") for name in find_all(file.tree.module, cst.Name)):
+        return False
+    dtypes = [arg.value for arg in made.args if arg.keyword is not None and arg.keyword.value == "dtype"]
+    return all(file.qualified(dtype) in _WIDE for dtype in dtypes)
+
+
 def _require_integers(file: FileFacts, target: cst.BaseExpression, term: Term) -> None:
     code = file.code(target)
     if not term.is_fed:
@@ -62,7 +117,7 @@ def _require_integers(file: FileFacts, target: cst.BaseExpression, term: Term) -
 
 
 def _require_counter(file: FileFacts, target: cst.BaseExpression, first: Sequence[cst.BaseExpression]) -> None:
-    """Raise where a tensor may hold floats, which are added in other precision, or may lie on another device."""
+    """Raise where a tensor may lie on another device, or where it is not known whether it holds integers."""
     code = file.code(target)
     second = several_devices(file)
     if second is not None:
@@ -70,8 +125,8 @@ def _require_counter(file: FileFacts, target: cst.BaseExpression, first: Sequenc
     for value in map(file.value, first):
         if value.device is not Device.ACCELERATOR:
             raise CannotRewrite(f"`{code}` is a tensor that may lie on the host, which takes none of the device's")
-        if value.dtype is not DType.INTEGER:
-            raise CannotRewrite(f"`{code}` is a tensor, and whether it holds integers could not be shown")
+        if value.dtype not in (DType.INTEGER, DType.FLOATING):
+            raise CannotRewrite(f"`{code}` is a tensor, and whether it holds integers or floats could not be shown")
 
 
 def _first_values(file: FileFacts, target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -13,6 +13,9 @@ from perfmod.transforms.syncs._terms import variable_uses
 # Methods that put what they are given into a list, a deque or a set.
 _COLLECTS = frozenset({"add", "append", "appendleft", "extend", "insert"})
 
+# Methods that change a tensor by a number.
+_ADDS = frozenset({"add_", "sub_", "mul_", "div_", "fill_"})
+
 
 def why_needed(file: FileFacts, read: HostRead) -> str | None:
     """Why a read that feeds no sum has to stay, if it is a usual one; reports are another rule's."""
@@ -26,7 +29,11 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
             if isinstance(parent, cst.Return):
                 return f"the figure is returned in every step on line {line}, and the callers may need a number"
             if isinstance(parent, cst.Call) and child is not parent.func:
-                reason = _why_metered(file, parent.func) or _why_collected(file, parent.func, line)
+                reason = (
+                    _why_metered(file, parent.func)
+                    or _why_collected(file, parent.func, line)
+                    or _why_added(file, parent.func, line)
+                )
                 if reason is not None:
                     return reason
             if isinstance(parent, cst.AugAssign) and isinstance(child, (cst.List, cst.Tuple)):
@@ -66,6 +73,14 @@ def _why_collected(file: FileFacts, func: cst.BaseExpression, line: str) -> str 
     if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTS:
         code = file.code(func)
         return f"`{code}` on line {line} keeps the figure, and only `append` of the read itself is followed"
+    return None
+
+
+def _why_added(file: FileFacts, func: cst.BaseExpression, line: str) -> str | None:
+    """Why `total.add_(figure)` has to get a number."""
+    if isinstance(func, cst.Attribute) and func.attr.value in _ADDS:
+        code = file.code(func)
+        return f"`{code}` on line {line} takes a number where a tensor may be of another type or on another device"
     return None
 
 
