@@ -18,7 +18,8 @@ from attrs import define, field, frozen
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
-from perfmod.transforms.facts.flow import dotted, parameters
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.kept import is_instance, is_kept, is_lazy, is_switch, was_made_before
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
@@ -111,7 +112,7 @@ class _Survey:
             self._held(value)
             self._callee(value, held=True)
         for target, node in self._written:
-            if self._was_made_before(target):
+            if was_made_before(self.file, target, self.found.functions):
                 self._remark(Trait.MAY_WRITE, node, self._code(target))
         self.found.in_memory = in_memory and not loader.values("collate_fn")
 
@@ -400,7 +401,7 @@ class _Survey:
         """Look whether a loop goes on in a handle that is kept, `for line in self.lines`."""
         ends = self.file.tracing.ends(iterated)
         opened = any(isinstance(end.node, cst.Call) and not end.path and self._is_handle(end.node) for end in ends)
-        if opened and self._is_kept(iterated, through_names=True):
+        if opened and is_kept(self.file, iterated, through_names=True):
             self._remark(Trait.STATE, iterated, self._code(iterated))
 
     def _property(self, node: cst.Attribute) -> None:
@@ -435,7 +436,7 @@ class _Survey:
             self._remark(Trait.PRINTS, call, data_api.PRINTS[name])
         elif name == "builtins.open" and _appends(call):
             self._remark(Trait.PRINTS, call, "appends to a file")
-        elif name == "builtins.next" and call.args and self._is_kept(call.args[0].value, through_names=True):
+        elif name == "builtins.next" and call.args and is_kept(self.file, call.args[0].value, through_names=True):
             self._remark(Trait.STATE, call, self._code(call.args[0].value))
         elif name in data_api.ASKS_FOR_PROCESS:
             self._remark(Trait.PROCESS, call, f"{name}()")
@@ -478,7 +479,7 @@ class _Survey:
         made = {self._qualified(end.node) for end in ends if isinstance(end.node, cst.Call) and not end.path}
         if method in data_api.LOGS and "logging.getLogger" in made:
             self._remark(Trait.PRINTS, call, "logs")
-        elif self._is_kept(func.value, through_names=True) and any(
+        elif is_kept(self.file, func.value, through_names=True) and any(
             isinstance(end.node, cst.Call) and self._is_handle(end.node) for end in ends
         ):
             if method in data_api.WRITES_LINES:
@@ -601,7 +602,7 @@ class _Survey:
                 self._store(node.target, node)
             elif isinstance(node, cst.AugAssign):
                 if isinstance(node.target, cst.Name):
-                    if self._is_kept(node.target, through_names=True):
+                    if is_kept(self.file, node.target, through_names=True):
                         self._remark(Trait.MAY_WRITE, node, self._code(node))
                     elif self.file.value(node.target).is_tensor:
                         self._written.append((node.target, node))
@@ -623,7 +624,7 @@ class _Survey:
             target = call.func.value if method in data_api.MUTATORS or in_place else None
         if target is None:
             return
-        if self._is_kept(target, through_names=True) or self._is_instance(target):
+        if is_kept(self.file, target, through_names=True) or is_instance(self.file, target):
             self._remark(Trait.STATE, call, self._code(target))
         elif in_place:
             self._written.append((target, call))
@@ -632,79 +633,17 @@ class _Survey:
         if isinstance(target, (cst.Tuple, cst.List)):
             for element in target.elements:
                 self._store(element.value, node)
-        elif isinstance(target, cst.Subscript) and self._is_kept(target.value, through_names=True):
+        elif isinstance(target, cst.Subscript) and is_kept(self.file, target.value, through_names=True):
             self._remark(Trait.STATE, target, self._code(target.value))
         elif isinstance(target, cst.Subscript) and self.file.value(target.value).is_tensor:
             self._written.append((target.value, node))
-        elif isinstance(target, cst.Attribute) and self._is_kept(target, through_names=False):
-            if self._is_switch(target):
+        elif isinstance(target, cst.Attribute) and is_kept(self.file, target, through_names=False):
+            if is_switch(self.file, target):
                 return
-            if self._is_lazy(target):
+            if is_lazy(self.file, target):
                 self._remark(Trait.LAZY_HANDLE, target, self._code(target))
             else:
                 self._remark(Trait.STATE, target, self._code(target))
-
-    def _is_kept(self, node: cst.BaseExpression, *, through_names: bool, depth: int = 0) -> bool:
-        """Whether an object belongs to `self` or the module, reached without a call (that would make
-        another).
-        """
-        while isinstance(node, (cst.Attribute, cst.Subscript)):
-            if self.file.classes.self_attribute(node) is not None:
-                return True
-            node = node.value
-        if isinstance(node, cst.Call) and self._qualified(node) in ("builtins.type", "builtins.vars"):
-            return True  # a class, which all its instances share; the attributes of an object
-        if not isinstance(node, cst.Name) or depth > _DEEPEST:
-            return False
-        for definition in self.file.flow.definitions(node):
-            # A variable, a class, a function or another module: attributes and items can be stored in each.
-            if isinstance(definition.scope, cst.Module):
-                return True
-            default = definition.node.default if isinstance(definition.node, cst.Param) else None
-            if isinstance(default, (cst.List, cst.Dict, cst.Set, cst.Call)):
-                return True  # one object for all calls
-            if through_names and definition.value is not None:
-                kept = self._is_kept(definition.value, through_names=True, depth=depth + 1)
-                if kept and not isinstance(definition.value, cst.Name):
-                    return True
-        return False
-
-    def _is_instance(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is `self`."""
-        function = self.file.tree.function(node)
-        first = next(parameters(function), None) if function is not None else None
-        is_first = first is not None and isinstance(node, cst.Name) and node.value == first.name.value
-        return is_first and function is not None and self.file.tree.class_of(function) is not None
-
-    def _was_made_before(self, node: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether a tensor, or what it shares memory with, was made by other code than what makes a sample."""
-        for end in self.file.tracing.ends(node):
-            made = end.node
-            if not isinstance(made, cst.Call):
-                continue
-            if self._qualified(made) in data_api.SHARES_MEMORY and made.args and depth <= _DEEPEST:
-                if self._was_made_before(made.args[0].value, depth + 1):
-                    return True
-                continue
-            around = self.file.tree.function(made)
-            if around not in self.found.functions or (around is not None and around.name.value == "__init__"):
-                return True
-        return False
-
-    def _is_switch(self, target: cst.Attribute) -> bool:
-        """Whether a library is told the same every time: `ImageFile.LOAD_TRUNCATED_IMAGES = True`."""
-        statement = self.file.tree.statement(target)
-        value = statement.value if isinstance(statement, cst.Assign) else None
-        is_truth = isinstance(value, cst.Name) and value.value in ("True", "False")
-        is_same = value is not None and (is_truth or self.file.constants.value(value) is not None)
-        return is_same and (self._qualified(target) or "").partition(".")[0] in data_api.TRUSTED
-
-    def _is_lazy(self, target: cst.Attribute) -> bool:
-        """`if self.file is None: self.file = h5py.File(...)`: each worker opens its own."""
-        statement = self.file.tree.statement(target)
-        opens = isinstance(statement, cst.Assign) and self._qualified(statement.value) in data_api.OPENS
-        guarded = any(isinstance(ancestor, cst.If) for ancestor in self.file.tree.ancestors(target))
-        return opens and guarded
 
     # The device
 
@@ -760,9 +699,6 @@ class _Survey:
 
     def _is_none(self, node: cst.CSTNode) -> bool:
         return isinstance(node, cst.Name) and node.value == "None"
-
-
-_DEEPEST = 6
 
 
 def _appends(call: cst.Call) -> bool:
