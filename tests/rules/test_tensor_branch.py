@@ -459,8 +459,23 @@ def test_what_the_host_must_know_stays(body: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "tensor"),
+    [
+        ("bad = bool(torch.isnan(loss))\nif bad:\n    return None\nreturn loss", "torch.isnan(loss)"),
+        ("import math\nif math.isnan(loss):\n    return None\nreturn loss", "loss"),
+        ("if torch.equal(x, y):\n    return None\nreturn loss", "x"),
+        ("same = x.allclose(y)\nreturn loss, same", "x"),
+        ("if 1 in y:\n    return None\nreturn loss", "y"),
+    ],
+)
+def test_answers_that_the_host_goes_on_with_are_named(body: str, tensor: str) -> None:
+    assert reasons(body) == [f"the host waits for an answer about `{tensor}`, and goes on with it as its own"]
+
+
+@pytest.mark.parametrize(
     "body",
     [
+        "import math\nif math.isnan(0.5) or bool(flag) or 1 in (2, 3) or bool(x.dim()):\n    return None\nreturn loss",
         "if flag:\n    loss = loss * 2\nreturn loss",
         "if x is not None and self.training:\n    loss = loss * 2\nreturn loss",
         "if x.dim() > 2 or x.shape[0] > 1 or x.is_cuda:\n    loss = loss * 2\nreturn loss",

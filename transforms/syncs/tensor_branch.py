@@ -22,9 +22,13 @@ from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
 from perfmod.transforms.syncs._clipping import clip_without_branch
-from perfmod.transforms.syncs._conditions import CannotSelect, tests_device
+from perfmod.transforms.syncs._conditions import CannotSelect, shown, tests_device
 from perfmod.transforms.syncs._guards import without_guard
 from perfmod.transforms.syncs._unused import UnusedNames
+
+_ASKS = frozenset(
+    {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite", "torch.equal", "torch.allclose", "torch.is_nonzero"}
+)
 
 
 class TensorBranch(Rule):
@@ -39,7 +43,9 @@ class TensorBranch(Rule):
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.12"
     status: ClassVar[Status] = Status.PREVIEW
-    triggers: ClassVar[frozenset[str]] = frozenset({"if", "while", "assert"})
+    triggers: ClassVar[frozenset[str]] = frozenset({"if", "while", "assert"}) | {
+        name.rpartition(".")[2] for name in _ASKS
+    }
     references: ClassVar[tuple[str, ...]] = (
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
@@ -64,6 +70,10 @@ class TensorBranch(Rule):
                 yield self.refused(file, node.test, "the loop ends by it, and only the host can end a loop")
             elif isinstance(node, cst.Assert) and _decides(file, node.test):
                 yield self.refused(file, node.test, "an assertion is a check: it has to wait")
+        for answer, tensor in _answers(file):
+            if file.steps.runs_every_step(answer) and not _is_tested(file, answer):
+                reason = f"the host waits for an answer about {shown(file, tensor)}, and goes on with it as its own"
+                yield self.refused(file, answer, reason)
 
     def _attempt(self, file: FileFacts, node: cst.If | cst.IfExp, rewrite: Callable[[], Rewrite]) -> Finding:
         try:
@@ -80,6 +90,32 @@ def _without_branch(file: FileFacts, node: cst.If, names: UnusedNames) -> Rewrit
 def _is_elif(file: FileFacts, node: cst.If) -> bool:
     parent = file.tree.parent(node)
     return isinstance(parent, cst.If) and parent.orelse is node
+
+
+def _answers(file: FileFacts) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """What gives Python a truth about a tensor of the device, and that tensor: `bool(t)`, `math.isnan(t)`, `1 in t`."""
+    for node in find_any(file.tree.module, cst.Call, cst.Comparison):
+        tensor: cst.BaseExpression | None = None
+        if isinstance(node, cst.Comparison) and isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
+            tensor = node.comparisons[-1].comparator
+        elif isinstance(node, cst.Call) and node.args:
+            is_method = file.qualified(node) is None and isinstance(node.func, cst.Attribute)
+            if isinstance(node.func, cst.Attribute) and is_method and node.func.attr.value in ("equal", "allclose"):
+                tensor = node.func.value
+            elif file.qualified(node) in _ASKS:
+                tensor = node.args[0].value
+        if isinstance(node, cst.BaseExpression) and tensor is not None and tests_device(file, tensor):
+            yield node, tensor
+
+
+def _is_tested(file: FileFacts, answer: cst.CSTNode) -> bool:
+    """Whether an answer is a part of a test that is reported as a whole."""
+    for ancestor in file.tree.ancestors(answer):
+        if isinstance(ancestor, (cst.If, cst.IfExp, cst.While, cst.Assert)):
+            return file.tree.is_within(answer, ancestor.test) and tests_device(file, ancestor.test)
+        if isinstance(ancestor, cst.BaseStatement):
+            return False
+    return False
 
 
 def _decides(file: FileFacts, test: cst.BaseExpression) -> bool:
