@@ -15,14 +15,14 @@ integers on the device are held back: NaN and what is out of range come out diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.feeding._same_tensor import why_not_itself
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 _METHODS = {
@@ -31,19 +31,6 @@ _METHODS = {
     "torch.IntTensor": "int", "torch.ShortTensor": "short", "torch.ByteTensor": "byte",
 }  # fmt: skip
 _FROM_ALL = frozenset({"float", "double", "half", "bfloat16", "bool"})
-_WATCHES = frozenset(
-    {
-        "retain_grad",
-        "requires_grad_",
-        "requires_grad",
-        "register_hook",
-        "grad",
-        "is_leaf",
-        "register_post_accumulate_grad_hook",
-    }
-)
-"""What is asked of one tensor as the autograd engine knows it; a copy is another one."""
-_NEEDS_LAYOUT = frozenset({"view", "as_strided", "stride", "is_contiguous", "data_ptr"})
 _CLASSES = {**dict.fromkeys(("float", "double", "half", "bfloat16"), DType.FLOATING), "bool": DType.BOOL}
 
 
@@ -125,71 +112,7 @@ def _why_not(file: FileFacts, call: cst.Call, method: str) -> str:
     # Operators make new tensors.
     is_new = isinstance(subject, (cst.Comparison, cst.BinaryOperation, cst.UnaryOperation))
     is_new = is_new or file.aliasing.is_fresh(subject) or (before is not None and before is not after)
-    return "" if is_new else _why_not_itself(file, subject, uses)
-
-
-def _why_not_itself(file: FileFacts, subject: cst.BaseExpression, uses: list[cst.BaseExpression]) -> str:
-    """Why a tensor cannot stand for the copy of it that the cast made, in one line; empty where it can.
-
-    A tensor that a step has just computed is one that nobody else holds; a parameter, a buffer or a slice changes with
-    what it belongs to.
-    """
-    itself = "without the copy it may be the tensor itself, which"
-    if not isinstance(subject, cst.Name):
-        return f"{itself} belongs to something else (line {file.line(subject)}): somebody may hold it"
-    definitions = [*file.flow.definitions(subject), *_copied(file, uses)]
-    written = _written(file, definitions)
-    if written is not None:
-        return f"{itself} line {file.line(written)} writes into"
-    held = next((made for made in file.flow.definitions(subject) if not _is_computed(file, made)), None)
-    if held is not None:
-        return f"{itself} is not known to be computed in this step (line {file.line(held.node)}): somebody may hold it"
-    asks = [use for made in definitions for use in file.flow.uses(made)]
-    watched = next((use for use in asks if _attribute(file, use) in _WATCHES), None)
-    if watched is not None:
-        return f"{itself} line {file.line(watched)} watches for its gradient"
-    viewed = next((use for use in (*uses, *asks) if _is_viewed(file, use)), None)
-    if viewed is not None and not all(map(_is_fresh(file), file.flow.definitions(subject))):
-        return f"{itself} may be a slice, and line {file.line(viewed)} asks for a view, which only its copy has"
-    return ""
-
-
-def _is_computed(file: FileFacts, made: Definition) -> bool:
-    """Whether a variable holds what an expression of torch, or a module, has just computed."""
-    if made.binding is not Binding.ASSIGNED or made.path or made.value is None:
-        return False
-    value = made.value
-    while isinstance(value, cst.Name):
-        definitions = file.flow.definitions(value)
-        if len(definitions) != 1 or definitions[0].value is None or definitions[0].value is value:
-            return False
-        return _is_computed(file, definitions[0])
-    if not isinstance(value, cst.Call) or file.aliasing.is_fresh(value):
-        return file.aliasing.is_fresh(value)
-    if file.value(value.func).kind is Kind.MODULE or file.aliasing.is_computed(value):
-        return True
-    # What is copied out of a batch is the step's own.
-    method = value.func.attr.value if isinstance(value.func, cst.Attribute) else ""
-    moved = file.tracing.ends(value.func.value) if isinstance(value.func, cst.Attribute) else ()
-    return method in ("to", "cuda") and any(end.path and file.loaders.of(end.node) is not None for end in moved)
-
-
-def _is_fresh(file: FileFacts) -> Callable[[Definition], bool]:
-    return lambda made: made.value is not None and file.aliasing.is_fresh(made.value)
-
-
-def _attribute(file: FileFacts, use: cst.CSTNode) -> str:
-    """What is asked of a variable: `view` of `x.view(-1)`."""
-    parent = file.tree.parent(use)
-    return parent.attr.value if isinstance(parent, cst.Attribute) and parent.value is use else ""
-
-
-def _is_viewed(file: FileFacts, use: cst.CSTNode) -> bool:
-    """Whether a view is asked of a variable, or of the copy behind a cast, `x.type(...).cuda().view(-1)`."""
-    parent = file.tree.parent(use)
-    move = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
-    behind = _attribute(file, move) if isinstance(move, cst.Call) and move.func is parent else ""
-    return _attribute(file, use) in _NEEDS_LAYOUT or behind in _NEEDS_LAYOUT
+    return "" if is_new else why_not_itself(file, subject, uses)
 
 
 def _dtype(file: FileFacts, node: cst.BaseExpression) -> DType | None:
@@ -219,24 +142,3 @@ def _is_moved(file: FileFacts, use: cst.BaseExpression) -> bool:
         return True
     where = file.values.placement.destination(move) if parent.attr.value == "to" else None
     return where is not None and file.values.placement.device_of(where) is not Device.CPU
-
-
-def _copied(file: FileFacts, uses: list[cst.BaseExpression]) -> list[Definition]:
-    """The variables that are given what the copies behind a cast make."""
-    found: list[Definition] = []
-    for use in uses:
-        assign = next((around for around in file.tree.ancestors(use) if isinstance(around, cst.Assign)), None)
-        targets = [target.target for target in assign.targets] if assign is not None else []
-        found += [made for target in targets for made in file.flow.defined(target)]
-    return found
-
-
-def _written(file: FileFacts, definitions: list[Definition]) -> cst.CSTNode | None:
-    """A place that writes into what variables hold."""
-    for definition in definitions:
-        if definition.binding is Binding.AUGMENTED:
-            return definition.node
-        written = file.aliasing.mutations(definition)
-        if written:
-            return written[0]
-    return None
