@@ -117,7 +117,7 @@ def test_nothing_is_started_again(change: tuple[str, str]) -> None:
 
 
 TRAP = """\
-import argparse, copy, os, random
+import argparse, copy, functools, os, random
 import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Sampler, Subset, random_split
@@ -142,6 +142,16 @@ class Shift:
 
     def __call__(self, x):
         return x + self.by
+
+def seeded(worker):
+    np.random.seed(worker)
+
+def reseeded(worker):
+    np.random.seed(torch.initial_seed() % 2**32)
+
+@functools.lru_cache(None)
+def noise(x):
+    return x + torch.rand(1)
 
 def relabel(x):
     return x + LABELS.get(int(x[0]), 0)
@@ -208,7 +218,7 @@ FOREVER = "for x in forever(loader):\n            next(forever(loader))\n       
 def test_what_the_dataset_was_made_of_changes(line: str) -> None:
     result = run(TRAP.replace(AT_END, f"{AT_END}        {line}\n"))
     assert not result.applied
-    assert "line 70 may change the dataset" in result.refused[0].reason
+    assert "line 80 may change the dataset" in result.refused[0].reason
 
 
 @pytest.mark.parametrize(
@@ -223,23 +233,25 @@ def test_what_the_dataset_was_made_of_changes(line: str) -> None:
 )
 def test_a_dataset_of_datasets(made: str, line: str) -> None:
     code = TRAP.replace(MADE, MADE.replace("dataset", made)).replace(AT_END, f"{AT_END}        {line}\n")
-    assert "line 70 may change the dataset" in run(code).refused[0].reason
+    assert "line 80 may change the dataset" in run(code).refused[0].reason
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 70 may change"),
-        ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 70 changes the loader"),
-        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 70 asks it"),
+        ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 80 may change"),
+        ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 80 changes the loader"),
+        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 asks it"),
         (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "LABELS, which"),
-        (("(items, shift)", "(items, model)"), "by a module that line 59 trains"),
-        ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 42 may change the dataset"),
-        (("for x in loader:\n            loss", "for x, y in zip(loader, loader):\n            loss"), "line 66 goes"),
-        (("loss.backward()", "loss.backward()\n            measure(model, loader)"), "line 46 begins it anew"),
-        ((AT_START, FOREVER), "forever (line 51) may go through it several times"),
-        ((AT_END, AT_END + "        kept = copy.deepcopy(loader)\n"), "line 70 copies or saves it"),
-        ((AT_END, AT_END + "        torch.save({'loader': loader}, 'l.pt')\n"), "line 70 copies or saves it"),
+        (("(items, shift)", "(items, noise)"), "line 34 draws would be kept"),
+        ((MADE, MADE.replace(")", ", worker_init_fn=seeded)")), "line 28 gives the workers of every epoch the same"),
+        (("(items, shift)", "(items, model)"), "by a module that line 69 trains"),
+        ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 52 may change the dataset"),
+        (("for x in loader:\n            loss", "for x, y in zip(loader, loader):\n            loss"), "line 76 goes"),
+        (("loss.backward()", "loss.backward()\n            measure(model, loader)"), "line 56 begins it anew"),
+        ((AT_START, FOREVER), "forever (line 61) may go through it several times"),
+        ((AT_END, AT_END + "        kept = copy.deepcopy(loader)\n"), "line 80 copies or saves it"),
+        ((AT_END, AT_END + "        torch.save({'loader': loader}, 'l.pt')\n"), "line 80 copies or saves it"),
         (("num_workers=2", "num_workers=int(len(os.sched_getaffinity(0)) / 2)"), "decided at run time"),
     ],
 )  # fmt: skip
@@ -261,6 +273,7 @@ def test_traps_say_why(change: tuple[str, ...], reason: str) -> None:
         (("    loader =", "    dataset.scale = 2\n    items.append(3)\n    loader ="), "True"),
         ((AT_END, AT_END + "        print(dataset.items.index(3), len(dataset))\n"), "True"),
         ((AT_END, AT_END + "        first = next(iter(loader))\n"), "True"),
+        ((MADE, MADE.replace(")", ", worker_init_fn=reseeded)")), "True"),
         (("num_workers=2", "num_workers=args.workers"), "args.workers > 0"),
         (("num_workers=2", "num_workers=workers"), "workers > 0"),
     ],

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader, Setting
@@ -37,6 +38,9 @@ from perfmod.transforms.feeding._settings import asked, written
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
+_CACHES = ("functools.lru_cache", "functools.cache")
+_SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed")
+_ASKS_FOR_SEED = ("torch.initial_seed", "torch.utils.data.get_worker_info")
 _COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "os.sched_getaffinity")
 
 
@@ -158,7 +162,7 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if unseen is not None:
         line = file.line(unseen.node)
         return f"{unseen.text} (line {line}) is not in sight: it may remember something from one epoch to the next"
-    return _changed_global(file, work, loops) or why_not_one_iterator(file, loader)
+    return _changed_global(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 
 def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
@@ -170,4 +174,21 @@ def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str
         if change is not None:
             what = f"{definition.name}, which the workers read on line {file.line(read)},"
             return f"{what} is changed on line {file.line(change)}: workers that stay keep their copy"
+    return ""
+
+
+def _kept_draws(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
+    """Which random draws are the same, or are made anew, in every epoch only because its workers are new."""
+    for function in work.functions:
+        decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
+        calls = [node for node in executed(file, [function.body]) if isinstance(node, cst.Call)]
+        if any(file.qualified(decorator.decorator) in _CACHES for decorator in decorators) and any(
+            data_api.draws(file.qualified(call) or "", seeded=bool(call.args)) for call in calls
+        ):
+            return f"what line {file.line(function)} draws would be kept from one epoch to the next"
+    for end in (end for value in loader.values("worker_init_fn") for end in file.tracing.ends(value)):
+        calls = [node for node in executed(file, [end.node]) if isinstance(node, cst.Call)]
+        seeds = next((call for call in calls if file.qualified(call) in _SEEDS), None)
+        if seeds is not None and not any(file.qualified(call) in _ASKS_FOR_SEED for call in calls):
+            return f"line {file.line(seeds)} gives the workers of every epoch the same seeds"
     return ""
