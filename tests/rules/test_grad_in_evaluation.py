@@ -49,6 +49,10 @@ DECORATED = {
     "formatted": evaluation('loss = criterion(model(x), y)\nprint(f"{loss:.4f}", "%.3f" % loss)'),
     "list of numbers": evaluation("outs = [o.item() for o in model(x)[:, 0]]\ntotal += sum(outs)"),
     "mode by argument": evaluation("total += model(x).sum().item()").replace("eval()", "train(False)"),
+    "size and norm of the model": evaluation(
+        "total += model(x).sum().item()",
+        "return total, sum(p.numel() for p in model.parameters()), sum(p.norm().item() for p in model.parameters())",
+    ),
     "method": (
         "class Trainer:\n    def validate(self, loader):\n        self.model.eval()\n        n = 0\n"
         "        for x, y in loader:\n            n += int((self.model(x).argmax(1) == y).sum())\n        return n\n"
@@ -144,6 +148,11 @@ REFUSED = {
         "def penalty_of(x):\n    return torch.autograd.grad(x.sum(), x)[0]\n\n\n"
         + evaluation("total += model(x).sum().item() + penalty_of(x).sum().item()"),
         "autograd.grad",
+    ),
+    "computed of the parameters": (
+        evaluation("total += model(x).sum().item()", "return total, sum(p.norm() for p in model.parameters())")
+        + "\n\ntotal, norm = test(net, data)\nnorm.backward()\n",
+        "is differentiated on line",
     ),
     "errors that tell of gradients": (
         evaluation("try:\n    total += model(x).numpy().sum()\nexcept RuntimeError:\n    total += 1"),

@@ -114,6 +114,14 @@ def model_calls(file: FileFacts, scope: cst.CSTNode, evaluated: set[str]) -> lis
     return [call for call in walk_scope(scope) if isinstance(call, cst.Call) and _is_model_call(file, call, evaluated)]
 
 
+def parameters_read(file: FileFacts, nodes: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
+    """The calls that give the parameters of a model, of which other tensors with a graph may be computed."""
+    for call in (call for node in nodes for call in walk_scope(node) if isinstance(call, cst.Call)):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) and file.qualified(call) is None else ""
+        if name in ("parameters", "named_parameters"):
+            yield call
+
+
 def _is_model_call(file: FileFacts, call: cst.Call, evaluated: set[str]) -> bool:
     if file.qualified(call) is not None or mode(file, call) is not None or _is_class(file, call.func):
         return False

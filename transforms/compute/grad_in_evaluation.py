@@ -143,7 +143,8 @@ class GradInEvaluation(Rule):
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
             return self.refused(file, node, need.reason)
-        escapes = file.escapes.of(call for call in calls if file.value(call).kind is not Kind.NUMBER)
+        computed = [call for call in calls if file.value(call).kind is not Kind.NUMBER]
+        escapes = file.escapes.of([*computed, *evaluations.parameters_read(file, code)])
         wrong = _first(file, [escape for escape in escapes if escape.fate is Fate.DIFFERENTIATED])
         if wrong:
             return self.refused(file, node, wrong)
