@@ -170,9 +170,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @frozen(eq=False)
 class Index:
-    """All files of a tree that Python can parse."""
+    """All files of a tree that Python can parse, and where in it they lie."""
 
     files: Mapping[str, File]
+    tree: Path | None = None
     _ends: dict[tuple[ast.expr, tuple[Selector, ...], int], list[tuple[File, ast.expr]]] = field(
         init=False, factory=dict
     )
@@ -183,12 +184,12 @@ class Index:
         found = sorted({each for path in paths for each in _files(tree, path)})
         ignored = _ignored(tree, found)
         files = (_parsed(path.relative_to(tree).as_posix(), _read(path)) for path in found if path not in ignored)
-        return cls({file.path: file for file in files if file is not None})
+        return cls({file.path: file for file in files if file is not None}, tree)
 
     def rewritten(self, after: Mapping[str, str]) -> Index:
         """The same tree with the new text of files that were changed, by path."""
         files = (_parsed(path, after[path]) if path in after else file for path, file in self.files.items())
-        return Index({file.path: file for file in files if file is not None})
+        return Index({file.path: file for file in files if file is not None}, self.tree)
 
     @cached_property
     def functions(self) -> dict[str, list[tuple[File, Function]]]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from corpus_dated import dated_folders, is_dated
 from corpus_index import File, Index, Loop, last
 from corpus_occurrence import Occurrence, occurrence
 from corpus_steps import Steps
@@ -24,6 +25,8 @@ _Construction = tuple[File, ast.Call]
 
 def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
     """The copies of batches in the steps of a file, where the loaders can be found."""
+    if is_dated(file, _dated(index)):
+        return
     moved_before = _prepared(index)
     for loop in steps.loops.get(file, []):
         names: dict[str, frozenset[_Construction]] = {}
@@ -45,6 +48,11 @@ def moves(index: Index, file: File, steps: Steps) -> Iterator[Occurrence]:
             lacks = frozenset({"non_blocking"} if blocking else ()) | ({"pinning"} if unpinned else frozenset())
             depends = frozenset((other.path, *other.place(made.lineno)) for other, made in constructions)
             yield occurrence(file, call, "moves", last(call.func), _stripped(call), lacks=lacks, depends=depends)
+
+
+@cache
+def _dated(index: Index) -> frozenset[str]:
+    return dated_folders(index.tree) if index.tree is not None else frozenset()
 
 
 def _constructions(index: Index, file: File, source: ast.expr) -> Iterator[_Construction]:

@@ -21,7 +21,9 @@ neither is not counted. Nor are loaders that take no `pin_memory`: those of DGL 
 have settings of their own for that (its `GraphDataLoader` counts, and so do the graphs that it gives, whose `to` takes
 `non_blocking`), and those of MXNet. Batches of loaders that go through `prepare` of Accelerate or `setup_dataloaders`
 of Fabric are on the device when the loop gets them, so that `batch.to(accelerator.device)` copies nothing and is not
-counted, unless the Accelerator of the tree is told about `device_placement`.
+counted, unless the Accelerator of the tree is told about `device_placement`. Nor are copies in code for a torch before
+0.4, where nothing takes `non_blocking` (its `async=` is no Python any more): where a list of requirements above the
+file asks for one, or the file reads what it runs `backward` on by `.data[0]`, as one had to then.
 
 **loaders**: a construction of `torch.utils.data.DataLoader` without workers (absent, or 0) or without pinning (absent,
 or False), which are two lacks. Where keywords come out of a dictionary that cannot be found, what it may hold is not

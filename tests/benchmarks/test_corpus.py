@@ -247,6 +247,12 @@ def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
     assert [sorted(each.lacks) for each in found if each.measure == "loaders"] == [[], ["pinning", "workers"]]
 
 
+DATED = """\
+    loss = model(x.to(device), y.to(device))
+    loss.backward()
+    total += loss.data[0]"""
+
+
 @pytest.mark.parametrize(
     ("before", "after", "counted"),
     [
@@ -262,6 +268,9 @@ def test_loaders_are_found_in_other_files(tmp_path: Path) -> None:
         ("    model(", "    if cuda:\n        x = x.to(device)\n    model(", 3),
         ("    model(", "    x = x.to(device)\n    x = y\n    model(", 3),
         ("x.to(device)", "x.to(device, 'a', 'b')", ["x.to(device, 'a', 'b')", "y.to(device)"]),
+        ("    model(x.to(device), y.to(device)).backward()", DATED, []),
+        ("    model(x.to(device), y.to(device)).backward()", DATED.replace("loss.data[0]", "x.data[0]"), 2),
+        ("    model(x.to(device), y.to(device)).backward()", DATED.replace("[0]", "[1]"), 2),
     ],
 )
 def test_copies_that_count(tmp_path: Path, before: str, after: str, counted: list[str] | int) -> None:
@@ -274,6 +283,26 @@ for x, y in loader:
     moves = [each for each in surveyed(tmp_path, {"train.py": code.replace(before, after)}) if each.measure == "moves"]
     assert all(each.lacks == {"non_blocking", "pinning"} for each in moves)
     assert (len(moves) if isinstance(counted, int) else [each.code for each in moves]) == counted
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "counts"),
+    [
+        ("requirements.txt", "numpy\ntorch==0.3.0.post4\n", False),
+        ("old/requirements-gpu.txt", "torch==0.3.1\n", False),
+        ("environment.yml", "dependencies:\n  - pytorch=0.3\n", False),
+        ("requirements.txt", "torch==0.4.1\n", True),
+        ("requirements.txt", "torch==0.31\n", True),
+        ("requirements.txt", "torchvision==0.2.0\n", True),
+        ("other/requirements.txt", "torch==0.3.1\n", True),
+    ],
+)
+def test_copies_of_a_torch_without_non_blocking(tmp_path: Path, path: str, text: str, *, counts: bool) -> None:
+    code = "from torch.utils.data import DataLoader\nfor x in DataLoader(data):\n    model(x.cuda()).backward()\n"
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text(text)
+    found = [each.measure for each in surveyed(tmp_path, {"old/train.py": code})]
+    assert ("moves" in found) is counts
 
 
 def test_what_partial_binds_counts(tmp_path: Path) -> None:
