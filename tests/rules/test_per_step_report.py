@@ -68,6 +68,8 @@ JOINED = {
     "writer.add_scalar('a', loss.item(), i)\nwriter.add_scalar('b', kl.item(), i)":
         READ + "writer.add_scalar('a', loss_value, i)\nwriter.add_scalar('b', kl_value, i)",
     "print(loss.item())\nprint('and')\nprint(kl.item())": READ + "print(loss_value)\nprint('and')\nprint(kl_value)",
+    "print(loss.item())\nn = i * len(x) + 1\nwriter.add_scalar('a', kl.item(), n)":
+        READ + "print(loss_value)\nn = i * len(x) + 1\nwriter.add_scalar('a', kl_value, n)",
     "print(loss.item())\nwriter.add_scalar('a', loss.item(), i)":
         "loss_value = loss.item()\nprint(loss_value)\nwriter.add_scalar('a', loss_value, i)",
     "print(loss.item(), hits.item(), kl.item())": READ + "print(loss_value, hits.item(), kl_value)",
@@ -229,6 +231,14 @@ def test_what_is_used_behind_the_loop_is_read_there() -> None:
 )
 def test_late_reads_that_stay(body: str, reason: str) -> None:
     assert any(reason in why for _, why in reports(step(body)))
+
+
+@pytest.mark.parametrize(
+    "between", ["k = 1", "k = model.count()", "args.n = 1", "k, n = 1, 2", "kl = loss", "n = len(next(loader))"]
+)
+def test_reports_with_something_between_them(between: str) -> None:
+    body = f"k = 0\nprint(loss.item())\n{between}\nprint(out[0, k].detach().item(), kl.item())"
+    assert "print(loss.item())" in result(step(body)).after.decode()
 
 
 def test_a_loss_that_is_changed_in_place_is_copied_first() -> None:

@@ -32,7 +32,7 @@ def why_needed(file: FileFacts, read: HostRead) -> str | None:
                 reason = (
                     _why_metered(file, parent.func)
                     or _why_collected(file, parent.func, line)
-                    or _why_added(file, parent.func, line)
+                    or (_why_added(file, parent.func, line) if getattr(child, "value", None) is read.call else None)
                 )
                 if reason is not None:
                     return reason

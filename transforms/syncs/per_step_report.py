@@ -25,7 +25,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._held_figures import held_figures
@@ -33,6 +33,7 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
 from perfmod.transforms.syncs._late_reads import read_where_used
 from perfmod.transforms.syncs._report_edits import joined
 from perfmod.transforms.syncs._report_figures import Figure, bare, figures, why_not_joined
+from perfmod.transforms.syncs._report_groups import groups
 from perfmod.transforms.syncs._report_order import why_not_kept, why_out_of_order
 from perfmod.transforms.syncs._report_places import ends_step, is_anothers, is_report
 
@@ -65,7 +66,7 @@ class PerStepReport(Rule):
         for statement, figure in held:
             reports[statement].append(figure)
         moved: set[HostRead] = set()
-        for group in _groups(file, [statement for statement, found in reports.items() if found]):
+        for group in groups(file, {statement: found for statement, found in reports.items() if found}):
             # What an earlier report of the round has brought over is a number by now.
             found = [figure for statement in group for figure in reports[statement] if figure.read not in moved]
             found.sort(key=lambda figure: file.source.span(figure.node))
@@ -149,41 +150,3 @@ def _is_moved(file: FileFacts, read: HostRead, finding: Finding) -> bool:
     """Whether a finding leaves a read on the device."""
     start, end = file.source.span(read.call)
     return any(start <= edit.start < end for edit in finding.edits)
-
-
-def _groups(file: FileFacts, statements: list[cst.BaseSmallStatement]) -> Iterator[list[cst.BaseSmallStatement]]:
-    """Reports that follow each other directly in one block."""
-    group: list[cst.BaseSmallStatement] = []
-    for statement in statements:
-        if group and not _is_next(file, group[-1], statement):
-            yield group
-            group = []
-        group.append(statement)
-    if group:
-        yield group
-
-
-def _is_next(file: FileFacts, earlier: cst.BaseSmallStatement, later: cst.BaseSmallStatement) -> bool:
-    first, second = file.tree.parent(earlier), file.tree.parent(later)
-    if not (isinstance(first, cst.SimpleStatementLine) and isinstance(second, cst.SimpleStatementLine)):
-        return False
-    if len(first.body) > 1 or len(second.body) > 1:
-        return False
-    block = file.tree.block(first)
-    if second not in block:
-        return False
-    between = block[block.index(first) + 1 : block.index(second)]
-    return all(_is_quiet(file, line) for line in between)
-
-
-def _is_quiet(file: FileFacts, line: cst.BaseStatement) -> bool:
-    """Whether a statement between reports only prints text."""
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return False
-    (statement,) = line.body
-    return (
-        isinstance(statement, cst.Expr)
-        and isinstance(statement.value, cst.Call)
-        and file.qualified(statement.value) == "builtins.print"
-        and not any(call is not statement.value for call in find_all(statement, cst.Call))
-    )
