@@ -283,6 +283,14 @@ def test_look_alikes_of_traps(change: tuple[str, str], kept: str) -> None:
     assert f"persistent_workers={kept})" in result.after.decode()
 
 
+def test_the_environment_changes() -> None:
+    code = TRAP.replace("LABELS.get(int(x[0]), 0)", "float(os.environ.get('SHIFT', 0))")
+    code = code.replace("(items, shift)", "(items, relabel)")
+    assert run(code).applied
+    result = run(code.replace(AT_END, f"{AT_END}        os.environ['SHIFT'] = str(epoch)\n"))
+    assert "line 80 may change the dataset" in result.refused[0].reason
+
+
 @pytest.mark.parametrize("made", ["loader = build()\n    for x in loader", "for x in build()"])
 def test_a_loader_of_every_epoch(made: str) -> None:
     code = (

@@ -41,6 +41,7 @@ _CHANGING = (
     "step",
 )
 """How the methods of libraries' objects begin that change them, besides those that end in an underscore."""
+_ENVIRONMENT = ("os.environ", "os.getenv")
 _DEEPEST = 4
 
 
@@ -53,6 +54,8 @@ class Held:
     paths: dict[cst.CSTNode, set[tuple[Step, ...]]] = field(factory=dict)
     given: set[cst.CSTNode] = field(factory=set)
     """What it is given itself, rather than what that was made of."""
+    asks_environment: bool = False
+    """Whether its workers read variables of the environment, of which each has a copy."""
 
     def holds(self, end: End) -> bool:
         """Whether a value is something that the loader holds, or a part of it; its batches are not."""
@@ -79,8 +82,11 @@ def held(file: FileFacts, loader: Loader, parameters: Collection[str]) -> Held:
             paths.add(end.path)
             ends += [inner for part in _parts(file, end.node) for inner in file.tracing.ends(part)]
     if "dataset" in parameters:
-        for cls in WorkerCode.of(file, loader).classes:
+        work = WorkerCode.of(file, loader)
+        for cls in work.classes:
             found.paths.update((base.node, {()}) for base in cls.lineage())
+        read = (file.qualified(node) for function in work.functions for node in walk(function.body))
+        found.asks_environment = any(name is not None and name.startswith(_ENVIRONMENT) for name in read)
     return found
 
 
@@ -129,6 +135,8 @@ def _changes(file: FileFacts, node: cst.CSTNode, things: Held) -> bool:
         if isinstance(expression, cst.Attribute) and expression.attr.value in things.parameters:
             # `trainer.loader.dataset`, where whoever calls is not in sight
             return any(things.holds(end) or isinstance(end.node, cst.Param) for end in ends)
+        if things.asks_environment and file.qualified(expression) == _ENVIRONMENT[0]:
+            return True
         return any(things.holds(end) for end in ends)
 
     if isinstance(node, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign, cst.Del, cst.For, cst.CompFor, cst.AsName)):
