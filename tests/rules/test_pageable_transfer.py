@@ -173,6 +173,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].float().long().to(device)",), "long() makes another"),
         (("x = batch[0].to(device)", "batch[0].add_(1)"), "writes into the batch"),
         (("x = batch[0].to(device)", "batch[0][0] = 1"), "writes into the batch"),
+        (("x = batch[0].to(device)", "batch[0][0], y = 1, 2"), "line 22 writes into the batch"),
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
         (("x = batch['shape'].to(device)", "size = batch['shape'][0]", "size *= 2"), "writes into the batch"),
         (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 writes into"),

@@ -184,20 +184,7 @@ def writes(file: FileFacts) -> tuple[Write, ...]:
     """
     paths = [(loader, path) for copy in file.once(copies) for loader, paths in copy.origins.items() for path in paths]
     written: list[Write] = []
-    for node in file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
-        target: cst.BaseExpression | None = None
-        stores = False
-        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
-            if _replaces_entry(node.target):
-                continue
-            target, stores = node.target.value, True
-        elif isinstance(node, cst.AugAssign) and not _is_size(file, node.target):
-            stores = isinstance(node.target, cst.Subscript)
-            target = node.target.value if isinstance(node.target, cst.Subscript) else node.target
-        elif isinstance(node, cst.Call):
-            target = _written_by(file, node)
-        if target is None:
-            continue
+    for node, target, stores in _written_places(file):
         for end in _storages(file, target):
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is None:
@@ -207,6 +194,31 @@ def writes(file: FileFacts) -> tuple[Write, ...]:
             if not (stores and is_container):
                 written.append(Write(node, loader, end.path))
     return tuple(written)
+
+
+def _written_places(file: FileFacts) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
+    """What may write in place: where, into what, and whether it stores an item of that."""
+    for node in file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
+        if isinstance(node, cst.AssignTarget):
+            for stored in _stored(node.target):
+                if isinstance(stored, cst.Subscript) and not _replaces_entry(stored):
+                    yield node, stored.value, True
+        elif isinstance(node, cst.AugAssign) and not _is_size(file, node.target):
+            stores = isinstance(node.target, cst.Subscript)
+            yield node, node.target.value if isinstance(node.target, cst.Subscript) else node.target, stores
+        elif isinstance(node, cst.Call):
+            target = _written_by(file, node)
+            if target is not None:
+                yield node, target, False
+
+
+def _stored(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What an assignment gives values to: the parts of a tuple, each for itself."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _stored(element.value)
+    else:
+        yield target
 
 
 def _replaces_entry(target: cst.Subscript) -> bool:

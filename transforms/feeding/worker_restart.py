@@ -148,7 +148,8 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
         return f"line {file.line(told)} asks it whether its workers stay"
     change = first_change(file, loader, [*(loop.body for loop in loops), *sampling(file, loader)], SENT)
     if change is not None:
-        return f"line {file.line(change)} may change the dataset or what it reads, of which workers that stay keep their copy"
+        line = file.line(change)
+        return f"line {line} may change the dataset or what it reads, of which workers that stay keep their copy"
     trained = first_training(file, loader)
     if trained is not None:
         return f"its samples are computed by a module that line {file.line(trained)} trains: workers keep their copy"
