@@ -210,6 +210,8 @@ EXPRESSIONS = {
     "torch.finfo(v.dtype).max": "floating",
     "torch.iinfo(i.dtype).max": "integer",
     "torch.finfo(v.dtype).bits": "integer",
+    "'%.3f' % z": "text",
+    "'%.3f %d' % (z, i)": "text",
     "torch.is_anomaly_enabled()": "bool",
     "torch.get_num_threads()": "integer",
     "torch.get_default_device()": "unknown",
@@ -314,6 +316,11 @@ PROGRAMS = {
     "method": (
         "import torch\nclass K:\n    def g(self, t):\n        use(t)\nk = K()\nk.g(torch.zeros(3, device='cuda'))",
         ["tensor accelerator floating 1"],
+    ),
+    "module made by a method of its class": (
+        "import torch\nfrom torch import nn\nclass K(nn.Module):\n    @classmethod\n    def load(cls, name):\n"
+        "        use(cls)\n        model = K()\n        return model\nuse(K.load('a'))",
+        ["unknown", "module"],
     ),
     "static method": (
         "import torch\nclass K:\n    @staticmethod\n    def g(t):\n        use(t)\nk = K()\nk.g(torch.zeros(3).long())",

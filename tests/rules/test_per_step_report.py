@@ -57,6 +57,8 @@ JOINED = {
     "print(f'{loss.item():.4f} {kl.item():.4f}')": READ + "print(f'{loss_value:.4f} {kl_value:.4f}')",
     "print(f'{loss:.4f} {kl:.4f}')": READ + "print(f'{loss_value:.4f} {kl_value:.4f}')",
     "print('{} {:.3f}'.format(loss, kl))": READ + "print('{} {:.3f}'.format(loss_value, kl_value))",
+    "print('%.3f%% %5d %G' % (loss, i, kl))": READ + "print('%.3f%% %5d %G' % (loss_value, i, kl_value))",
+    "print('%+.1e' % loss, '%g' % kl)": READ + "print('%+.1e' % loss_value, '%g' % kl_value)",
     "print('%.4f %s' % (loss.item(), kl.item()))": READ + "print('%.4f %s' % (loss_value, kl_value))",
     "pbar.set_postfix(loss=loss.item(), kl=float(kl))": READ + "pbar.set_postfix(loss=loss_value, kl=kl_value)",
     "pbar.set_postfix({'a': loss.item(), 'b': round(kl.item(), 3)})":
@@ -116,6 +118,7 @@ def test_one_figure_is_advised_about() -> None:
 REFUSED = {
     "print(loss, kl)": "`print` gets the tensor `loss` itself",
     "writer.add_scalar('a', loss, i)": "`writer.add_scalar` gets the tensor `loss` itself",
+    "print('%s %d' % (loss, i))": "`print` gets the tensor `loss` itself",
     "pbar.set_postfix(loss=loss)": "`pbar.set_postfix` gets the tensor `loss` itself",
     "print([v.item() for v in (loss, kl)])": "`v` is read inside another expression, perhaps several times",
     "print(loss.item(), kl.item() if i else 0)": "`kl` is read only sometimes",

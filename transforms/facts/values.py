@@ -19,7 +19,7 @@ from attrs import evolve
 from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
-from perfmod.transforms.facts.calls import ALWAYS, Calls, has_star, passed
+from perfmod.transforms.facts.calls import ALWAYS, Calls, has_star, is_decorated, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
@@ -286,6 +286,8 @@ class Values:
         if isinstance(function, cst.FunctionDef):
             cls = self._classes.of(self._tree.scope(function))
             if cls is not None and param is next(parameters(function), None) and not _is_static(function):
+                if is_decorated(function, "classmethod"):
+                    return UNKNOWN
                 return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls)
             if cls is not None and function.name.value in lightning.STEPS and lightning.is_lightning_module(cls):
                 # The Trainer has moved the batch; the further parameters are numbers.
@@ -620,6 +622,8 @@ class Values:
 
     def _arithmetic(self, left: Value, right: Value, operator: cst.CSTNode | None) -> Value:
         kinds = {left.kind, right.kind}
+        if left.kind is Kind.TEXT:
+            return Value(Kind.TEXT)  # `"%.3f" % loss`
         if Kind.TENSOR in kinds and Kind.ARRAY not in kinds:
             is_product = isinstance(operator, (cst.MatrixMultiply, cst.MatrixMultiplyAssign))
             dtype = DType.FLOATING if _is_division(operator) else promoted(left.dtype, right.dtype)
@@ -670,7 +674,7 @@ def _is_division(operator: cst.CSTNode | None) -> bool:
 
 
 def _is_static(function: cst.FunctionDef) -> bool:
-    return any(dotted(decorator.decorator) == "staticmethod" for decorator in function.decorators)
+    return is_decorated(function, "staticmethod")
 
 
 def _is_name(node: cst.CSTNode, name: str) -> bool:

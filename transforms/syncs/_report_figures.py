@@ -18,6 +18,7 @@ from perfmod.transforms.syncs._host_reads import HostRead, host_read, is_differe
 # Methods that put what they are given into a list, a meter or a dictionary: sums and lists are another rule's.
 _KEEPS = frozenset({"add", "append", "appendleft", "extend", "insert", "update"})
 _RANDOM = re.compile(r"rand|dropout|bernoulli|multinomial|normal|uniform|exponential|geometric|cauchy|poisson|sample")
+_SPECIFIER = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?([a-zA-Z]))")
 _DEVICE_TEXT = re.compile(r"^(?:cuda|xpu):(\d+)$")
 _OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 
@@ -83,8 +84,10 @@ def is_kept(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def is_formatted(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether a value is shown by an f-string or by `"...".format(...)`, which show scalars as numbers."""
+    """Whether a value is shown by an f-string, `"...".format(...)` or `"%f" % ...`, which show scalars as numbers."""
     parent = file.tree.parent(node)
+    if isinstance(parent, (cst.Element, cst.BinaryOperation)):
+        return _is_shown_as_number(file, node)
     if isinstance(parent, cst.FormattedStringExpression):
         return parent.conversion is None and parent.expression is node
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) and not parent.star else None
@@ -93,6 +96,24 @@ def is_formatted(file: FileFacts, node: cst.BaseExpression) -> bool:
     text = call.func.value
     is_text = isinstance(text, (cst.SimpleString, cst.ConcatenatedString)) and isinstance(text.evaluated_value, str)
     return is_text and "!" not in str(getattr(text, "evaluated_value", "!"))
+
+
+def _is_shown_as_number(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether `text % node` or `text % (..., node)` asks a value for its number, as `%f` and `%d` do."""
+    place: cst.CSTNode = node
+    parent, shown = file.tree.parent(node), [node]
+    if isinstance(parent, cst.Element):
+        around = file.tree.parent(parent)
+        if not isinstance(around, cst.Tuple) or not all(isinstance(part, cst.Element) for part in around.elements):
+            return False
+        place, parent, shown = around, file.tree.parent(around), [part.value for part in around.elements]
+    if not isinstance(parent, cst.BinaryOperation) or not isinstance(parent.operator, cst.Modulo):
+        return False
+    text = parent.left.evaluated_value if isinstance(parent.left, (cst.SimpleString, cst.ConcatenatedString)) else None
+    if parent.right is not place or not isinstance(text, str) or "%" in _SPECIFIER.sub("", text):
+        return False
+    specifiers = [found[1] for found in _SPECIFIER.finditer(text) if found[1]]
+    return len(specifiers) == len(shown) and specifiers[shown.index(node)] in "fFeEgGdi"
 
 
 def why_not_joined(file: FileFacts, figure: Figure) -> str | None:
@@ -231,6 +252,9 @@ def bare(file: FileFacts, statement: cst.CSTNode) -> Iterator[tuple[cst.BaseExpr
             values = [arg.value]
             if isinstance(arg.value, cst.Dict):
                 values = [part.value for part in arg.value.elements]
+            elif isinstance(arg.value, cst.BinaryOperation) and isinstance(arg.value.operator, cst.Modulo):
+                right = arg.value.right
+                values = [part.value for part in right.elements] if isinstance(right, cst.Tuple) else [right]
             for value in values:
                 found = file.value(value)
                 trained = isinstance(value, (cst.Name, cst.Attribute)) and is_differentiated(file, value)
