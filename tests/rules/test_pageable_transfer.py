@@ -855,3 +855,9 @@ def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
     assert "gives what it keeps (line 18)" in result.refused[0].reason
     copied = filled.replace("return self.buffer", "return self.buffer.clone()")
     assert run(code.replace("def helper", copied + "def helper")).applied
+
+
+def test_tensors_that_are_filled_with_batches_are_named() -> None:
+    code = written("images, labels = batch", "inputs.copy_(images)", "x = model(inputs)")
+    (finding,) = run(code.replace("loader = Data", "inputs = torch.empty(4, 3, device=device)\nloader = Data")).refused
+    assert finding.reason == "line 23 fills a tensor with its batches, and where that lies is not seen"
