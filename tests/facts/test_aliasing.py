@@ -194,3 +194,20 @@ def test_rebinding_is_unobservable(name: str) -> None:
 def test_rebinding_may_be_observed(name: str) -> None:
     file = facts(body(SEEN[name]))
     assert not file.aliasing.rebinding_is_unobservable(written_name(file))
+
+
+@pytest.mark.parametrize("call", ["K.scale(1, x)", "K().scale(1, x)"])
+def test_methods_without_an_instance_write_into_what_they_are_given(call: str) -> None:
+    file = facts(
+        f"""
+        from torch import Tensor
+        class K:
+            @staticmethod
+            def scale(by, t):
+                t.mul_(by)
+        def f(x: Tensor):
+            {call}
+            use(x)
+        """
+    )
+    assert file.aliasing.is_mutated(used(file)[0])

@@ -124,6 +124,7 @@ PASSED = {
     "def f(x, /): ...\nf(2)  # call": "2",
     "class K:\n    def f(self, x): ...\nk = K()\nk.f(2)  # call": "2",
     "class K:\n    @classmethod\n    def f(cls, x): ...\nk = K()\nk.f(2)  # call": "2",
+    "class K:\n    @classmethod\n    def f(cls, x): ...\nK.f(2)  # call": "2",
 }
 
 

@@ -318,8 +318,10 @@ PROGRAMS = {
         ["tensor accelerator floating 1"],
     ),
     "module made by a method of its class": (
-        "import torch\nfrom torch import nn\nclass K(nn.Module):\n    @classmethod\n    def load(cls, name):\n"
-        "        use(cls)\n        model = K()\n        return model\nuse(K.load('a'))",
+        (
+            "import torch\nfrom torch import nn\nclass K(nn.Module):\n    @classmethod\n    def load(cls, name):\n"
+            "        use(cls)\n        model = K()\n        return model\nuse(K.load('a'))"
+        ),
         ["unknown", "module"],
     ),
     "static method": (

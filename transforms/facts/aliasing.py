@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.facts.calls import argument, passed
+from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tree import Tree, walk
@@ -251,8 +251,8 @@ class Aliasing:
         function = self._values.calls.resolve(call)
         if function is None or any(other.star for other in call.args):
             return False
-        method = isinstance(self._tree.scope(function), cst.ClassDef)
-        given = (p for p in parameters(function) if passed(call, function, p, bound=method) is arg.value)
+        is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
+        given = (p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value)
         return any(self.mutations(definition) for param in given for definition in self._flow.defined(param))
 
     def is_mutated(self, node: cst.CSTNode) -> bool:

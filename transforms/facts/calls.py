@@ -117,9 +117,13 @@ class Calls:
 
     def constructed(self, call: cst.Call) -> ClassFacts | None:
         """The class in sight that `call` makes an instance of."""
-        if not self._flow.is_variable(call.func):
+        return self._class_named(call.func)
+
+    def _class_named(self, node: cst.BaseExpression) -> ClassFacts | None:
+        """The class in sight whose name an expression is."""
+        if not self._flow.is_variable(node):
             return None
-        found = [self._classes.of(definition.node) for definition in self._flow.definitions(call.func)]
+        found = [self._classes.of(definition.node) for definition in self._flow.definitions(node)]
         return found[0] if len(found) == 1 else None
 
     def bound(self, call: cst.Call) -> cst.Call | None:
@@ -229,6 +233,11 @@ class Calls:
             if own is not None:
                 method = own[0].method(func.attr.value)
                 return method if method is not None else self._callable_of(func)
+            named = self._class_named(func.value)
+            if named is not None:
+                method = named.method(func.attr.value)
+                of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
+                return method if of_class else None
             base = self._values.of(func.value)
             if base.cls is not None:
                 method = base.cls.method(func.attr.value)
@@ -245,6 +254,11 @@ class Calls:
 
     def _is_super(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.super"
+
+
+def is_decorated(function: cst.FunctionDef, *names: str) -> bool:
+    """Whether a function has one of these decorators."""
+    return any(isinstance(d.decorator, cst.Name) and d.decorator.value in names for d in function.decorators)
 
 
 def _is_abstract(function: cst.FunctionDef) -> bool:

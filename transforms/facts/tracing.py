@@ -14,7 +14,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts import torch_api
-from perfmod.transforms.facts.calls import argument, has_star, passed
+from perfmod.transforms.facts.calls import argument, has_star, is_decorated, passed
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.launches import Launches
@@ -324,7 +324,9 @@ class Tracing:
         given = self._flow.definitions(source)
         if len(given) != 1 or not isinstance(given[0].node, cst.Param) or given[0].scope is not function:
             return None
-        return passed(call, function, given[0].node, bound=self._classes.of(self._tree.scope(function)) is not None)
+        is_method = self._classes.of(self._tree.scope(function)) is not None
+        is_bound = is_method and not is_decorated(function, "staticmethod")
+        return passed(call, function, given[0].node, bound=is_bound)
 
     def _from_method(
         self,
