@@ -664,6 +664,7 @@ if __name__ == "__main__":
     [
         ("print(torch.__version__)", True),
         ("weights = torch.zeros(3, device=device)", True),
+        ("weights = torch.zeros(3)", False),
         ("options = read()", False),
         ("options = asked()", True),
         ("torch.manual_seed(0)", False),

@@ -23,7 +23,8 @@ Top = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _REPEATABLE = (
     "argparse.", "torch.device", "torch.cuda.is_available", "torch.manual_seed", "torch.cuda.manual_seed",
     "torch.set_", "torch.backends.", "torch.use_deterministic_algorithms", "torch.get_", "torch.Generator",
-    "torch.tensor", "torch.nn.functional.", "random.seed", "numpy.random.seed", "numpy.array",
+    "torch.tensor", "torch.zeros", "torch.ones", "torch.full", "torch.arange", "torch.nn.functional.",
+    "random.seed", "numpy.random.seed", "numpy.array",
     "numpy.set_printoptions", "torchvision.transforms.", "os.path.", "os.environ", "os.getenv",
     "os.cpu_count", "pathlib.", "warnings.", "logging.getLogger", "collections.", "typing.",
     "matplotlib.use", "sys.path.", "builtins.dict", "builtins.list", "builtins.tuple", "builtins.set",
@@ -149,7 +150,7 @@ class Entry:
         name = self._names.qualified(call.func)
         if name == "os.makedirs":
             return any(arg.keyword is not None and arg.keyword.value == "exist_ok" for arg in call.args)
-        if name == "torch.tensor" and argument(call, "device") is not None:
+        if name is not None and name.startswith("torch.") and argument(call, "device") is not None:
             return False  # every worker would set up the GPU
         if name is not None:
             return name.startswith(_REPEATABLE)

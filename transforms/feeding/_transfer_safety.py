@@ -15,7 +15,7 @@ from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import kept_batch, own_batches
-from perfmod.transforms.feeding._copies import Copy, Write, written_after
+from perfmod.transforms.feeding._copies import Copy, Write, copies, filled_from, has_accelerator, written_after
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
@@ -79,6 +79,18 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
         if node.attr.value == "is_pinned" and loader in file.loaders.behind(node.value):
             return node
     return asked(file, loader, "pin_memory")
+
+
+def why_uncopied(file: FileFacts, loader: Loader) -> str:
+    """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
+    if not loader.iterations:
+        return "no loop over its batches is in sight"
+    if any(loader in copy.computed for copy in file.once(copies)):
+        return "only what the host computes of its batches is copied"
+    fill = filled_from(file, loader)
+    if fill is not None:
+        return f"line {file.line(fill)} fills a tensor with its batches, and where that lies is not seen"
+    return "no copy of its batches to the device is in sight" if has_accelerator(file) else ""
 
 
 def why_copied_otherwise(file: FileFacts) -> str:

@@ -45,7 +45,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.values import is_loader_name
-from perfmod.transforms.feeding._copies import Copy, Write, copies, filled_from, has_accelerator, writes
+from perfmod.transforms.feeding._copies import Copy, Write, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
 from perfmod.transforms.feeding._mps import may_pin
@@ -59,6 +59,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_not,
     why_not_copy,
     why_overwritten,
+    why_uncopied,
 )
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
@@ -120,16 +121,9 @@ class PageableTransfer(Rule):
             yield self._prepared(file, loader, prepare)
             return
         if not found:
-            if not loader.iterations:
-                yield self.refused(file, loader.call, "no loop over its batches is in sight")
-            elif any(loader in copy.computed for copy in file.once(copies)):
-                yield self.refused(file, loader.call, "only what the host computes of its batches is copied")
-            elif (fill := filled_from(file, loader)) is not None:
-                line = file.line(fill)
-                reason = f"line {line} fills a tensor with its batches, and where that lies is not seen"
-                yield self.refused(file, loader.call, reason)
-            elif has_accelerator(file):
-                yield self.refused(file, loader.call, "no copy of its batches to the device is in sight")
+            uncopied = why_uncopied(file, loader)
+            if uncopied:
+                yield self.refused(file, loader.call, uncopied)
             return
         refusal = why_not(file, loader, pinning) or why_overwritten(file, found, written)
         if refusal:
