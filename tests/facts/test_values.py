@@ -417,3 +417,17 @@ def test_what_may_be_none() -> None:
     assert shown(loss.present).startswith("tensor")
     assert nothing.kind is Kind.NONE
     assert number == Value(Kind.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("default", "made"),
+    [
+        ("pass", "cpu"),
+        ("torch.set_default_device('cpu')", "cpu"),
+        ("torch.set_default_device(x.device)", "accelerator"),
+        ("torch.set_default_tensor_type('torch.DoubleTensor')", "cpu"),
+        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", "accelerator"),
+    ],
+)
+def test_where_tensors_are_made_when_nothing_says_the_device(default: str, made: str) -> None:
+    assert asked(HEAD + f"    {default}\n    use(torch.zeros(3))\n") == [f"tensor {made} floating 1"]

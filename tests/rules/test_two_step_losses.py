@@ -145,6 +145,7 @@ REFUSED = {
         ),
         "end of `Net`",
     ),
+    "parts of a sigmoid": ("l = F.binary_cross_entropy(torch.sigmoid(x)[:, 0], y)", "parts of the sigmoid"),
     "changed sigmoid": (
         "p = torch.sigmoid(x)\nx = x + 1\nl = F.binary_cross_entropy(p, y)\nh = p.round()",
         "another value",

@@ -81,6 +81,8 @@ def _within_views(file: FileFacts, node: cst.BaseExpression, kind: str) -> Activ
         if node.func.attr.value not in _VIEWS or file.qualified(node) is not None:
             break
         node = node.func.value
+    if isinstance(node, cst.Subscript) and _within_views(file, node.value, kind) is not None:
+        raise NotEqual(f"the loss is given parts of the {kind}: pick them of the logits")
     return _activation(file, node, kind) if isinstance(node, cst.Call) else None
 
 

@@ -166,9 +166,8 @@ class CallValues:
             where = argument(node, "device")
             device = self._placement.device_of(where) if where is not None else None
             if device is None:
-                device = (
-                    (first.device if short.endswith("_like") else Device.CPU) if where is None else Device.ACCELERATOR
-                )
+                here = first.device if short.endswith("_like") else self._placement.default
+                device = here if where is None else Device.ACCELERATOR
             dtype, rank = dtype_named(torch_api.CREATES[short]), self._created_rank(node, short, first)
             if short.endswith("_like"):
                 dtype = first.dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,17 +14,39 @@ from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
 if TYPE_CHECKING:
+    from perfmod.transforms.facts.tree import Tree
     from perfmod.transforms.facts.values import Values
 
 
 class Placement:
     """Devices and types that the expressions name."""
 
-    def __init__(self, flow: Flow, names: Names, values: Values) -> None:
+    def __init__(self, tree: Tree, flow: Flow, names: Names, values: Values) -> None:
+        self._tree = tree
         self._flow = flow
         self._names = names
         self._values = values
         self._open: set[Read] = set()
+
+    @cached_property
+    def defaults(self) -> tuple[cst.Call, ...]:
+        """The calls after which tensors are not made on the CPU where nothing says the device: `set_default_device`."""
+        return tuple(call for call in self._tree.all(cst.Call) if self._moves_default(call))
+
+    def _moves_default(self, call: cst.Call) -> bool:
+        name = self._names.qualified(call.func) if call.args else None
+        given = call.args[0].value if call.args else call
+        if name == "torch.set_default_device":
+            return self.device_of(given) is not Device.CPU
+        if name == "torch.set_default_tensor_type":
+            text = given.evaluated_value if isinstance(given, cst.SimpleString) else self._names.qualified(given)
+            return text is None or "cuda" in str(text)
+        return False
+
+    @property
+    def default(self) -> Device:
+        """Where tensors are made for which nothing says the device."""
+        return Device.ACCELERATOR if self.defaults else Device.CPU
 
     def destination(self, call: cst.Call) -> cst.BaseExpression | None:
         """The device argument of `x.to(...)`, by name or number; `None` where only the type is changed."""

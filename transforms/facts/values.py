@@ -65,7 +65,7 @@ class Values:
         self._names = names
         self._classes = classes
         self.calls = Calls(tree, flow, names, classes, self)
-        self.placement = Placement(flow, names, self)
+        self.placement = Placement(tree, flow, names, self)
         self._calls = CallValues(names, self.placement, self)
         self._known: dict[object, Value] = {}
         self._hasty: dict[object, Value] = {}

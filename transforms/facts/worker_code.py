@@ -649,17 +649,8 @@ class _Survey:
 
     def _default_device(self) -> None:
         """`torch.set_default_device("cuda")` puts on the device whatever a sample is made of."""
-        for call in self.file.tree.all(cst.Call):
-            name = self._qualified(call)
-            if name not in ("torch.set_default_device", "torch.set_default_tensor_type") or not call.args:
-                continue
-            given = call.args[0].value
-            on_host = self.file.values.placement.device_of(given) is Device.CPU
-            if name == "torch.set_default_tensor_type":
-                text = given.evaluated_value if isinstance(given, cst.SimpleString) else self._qualified(given)
-                on_host = text is not None and "cuda" not in str(text)
-            if not on_host:
-                self._remark(Trait.DEVICE, call, self._code(call))
+        for call in self.file.values.placement.defaults:
+            self._remark(Trait.DEVICE, call, self._code(call))
 
     def _device_use(self, function: cst.FunctionDef) -> None:
         for node in walk(function.body):

@@ -114,8 +114,8 @@ class ScalarAccumulation(Rule):
         doubts = carriers.doubts + [doubt for member in members for doubt in member.doubts]
         reads = [read for member in members for read in member.reads]
         labels = " and ".join(dict.fromkeys(member.label for member in members))
-        lines = "on " + file.lines(reads) if reads else "nowhere"
-        reason = f"{labels} {'is' if len(members) == 1 else 'are'} only read outside the step, {lines}"
+        where = f"only read outside the step, on {file.lines(reads)}" if reads else "read nowhere"
+        reason = f"{labels} {'is' if len(members) == 1 else 'are'} {where}"
         if doubts:
             reason = doubts[0] if len(members) == 1 else f"{doubts[0]}; {labels} go together"
         yield self.found(
