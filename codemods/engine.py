@@ -22,7 +22,12 @@ from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
 from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
-from perfmod.transforms.facts.old_torch import LAST_WITH_VECTOR_LOSSES, loss_read_as_vector
+from perfmod.transforms.facts.old_torch import (
+    LAST_WITH_FFI,
+    LAST_WITH_VECTOR_LOSSES,
+    import_of_ffi,
+    loss_read_as_vector,
+)
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 
@@ -361,10 +366,13 @@ class _Rewriting:
     def _pin(self, path: str, file: FileFacts) -> Pin | None:
         """What a file says of the torch that it runs with, or else its project."""
         old = loss_read_as_vector(file)
-        if old is None:
-            return self.files[path].pin
-        said = f"line {file.line(old)} reads a loss as one had to before 0.4 (`{file.code(old)}`)"
-        return Pin(LAST_WITH_VECTOR_LOSSES, said)
+        if old is not None:
+            said = f"line {file.line(old)} reads a loss as one had to before 0.4 (`{file.code(old)}`)"
+            return Pin(LAST_WITH_VECTOR_LOSSES, said)
+        ffi = import_of_ffi(file)
+        if ffi is not None:
+            return Pin(LAST_WITH_FFI, f"line {file.line(ffi)} imports torch.utils.ffi, which is gone since 1.0")
+        return self.files[path].pin
 
     def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
         """Decides what becomes of a finding, and puts it where it belongs."""

@@ -111,6 +111,20 @@ def test_a_loss_that_is_read_as_a_vector_tells_of_an_old_torch() -> None:
     (result,) = rewrite_together([Given("train.py", old)], [MaskedLoss()], Choice())
     reason = "it needs torch 1.12 or later, and line 9 reads a loss as one had to before 0.4 (`loss.data[0]`)"
     assert [finding.reason for finding in result.held_back] == [reason]
+    (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data", b"(loss + 1).data"))], [MaskedLoss()])
+    assert "`(loss + 1).data[0]`" in result.held_back[0].reason
     for other in (b"loss.data[1]", b"logits.data[0]", b"loss.data"):
         (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data[0]", other))], [MaskedLoss()], Choice())
         assert len(result.applied) == 1
+
+
+def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
+    def examined(extension: bytes) -> list[str]:
+        train = Given("train.py", b"import nms\n" + CODE)
+        result, _ = rewrite_together([train, Given("nms.py", extension, ("nms",))], [MaskedLoss()], Choice())
+        return [finding.reason for finding in result.held_back]
+
+    reason = "it needs torch 1.12 or later, and line 1 of nms.py imports torch.utils.ffi, which is gone since 1.0"
+    wrapped = b"from torch.utils.ffi import _wrap_function\n"
+    assert examined(wrapped + b"import torch\n") == [reason]
+    assert examined(b"import torch\ntry:\n    " + wrapped + b"except ImportError:\n    pass\n") == []

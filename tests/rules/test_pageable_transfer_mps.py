@@ -54,6 +54,12 @@ def run(code: str) -> FileResult:
             "device",
             'device.type == "cuda"',
         ),
+        (
+            'accelerator = torch.accelerator.current_accelerator()\ndevice = torch.device(f"{accelerator}:0")',
+            "device",
+            'device.type == "cuda"',
+        ),
+        (BY_IF, "model.weight.device", "torch.cuda.is_available()"),
         (OF_CLASS, "state.device", 'state.device.type == "cuda"'),
         ('device = torch.device("mps" if args.mps else "cuda")', "device=device", 'device.type == "cuda"'),
     ],

@@ -11,9 +11,12 @@ from perfmod.transforms.facts.tree import find_all
 LAST_WITH_VECTOR_LOSSES = (0, 3)
 """`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, and then this fails or warns."""
 
+LAST_WITH_FFI = (0, 4)
+"""`torch.utils.ffi` made extensions of C code; importing it fails since 1.0."""
+
 
 def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
-    """The first `loss.data[0]` of a file, where `loss.backward()` stands in it as well."""
+    """The first `loss.data[0]` of a file, where `loss.backward()` stands in it as well, or `(a + b).data[0]`."""
     if ".data[0]" not in file.source.text:
         return None
     trained = {
@@ -23,9 +26,29 @@ def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
     }
     for node in find_all(file.source.module, cst.Subscript):
         owner = node.value
-        if isinstance(owner, cst.Attribute) and owner.attr.value == "data" and dotted(owner.value) in trained - {""}:
+        if isinstance(owner, cst.Attribute) and owner.attr.value == "data" and _is_loss(file, owner.value, trained):
             (element, *others) = node.slice
             index = element.slice.value if isinstance(element.slice, cst.Index) else None
             if isinstance(index, cst.Integer) and index.evaluated_value == 0 and not others:
                 return node
+    return None
+
+
+def _is_loss(file: FileFacts, node: cst.BaseExpression, trained: set[str]) -> bool:
+    if dotted(node):
+        return dotted(node) in trained
+    value = file.value(node)
+    return value.is_tensor and value.rank == 0
+
+
+def import_of_ffi(file: FileFacts) -> cst.ImportFrom | None:
+    """The first import of `torch.utils.ffi` that nobody would catch, in any of the files that are read together."""
+    return file.once(_import_of_ffi)
+
+
+def _import_of_ffi(file: FileFacts) -> cst.ImportFrom | None:
+    for node in file.tree.all(cst.ImportFrom):
+        of_ffi = node.module is not None and dotted(node.module) == "torch.utils.ffi"
+        if of_ffi and not any(isinstance(each, (cst.Try, cst.FunctionDef)) for each in file.tree.ancestors(node)):
+            return node
     return None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -428,13 +429,24 @@ def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
     return where is not None and _names_mps(file, where)
 
 
+_MPS = re.compile(r"""torch\.accelerator\.|["']mps\b""")
+
+
 def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> bool:
-    for end in file.tracing.ends(device):
+    ends = file.tracing.ends(device)
+    of_tensor = isinstance(device, cst.Attribute) and device.attr.value == "device"
+    if of_tensor and not any(file.qualified(end.node) == "torch.device" for end in ends):
+        # A tensor may lie on whatever the file reckons with.
+        return _MPS.search(file.source_of(device).text) is not None
+    for end in ends:
         made = end.node
         for part in walk(made):
             if isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps"):
                 return True
             if isinstance(part, cst.Call) and file.qualified(part) == "torch.accelerator.current_accelerator":
+                return True
+            inner = part.expression if isinstance(part, cst.FormattedStringExpression) and depth < _DEEPEST else None
+            if inner is not None and _names_mps(file, inner, depth + 1):
                 return True
         named = argument(made, "device", 0) if isinstance(made, cst.Call) and depth < _DEEPEST else None
         if named is not None and file.qualified(made) == "torch.device" and _names_mps(file, named, depth + 1):
