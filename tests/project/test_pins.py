@@ -126,5 +126,5 @@ def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
 
     reason = "it needs torch 1.12 or later, and line 1 of nms.py imports torch.utils.ffi, which is gone since 1.0"
     wrapped = b"from torch.utils.ffi import _wrap_function\n"
-    assert examined(wrapped + b"import torch\n") == [reason]
-    assert examined(b"import torch\ntry:\n    " + wrapped + b"except ImportError:\n    pass\n") == []
+    assert examined(wrapped) == [reason]
+    assert examined(b"try:\n    " + wrapped + b"except ImportError:\n    pass\n") == []

@@ -14,6 +14,7 @@ from perfmod.transforms.feeding.cpu_normalisation import CpuNormalisation
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.rule import Rule, Safety
+from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 DATA = """
 from torch.utils.data import DataLoader
@@ -286,3 +287,21 @@ def test_what_another_file_sets_is_not_there_in_a_worker() -> None:
     files = {"data.py": data, "engine.py": ENGINE, "main.py": main}
     assert "SIZE, which the workers read on line 11 of data.py" not in reasons(run(LoaderWithoutWorkers(), files))
     assert "SIZE, which the workers read on line 11" in reasons(run(LoaderWithoutWorkers(), files))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "is_torch"), [("from torch import Tensor", True), ("from boxes import Tensor", False)]
+)
+@pytest.mark.parametrize("other", ["from torch import Tensor", "from boxes import Tensor", "x = 1"])
+def test_annotations_mean_what_they_mean_in_their_own_file(tensor: str, other: str, *, is_torch: bool) -> None:
+    loop = f"""
+    import torch.nn.functional as F
+    import areas
+    {tensor}
+
+    def step(logits: Tensor, labels: Tensor):
+        mask = labels != -100
+        F.cross_entropy(logits[mask], labels[mask]).backward()
+    """
+    results = run(MaskedLoss(), {"areas.py": other, "train.py": loop})
+    assert bool(results["train.py"].applied) is is_torch

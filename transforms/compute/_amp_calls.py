@@ -66,7 +66,7 @@ def use_edits(file: FileFacts, node: cst.BaseExpression, api: str, device: str) 
         call = file.tree.parent(arg) if arg is not None else None
         if isinstance(arg, cst.Arg) and isinstance(call, cst.Call) and _is_second_of_isinstance(file, call, arg):
             return [], ()
-    if parent is None:  # an annotation
+    if any(isinstance(around, cst.Annotation) for around in file.tree.ancestors(node)):
         return [], ()
     raise Stays(f"is handed on as a value on line {file.line(node)}, and what calls it passes no device")
 

@@ -168,8 +168,20 @@ class Tree:
             _ranges[id(node)] = place, _ranges[id(parts[-1])][1] if parts else place + 1
             for part in parts:
                 self._parents[id(part)] = node
+            if isinstance(node, (cst.Param, cst.AnnAssign, cst.FunctionDef)):
+                self._place_annotation(node, node.returns if isinstance(node, cst.FunctionDef) else node.annotation)
         for node in _nodes[first:]:
             self._by_type.setdefault(type(node), []).append(node)
+
+    def _place_annotation(self, owner: cst.CSTNode, annotation: cst.Annotation | None) -> None:
+        """Say where an annotation stands. It is no code, but its names mean what they mean in its own file."""
+        if annotation is None:
+            return
+        self._parents[id(annotation)] = owner
+        self._parents[id(annotation.annotation)] = annotation
+        for node in _walk(annotation.annotation):
+            for part in children(node):
+                self._parents[id(part)] = node
 
     def all(self, kind: type[Node]) -> Sequence[Node]:
         """Every node of a type in all modules, in order; parents come first."""
