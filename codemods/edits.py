@@ -83,6 +83,10 @@ class Splice:
         edit, end = self._last_edit(offset)
         return edit.start if offset < end else offset - end + edit.end
 
+    def wrote(self, offset: int) -> bool:
+        """Whether a character of the new text was written by an edit."""
+        return offset < self._last_edit(offset)[1]
+
     def old_end(self, offset: int) -> int:
         """Where what ends at `offset` of the new text ended; behind the replaced text, if it was written."""
         if offset == 0:

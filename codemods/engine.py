@@ -30,6 +30,7 @@ from perfmod.transforms.facts.old_torch import (
 )
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
+from perfmod.transforms.unanswered import unanswered
 
 LIBRARIES = ("torch", "TrainingArguments")
 """A file that names none of these does not train with PyTorch; Hugging Face's Trainer hides it."""
@@ -352,8 +353,15 @@ class _Rewriting:
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
         """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
-            rules = _possible(self.rules.values(), file.source.text) if self.trains else []
-            found = _findings(rules, file)
+            if not self.trains:
+                return []
+            found = _findings(_possible(self.rules.values(), file.source.text), file)
+            text = self.texts[path]
+            found += (
+                each
+                for each in unanswered(file, self.rules.values(), found)
+                if not (text.is_new(each.start) or text.is_new(each.end - 1))
+            )
             pin = self._pin(path, file) if found else None
             return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:

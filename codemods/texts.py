@@ -44,6 +44,14 @@ class Text:
             offset = splice.old_end(offset)
         return offset
 
+    def is_new(self, offset: int) -> bool:
+        """Whether a character of the current text came into it by an edit."""
+        for splice in reversed(self.splices):
+            if splice.wrote(offset):
+                return True
+            offset = splice.old(offset)
+        return False
+
     def lines_in_given(self, lines: str) -> str:
         """Words such as `lines 3 and 7` about the current text, as words about the given one."""
         starts = self.source.line_starts

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step comes by"
 """Every hundredth step, and after an epoch: no step waits."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step comes by"
 """Behind a modulo: no step but every fiftieth waits."""
 
 import torch

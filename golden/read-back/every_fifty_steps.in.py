@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step comes by"
 """Every fifty steps only."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step comes by"
 """Read behind a modulo only."""
 import torch
 from torch import nn

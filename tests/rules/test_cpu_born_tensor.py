@@ -151,17 +151,30 @@ def test_refusals_say_why(before: str, reason: str) -> None:
         "torch.zeros(n).to(dtype=torch.long)",
         "torch.zeros_like(x).to(device)",
         "x.new_zeros(n).to(device)",
-        "torch.zeros(n).expand(3, n).to(device)",
-        "torch.zeros(n).exp().to(device)",
-        "(torch.ones(n) / 3).to(device)",
         "torch.zeros(n, device=device)",
-        "torch.zeros(n).lt(x.cpu()).to(device)",
     ],
 )
 def test_what_is_something_else(before: str) -> None:
     result = run(before, unsafe=True, selected=True)
     assert body(result) == before
     assert not result.refused
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "torch.zeros(n).expand(3, n).to(device)",
+        "torch.zeros(n).exp().to(device)",
+        "(torch.ones(n) / 3).to(device)",
+        "torch.zeros(n).lt(x.cpu()).to(device)",
+    ],
+)
+def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
+    result = run(before, unsafe=True, selected=True)
+    assert body(result) == before
+    assert [finding.reason for finding in result.refused] == [
+        "the host makes it in the step, and copies it from memory that is not pinned"
+    ]
 
 
 def test_outside_of_steps_one_copy_does_not_matter() -> None:

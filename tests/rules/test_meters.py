@@ -118,7 +118,7 @@ def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> None:
     assert found.after.decode() == after
     assert len(found.applied) == 1
     again = result(after, unsafe=unsafe)
-    assert (again.outcome, again.refused) == (Outcome.UNCHANGED, ())
+    assert (again.outcome, again.held_back) == (Outcome.UNCHANGED, ())
 
 
 WEIGHTED = KEPT.format(check=CHECK)

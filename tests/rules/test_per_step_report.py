@@ -145,21 +145,32 @@ def test_is_refused(body: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "if i % 100 == 0:\n    print(loss.item(), kl.item())",
-        "if args.log_now:\n    print(loss.item(), kl.item())",
         "total = 0.0\ntotal += loss.item()",
         "args.losses.append(loss.item())",
         "args.meter.update(loss.item(), 3)",
         "if loss.item() > 3:\n    break",
         "return loss.item(), kl.item()",
         "print(loss.cpu().shape, len(x))",
-        "if loss != loss:\n    print(loss.item(), kl.item())\n    raise ValueError",
-        "if not torch.isfinite(loss):\n    print(loss)\n    continue",
         "print(i, float(i), args.n)",
     ],
 )
 def test_is_left_to_others(body: str) -> None:
     assert reports(step(body)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if i % 100 == 0:\n    print(loss.item(), kl.item())", "not every step comes by, as line 15 has it"),
+        ("if args.log_now:\n    print(loss.item(), kl.item())", "not every step comes by, as line 15 has it"),
+        ("if loss != loss:\n    print(loss.item(), kl.item())\n    raise ValueError", "the step ends behind it"),
+        ("if not torch.isfinite(loss):\n    print(loss)\n    continue", "the step ends behind it"),
+    ],
+)
+def test_what_few_steps_come_by_stays(body: str, reason: str) -> None:
+    found = reports(step(body))
+    assert found
+    assert all(refused and why.startswith(reason) for refused, why in found)
 
 
 def test_variables_that_others_use_stay() -> None:

@@ -198,16 +198,25 @@ def test_sums_that_stay_tensors_stay() -> None:
     "body",
     [
         "n = loss.cpu().item()",
-        "a, b = torch.stack((loss.detach(), out.mean())).tolist()",
+        "a, b = torch.stack((loss.detach(), out.mean())).tolist()",  # one transfer
         "n = float(loss.detach().cpu())",
-        "if i % 10 == 0:\n    score(pred.cpu().numpy())",
-        "n = args.counts.tolist()",
         "n = np.zeros(3).tolist()",
         "n = x.size().numel()",
     ],
 )
 def test_is_left_to_others(body: str) -> None:
     assert reasons(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if i % 10 == 0:\n    score(pred.cpu().numpy())", "not every step comes by, as line 13 has it"),
+        ("n = args.counts.tolist()", "`args.counts` could not be shown to be a tensor of the device"),
+    ],
+)
+def test_what_no_shape_is_known_of_stays(body: str, reason: str) -> None:
+    assert reasons(body) == [reason]
 
 
 def test_tensors_of_several_devices_stay() -> None:

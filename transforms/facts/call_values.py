@@ -152,6 +152,9 @@ class CallValues:
         short = name.removeprefix("torch.nn.functional.").removeprefix("torch.linalg.").removeprefix("torch.")
         if short in ("finfo", "iinfo"):
             return Value(Kind.OBJECT, name=name, call=node)
+        if short == "meshgrid":
+            grid = self._tensor_result(short, node.args[1:], first)
+            return Value(Kind.SEQUENCE, element=Value(Kind.TENSOR, device=grid.device, dtype=grid.dtype))
         if short in torch_api.NOT_TENSORS:
             result = torch_api.NOT_TENSORS[short]
             return Value(Kind.NUMBER, dtype=dtype_named(result)) if result else UNKNOWN

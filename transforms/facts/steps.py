@@ -157,7 +157,11 @@ class Steps:
         return self.reaches(node) and not self.is_gated(node)
 
     def is_gated(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> bool:
-        """Whether `node` stands under an `if` that tests a modulo, the last step or a rank, or in an `except`.
+        """Whether `node` stands behind a `gate`."""
+        return self.gate(node, within) is not None
+
+    def gate(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> cst.If | cst.ExceptHandler | None:
+        """The `if` around `node` that tests a modulo, the last step or a rank, or the `except`: few steps come by.
 
         Only what stands in `within` is looked at, or what stands in the step. A condition that all of the training
         stands under (`if step % train_every == 0:` around the backward pass) tells when there is a step.
@@ -165,14 +169,14 @@ class Steps:
         child: cst.CSTNode = node
         for ancestor in self._tree.ancestors(node):
             if isinstance(ancestor, cst.ExceptHandler):
-                return True
+                return ancestor
             is_rare = isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test)
             if isinstance(ancestor, cst.If) and is_rare and not self._holds_step(ancestor):
-                return True
+                return ancestor
             if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions or ancestor is within:
-                return False
+                return None
             child = ancestor
-        return False
+        return None
 
     def _holds_step(self, branch: cst.If) -> bool:
         """Whether the loop around a branch runs `backward` in the branch's body and nowhere else."""

@@ -88,7 +88,7 @@ NOT_TENSORS: dict[str, str | None] = {
     "save": None, "load": None, "no_grad": None, "enable_grad": None, "inference_mode": None, "set_grad_enabled": None,
     "Generator": None, "compile": None, "device": None, "finfo": None, "iinfo": None, "register_hook": None,
     "set_default_dtype": None, "set_float32_matmul_precision": None, "set_num_threads": None, "autocast": None,
-    "split": None, "chunk": None, "unbind": None, "data_ptr": "integer", "meshgrid": None, "broadcast_tensors": None,
+    "split": None, "chunk": None, "unbind": None, "data_ptr": "integer", "broadcast_tensors": None,
     "Size": None, "storage": None, "retain_grad": None, "unsafe_split": None, "tensor_split": None,
     "use_deterministic_algorithms": None, "set_printoptions": None, "get_default_dtype": None, "vmap": None, "func":
     None,

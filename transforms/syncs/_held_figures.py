@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all
@@ -13,7 +14,7 @@ from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import HostRead, host_read
 from perfmod.transforms.syncs._late_reads import is_used_late
 from perfmod.transforms.syncs._report_figures import Figure, held_in
-from perfmod.transforms.syncs._report_places import ends_step, is_anothers
+from perfmod.transforms.syncs._report_places import is_anothers
 
 
 def held_figures(

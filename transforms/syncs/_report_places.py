@@ -14,7 +14,6 @@ from perfmod.transforms.syncs._report_figures import held_in, is_kept
 
 _LITERALS = (cst.Dict, cst.FormattedString, cst.Tuple, cst.List, cst.ConcatenatedString)
 _PLACES = (cst.Attribute, cst.Subscript)
-_EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
 
 
 def is_report(node: cst.CSTNode) -> bool:
@@ -31,24 +30,6 @@ def is_report(node: cst.CSTNode) -> bool:
         is_text = isinstance(func, cst.Attribute) and isinstance(func.value, (cst.SimpleString, cst.ConcatenatedString))
     is_stored = len(node.targets) == 1 and isinstance(node.targets[0].target, (cst.Subscript, cst.Attribute))
     return isinstance(value, _LITERALS) or is_text or is_stored
-
-
-def ends_step(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether code stands under a condition behind which the step or the training ends: a failure, no usual step."""
-    region = file.steps.region(node)
-    child: cst.CSTNode = node
-    for ancestor in file.tree.ancestors(node):
-        if ancestor is region or isinstance(ancestor, cst.FunctionDef):
-            return False
-        if isinstance(ancestor, (cst.If, cst.Else)) and child is ancestor.body:
-            last = child.body[-1] if isinstance(child, cst.IndentedBlock) and child.body else None
-            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
-            if isinstance(small, (cst.Raise, cst.Return, cst.Break, cst.Continue)):
-                return True
-            if isinstance(small, cst.Expr) and file.qualified(small.value) in _EXITS:
-                return True
-        child = ancestor
-    return False
 
 
 def is_anothers(file: FileFacts, read: HostRead) -> bool:

@@ -44,7 +44,7 @@ class DataDependentSize(Rule):
     safety = Safety.SAFE
     min_torch = "1.10"
     status = Status.PREVIEW
-    triggers = frozenset({"one_hot", "repeat_interleave", "bincount"})
+    triggers = frozenset({"one_hot", "repeat_interleave", "bincount", "histc"})
     references = (
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",

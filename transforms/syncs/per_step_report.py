@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_any
@@ -35,7 +36,7 @@ from perfmod.transforms.syncs._report_edits import joined
 from perfmod.transforms.syncs._report_figures import Figure, bare, figures, why_not_joined
 from perfmod.transforms.syncs._report_groups import groups
 from perfmod.transforms.syncs._report_order import why_not_kept, why_out_of_order
-from perfmod.transforms.syncs._report_places import ends_step, is_anothers, is_report
+from perfmod.transforms.syncs._report_places import is_anothers, is_report
 
 
 class PerStepReport(Rule):

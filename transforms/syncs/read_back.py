@@ -22,13 +22,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._conditions import shown
 from perfmod.transforms.syncs._device_metrics import Metric, metric_of, on_device
 from perfmod.transforms.syncs._host_copies import HostCopy, host_copies, variable_of
-from perfmod.transforms.syncs._report_places import ends_step
 
 _COLLECTS = frozenset({"append", "extend", "add", "update", "insert"})
 

@@ -41,7 +41,7 @@ class UniqueCount(Rule):
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.8"
     status: ClassVar[Status] = Status.PREVIEW
-    triggers: ClassVar[frozenset[str]] = frozenset({"unique", "tolist"})
+    triggers: ClassVar[frozenset[str]] = frozenset({"unique", "unique_consecutive", "tolist"})
     references: ClassVar[tuple[str, ...]] = (
         "https://docs.pytorch.org/docs/stable/generated/torch.unique.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",

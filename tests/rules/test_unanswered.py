@@ -1,0 +1,146 @@
+"""Every operation of the catalogue in a step has an answer, whatever shape it stands in."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from perfmod.codemods.catalog import rules
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.rule import Finding
+
+HEAD = """\
+import math
+import gc
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+device = torch.device("cuda")
+
+
+def train(model, loader, optimizer, args, score):
+    for i, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def step(body: str) -> str:
+    return HEAD + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n"
+
+
+def result(body: str) -> FileResult:
+    found = rewrite(step(body).encode(), "train.py", rules(), Choice())
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+def answers(body: str) -> list[Finding]:
+    """What is said of the last lines of the step."""
+    found = result(body)
+    first = HEAD.count("\n") + 1
+    return [each for each in (*found.applied, *found.held_back, *found.refused) if each.line >= first]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "score(loss.item())",
+        "args.last = loss.item()",
+        "z = y.cpu().numpy()",
+        "z = args.thing.tolist()",
+        "values, counts = torch.unique_consecutive(y, return_counts=True)",
+        "n = len(torch.unique_consecutive(y))",
+        "for k in range(y.max()):\n    score(k)",
+        "w = x[y > 0]",
+        "k = torch.masked_select(x, x > 0)",
+        "k = torch.argwhere(y)",
+        "k = y.nonzero().shape[0]",
+        "k = torch.where(y > 0)[0]",
+        "h = torch.histc(x)",
+        "b = torch.bincount(y)",
+        "r = x.repeat_interleave(y, dim=0)",
+        "r = torch.repeat_interleave(x, y, dim=0)",
+        "z = torch.tensor(np.mean(args.rewards), device=device)",
+        "z = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(4))).to(x.device)",
+        "z = torch.from_numpy(args.batch()).to(device)",
+        "if i % 10 == 0:\n    print(f'{loss}')",
+        "if i % 10 == 0:\n    print(loss)",
+        "if i % 10 == 0:\n    torch.cuda.empty_cache()",
+        "if i % 10 == 0:\n    score(out.argmax(1).cpu().numpy())",
+        "if i % 10 == 0 and loss > 3:\n    score(i)",
+        "try:\n    score(i)\nexcept ValueError:\n    score(loss.item())",
+        "if loss.isnan():\n    print(loss.item())\n    break",
+        "z = out.type(torch.FloatTensor)",
+        "d = torch.distributions.Categorical(out)",
+    ],
+)
+def test_every_operation_is_answered(body: str) -> None:
+    assert answers(body), result(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k = np.unique(args.ids)",
+        "n = np.ones(3).mean().item()",
+        "z = torch.zeros(3).numpy()",
+        "r = x.repeat_interleave(2, dim=0)",
+        "r = torch.repeat_interleave(x, y, output_size=8)",
+        "h = torch.histc(x, 10, 0, 1)",
+        "x[y > 0] = 0.0",
+        "z = out.type(torch.cuda.FloatTensor)",
+        "z = math.log(3)",
+        "z = out.to(torch.float64)",
+        "z = torch.log(out)",
+        "z = float(i)",
+        "if args.verbose_enough:\n    pass",
+    ],
+)
+def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
+    assert answers(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if i % 10 == 0:\n    score(loss.item())", "not every step comes by, as line 19 has it"),
+        ("try: pass\nexcept ValueError:\n    score(loss.item())", "not every step comes by, as line 20 has it"),
+        ("z = args.thing.tolist()", "`args.thing` could not be shown to be a tensor of the device"),
+        ("w = torch.unique(y)", "the host waits for how many there are, and a shape depends on it"),
+        ("a, b = torch.stack((loss.detach(), out.mean())).tolist()", "all of it comes over in one transfer already"),
+        ("return y.nonzero()", "the host waits for how many there are, and a shape depends on it"),
+    ],
+)
+def test_the_reason_says_what_is_in_the_way(body: str, reason: str) -> None:
+    assert reason in [finding.reason for finding in answers(body)]
+
+
+def test_a_function_that_is_called_now_and_then_only() -> None:
+    code = step("if i % 10 == 0:\n    show(loss)") + "\n\ndef show(loss):\n    print(loss.item())\n"
+    found = rewrite(code.encode(), "train.py", rules(), Choice())
+    (finding,) = (each for each in found.refused if each.scope == "show")
+    assert finding.reason == "not every step comes by, as line 19 has it"
+
+
+def test_what_perfmod_writes_itself_is_no_occurrence() -> None:
+    found = result("score(loss.item(), out.mean().item())")
+    assert ".tolist()" in found.after.decode() or not found.applied
+    assert all("tolist" not in finding.snippet for finding in found.refused)
+
+
+def test_outside_of_steps_nothing_is_asked_for() -> None:
+    code = "import torch\n\ntotal = torch.ones(3, device='cuda').sum().item()\n"
+    assert rewrite(code.encode(), "a.py", rules(), Choice()).refused == ()
+
+
+def test_a_comment_silences_it_like_any_other_finding() -> None:
+    found = result("k = torch.argwhere(y)  # perfmod: ignore[PM101]")
+    assert [each.code for each in found.suppressed] == ["PM101"]

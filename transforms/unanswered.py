@@ -1,0 +1,280 @@
+"""What a step does that a rule is about and that no rule has answered.
+
+Rules look for shapes that they know. Here the operations of the catalogue are looked for by their syntax, in the steps,
+and each that no finding speaks of is refused with the reason: silence about one means that it is not there. What is
+known to be done on the host, or not to be done with tensors, is no such operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.endings import ends_step
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_any
+from perfmod.transforms.facts.value import TENSOR, Device, DType, Kind
+from perfmod.transforms.rule import Finding, Rule
+
+_NUMBER = "the host goes on with the number"
+_COPY = "the host goes on with the tensor"
+_HOW_MANY = "the host waits for how many there are, and a shape depends on it"
+_SIZE = "how large the result is depends on values of the device"
+_RANGE = "without a range it asks for the smallest and the largest value"
+_FROM_HOST = "the host makes it in the step, and copies it from memory that is not pinned"
+_TOGETHER = "all of it comes over in one transfer already"
+_SHOWN = "the tensor itself is shown"
+_TESTED = "the host decides by it"
+_CAST = "it is cast by the name of a type"
+_EXPLICIT = "every step waits for it"
+
+_READS: Mapping[str, tuple[str, str]] = {
+    "item": ("PM106", _NUMBER),
+    "tolist": ("PM112", _COPY),
+    "numpy": ("PM112", _COPY),
+    "cpu": ("PM112", _COPY),
+}
+"""Methods without arguments that bring a tensor to the host: the rule that is about them, and what they wait for."""
+
+_OPERATIONS: Mapping[str, tuple[str, str]] = {
+    "nonzero": ("PM101", _HOW_MANY),
+    "argwhere": ("PM101", _HOW_MANY),
+    "unique": ("PM103", _HOW_MANY),
+    "unique_consecutive": ("PM103", _HOW_MANY),
+    "masked_select": ("PM104", _HOW_MANY),
+    "bincount": ("PM109", _SIZE),
+    "repeat_interleave": ("PM109", _SIZE),
+    "histc": ("PM109", _RANGE),
+}
+"""The same of methods of tensors that are functions of torch, too."""
+
+_ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})
+_CONVERSIONS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.range"})
+_WAITS = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.cuda.empty_cache", "gc.collect"})
+_REPORTS = frozenset({"print", "format", "log", "info", "debug", "write", "add_scalar", "set_postfix"})
+_COLLECTORS = frozenset({"append", "extend", "insert", "add", "update", "push"})
+_TYPES_OF_HOST = frozenset(name for name in torch_api.TENSOR_TYPES if not name.startswith("torch.cuda."))
+_LIBRARIES = frozenset({"numpy", "np", "math", "pandas", "pd", "cv2", "tensorflow", "tf", "jax", "scipy", "random"})
+"""First names of what has operations of the same names for the host."""
+
+_NO_TENSOR = frozenset(
+    {Kind.ARRAY, Kind.NUMBER, Kind.TEXT, Kind.NONE, Kind.DEVICE, Kind.LOADER, Kind.OPTIMIZER, Kind.MODULE}
+)
+_RULES = frozenset({"PM105", "PM107", "PM108", "PM111", "PM206", "PM208"}).union(
+    code for code, _ in (*_READS.values(), *_OPERATIONS.values())
+)
+_NODES = (cst.Call, cst.Subscript, cst.If, cst.IfExp, cst.While, cst.FormattedStringExpression)
+
+
+@frozen
+class Operation:
+    """An operation that a rule is about.
+
+    Attributes:
+        code: of the rule.
+        wait: why it is there, for where nothing else speaks against it.
+        tensor: what it is done with, if with anything.
+        is_of_host: whether it is about tensors that are on the host.
+        is_named: whether its name tells, so that what is done with an unknown value is such an operation as well.
+    """
+
+    code: str
+    wait: str
+    tensor: cst.BaseExpression | None
+    is_of_host: bool = False
+    is_named: bool = True
+
+
+def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding]) -> Iterator[Finding]:
+    """Refusals of the operations of steps that `answers`, all that was found in the file, do not speak of."""
+    asked = {rule.code: rule for rule in rules if rule.code in _RULES}
+    if not asked:
+        return
+    spans = [span for finding in answers for span in _spans(finding)]
+    for node in find_any(file.source.module, *_NODES):
+        found = _operation(file, node)
+        if found is None or found.code not in asked or _goes_on(file, node) or _is_answered(file, node, found, spans):
+            continue
+        reason = _why_left(file, node, found)
+        if reason is not None:
+            yield asked[found.code].refused(file, node, reason)
+
+
+def _operation(file: FileFacts, node: cst.CSTNode) -> Operation | None:
+    """The operation that a node is by its syntax."""
+    if isinstance(node, cst.Call):
+        return _method(file, node) or _function(file, node)
+    if isinstance(node, cst.Subscript):
+        return _selection(file, node)
+    if isinstance(node, cst.FormattedStringExpression):
+        return Operation("PM107", _SHOWN, node.expression, is_named=False)
+    if isinstance(node, (cst.If, cst.IfExp, cst.While)):
+        return Operation("PM105", _TESTED, node.test, is_named=False)
+    return None
+
+
+def _method(file: FileFacts, call: cst.Call) -> Operation | None:
+    if not isinstance(call.func, cst.Attribute) or file.qualified(call) is not None:
+        return None
+    name, owner = call.func.attr.value, call.func.value
+    if dotted(owner).partition(".")[0] in _LIBRARIES:
+        return None
+    if name in _READS and not call.args:
+        return _read(file, call, name, owner)
+    if name in _OPERATIONS:
+        return _sized(file, call, name, owner, 0)
+    given = file.qualified(call.args[0].value) if name == "type" and len(call.args) == 1 else None
+    if given in _TYPES_OF_HOST:
+        return Operation("PM208", _CAST, owner, is_named=False)
+    if _moves(file, call, name) and file.value(owner).origin is None:
+        return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=False)
+    return _report(file, call, name)
+
+
+def _read(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression) -> Operation:
+    """A method of `_READS`; what is called for its effect reports a scalar."""
+    while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute) and not tensor.args:
+        if tensor.func.attr.value not in _ON_THE_WAY:
+            break
+        tensor = tensor.func.value
+    if file.qualified(tensor) == "torch.stack" and name == "tolist":
+        return Operation("PM107", _TOGETHER, tensor)
+    code, wait = _READS[name]
+    statement = file.tree.statement(call)
+    shows = isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call) and not _collects(statement.value)
+    return Operation("PM107" if wait is _NUMBER and shows else code, wait, tensor)
+
+
+def _collects(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _COLLECTORS
+
+
+def _moves(file: FileFacts, call: cst.Call, name: str) -> bool:
+    """Whether a call copies a tensor to a device that is not known to be the host."""
+    where = file.values.placement.destination(call) if name == "to" else None
+    return name == "cuda" or (where is not None and file.values.placement.device_of(where) is not Device.CPU)
+
+
+def _function(file: FileFacts, call: cst.Call) -> Operation | None:
+    qualified = file.qualified(call) or ""
+    if qualified in _WAITS:
+        return Operation("PM111", _EXPLICIT, None)
+    if not call.args:
+        return None
+    if qualified in ("torch.tensor", "torch.as_tensor") and _is_put_on_device(file, call):
+        return Operation("PM108", _FROM_HOST, None)
+    package, _, name = qualified.rpartition(".")
+    if qualified in _CONVERSIONS:
+        return Operation("PM106", _NUMBER, call.args[-1].value, is_named=False)
+    if package == "torch" and name in _OPERATIONS:
+        return _sized(file, call, name, call.args[0].value, 1)
+    if qualified == "torch.where" and len(call.args) == 1:
+        return Operation(*_OPERATIONS["nonzero"], call.args[0].value)
+    return None if package == "torch" else _report(file, call, name)
+
+
+def _is_put_on_device(file: FileFacts, call: cst.Call) -> bool:
+    """Whether something of the host becomes a tensor of the device: `torch.tensor(np.mean(rewards), device=device)`."""
+    where = argument(call, "device")
+    device = file.values.placement.device_of(where) if where is not None else Device.CPU
+    return device is not Device.CPU and not file.value(call.args[0].value).is_tensor
+
+
+def _sized(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression, first: int) -> Operation | None:
+    """One of `_OPERATIONS`, unless it is told the size by a number; its own arguments begin at `first`."""
+    if name == "repeat_interleave":
+        repeats = argument(call, "repeats", first)
+        is_told = repeats is not None and file.value(repeats).kind is Kind.NUMBER
+        if is_told or argument(call, "output_size") is not None:
+            return None
+    if name == "histc" and argument(call, "max", first + 2) is not None:
+        return None
+    return Operation(*_OPERATIONS[name], tensor)
+
+
+def _report(file: FileFacts, call: cst.Call, name: str) -> Operation | None:
+    shown = [arg.value for arg in call.args if file.value(arg.value).is_tensor] if name in _REPORTS else []
+    return Operation("PM107", _SHOWN, shown[0], is_named=False) if shown else None
+
+
+def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = file.value(index.value) if isinstance(index, cst.Index) else None
+    if value is None or not value.is_tensor or value.dtype is not DType.BOOL or not isinstance(index, cst.Index):
+        return None
+    target = file.tree.parent(node)
+    if not isinstance(target, (cst.AssignTarget, cst.AugAssign)) or target.target is not node:
+        return Operation("PM104", _HOW_MANY, index.value)
+    statement = file.tree.statement(node)
+    written = statement.value if isinstance(statement, (cst.Assign, cst.AugAssign)) else None
+    # A number is filled in without a wait.
+    is_filled = isinstance(statement, cst.Assign) and written is not None and file.value(written).kind is Kind.NUMBER
+    return None if is_filled else Operation("PM102", _HOW_MANY, index.value)
+
+
+def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | None:
+    """Why an operation stays as it is; `None` where it is none of a step, or done elsewhere than on the device."""
+    if not (file.steps.in_sight(node) or file.steps.in_forward(node)):
+        return None
+    value = file.value(found.tensor) if found.tensor is not None else TENSOR
+    value = value.present or value
+    if value.kind in _NO_TENSOR or not (value.is_tensor or found.is_named):
+        return None
+    if (value.device is Device.CPU) is not found.is_of_host:
+        return None
+    gate = _gate(file, node, frozenset())
+    if gate is not None:
+        return f"not every step comes by, as line {file.line(gate)} has it"
+    if ends_step(file, node):
+        return "the step ends behind it, so it waits in no usual step"
+    if found.tensor is not None and not value.is_tensor:
+        return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the device"
+    return found.wait
+
+
+def _gate(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.FunctionDef]) -> cst.CSTNode | None:
+    """What few steps come by: a gate in the step, or else in front of every call of the function around."""
+    gate = file.steps.gate(node)
+    function = file.tree.function(node)
+    if gate is not None or function is None or function in seen or file.steps.region(node) is not None:
+        return gate
+    gates = [_gate(file, call, seen | {function}) for call in file.values.calls.callers(function)]
+    return gates[0] if gates and None not in gates else None
+
+
+def _spans(finding: Finding) -> Iterator[tuple[int, int]]:
+    yield finding.start, finding.start + 1
+    yield from ((edit.start, edit.end) for edit in finding.edits)
+
+
+def _goes_on(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`."""
+    around = file.tree.parent(node)
+    outer = file.tree.parent(around) if isinstance(around, (cst.Attribute, cst.Arg)) else None
+    if not isinstance(outer, cst.Call):
+        return False
+    return _method(file, outer) is not None if outer.func is around else file.qualified(outer) in _CONVERSIONS
+
+
+def _is_answered(file: FileFacts, node: cst.CSTNode, found: Operation, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a finding begins in the statement of a node, or would change it; of a scalar, in one that uses it."""
+    places: list[cst.CSTNode] = [node]
+    statement = file.tree.statement(node)
+    if found.wait is _NUMBER and isinstance(statement, cst.Assign):
+        names = [target.target for target in statement.targets]
+        uses = (use for name in names for definition in file.flow.defined(name) for use in file.flow.uses(definition))
+        places += filter(file.is_own, uses)
+    return any(_holds(file, place, spans) for place in places)
+
+
+def _holds(file: FileFacts, node: cst.CSTNode, spans: Sequence[tuple[int, int]]) -> bool:
+    statement = file.tree.statement(node)
+    start, end = file.source.span(statement)
+    if isinstance(statement, (cst.If, cst.While, cst.For, cst.With)):
+        end = file.source.span(statement.body)[0]
+    return any(first < end and start < last for first, last in spans)
