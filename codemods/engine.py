@@ -358,9 +358,7 @@ class _Rewriting:
             found = _findings(_possible(self.rules.values(), file.source.text), file)
             text = self.texts[path]
             found += (
-                each
-                for each in unanswered(file, self.rules.values(), found)
-                if not (text.is_new(each.start) or text.is_new(each.end - 1))
+                each for each in unanswered(file, self.rules.values(), found) if not text.is_new(each.start, each.end)
             )
             pin = self._pin(path, file) if found else None
             return [_dated(finding, pin) for finding in found] if pin is not None else found

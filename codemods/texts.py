@@ -44,8 +44,11 @@ class Text:
             offset = splice.old_end(offset)
         return offset
 
-    def is_new(self, offset: int) -> bool:
-        """Whether a character of the current text came into it by an edit."""
+    def is_new(self, start: int, end: int) -> bool:
+        """Whether any of some characters of the current text came into it by an edit."""
+        return any(map(self._is_written, range(start, end)))
+
+    def _is_written(self, offset: int) -> bool:
         for splice in reversed(self.splices):
             if splice.wrote(offset):
                 return True

@@ -95,10 +95,17 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
     asked = {rule.code: rule for rule in rules if rule.code in _RULES}
     if not asked:
         return
-    spans = [span for finding in answers for span in _spans(finding)]
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for finding in answers:
+        spans.setdefault(_hundred(finding.code), []).extend(_spans(finding))
     for node in find_any(file.source.module, *_NODES):
         found = _operation(file, node)
-        if found is None or found.code not in asked or _goes_on(file, node) or _is_answered(file, node, found, spans):
+        if (
+            found is None
+            or found.code not in asked
+            or _goes_on(file, node)
+            or _is_answered(file, node, found, spans.get(_hundred(found.code), ()))
+        ):
             continue
         reason = _why_left(file, node, found)
         if reason is not None:
@@ -132,7 +139,8 @@ def _method(file: FileFacts, call: cst.Call) -> Operation | None:
     if given in _TYPES_OF_HOST:
         return Operation("PM208", _CAST, owner, is_named=False)
     if _moves(file, call, name) and file.value(owner).origin is None:
-        return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=False)
+        is_made = file.qualified(owner) in torch_api.TENSOR_TYPES if isinstance(owner, cst.Call) else False
+        return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=is_made)
     return _report(file, call, name)
 
 
@@ -223,17 +231,18 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | Non
         return None
     value = file.value(found.tensor) if found.tensor is not None else TENSOR
     value = value.present or value
-    if value.kind in _NO_TENSOR or not (value.is_tensor or found.is_named):
-        return None
-    if (value.device is Device.CPU) is not found.is_of_host:
+    elsewhere = Device.ACCELERATOR if found.is_of_host else Device.CPU
+    is_shown = value.is_tensor and (value.device is Device.CPU or not found.is_of_host)
+    if value.kind in _NO_TENSOR or value.device is elsewhere or not (is_shown or found.is_named):
         return None
     gate = _gate(file, node, frozenset())
     if gate is not None:
         return f"not every step comes by, as line {file.line(gate)} has it"
     if ends_step(file, node):
         return "the step ends behind it, so it waits in no usual step"
-    if found.tensor is not None and not value.is_tensor:
-        return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the device"
+    if not is_shown and found.tensor is not None:
+        where = "host" if found.is_of_host else "device"
+        return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
     return found.wait
 
 
@@ -245,6 +254,11 @@ def _gate(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.FunctionDef]) 
         return gate
     gates = [_gate(file, call, seen | {function}) for call in file.values.calls.callers(function)]
     return gates[0] if gates and None not in gates else None
+
+
+def _hundred(code: str) -> str:
+    """The family of a rule, by its code: what is said of workers is no answer about a wait."""
+    return code[:3]
 
 
 def _spans(finding: Finding) -> Iterator[tuple[int, int]]:

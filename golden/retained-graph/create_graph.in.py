@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="a gradient of the gradient follows"
 """The gradients are to be differentiated themselves."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="the rounds of the loop share"
 """One loss after the other goes through the same features."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step writes it"
 """Only a better model is saved."""
 import io
 

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: stay refused="not every step writes it"
 """A test of the step's number is in front."""
 import io
 

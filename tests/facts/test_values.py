@@ -431,3 +431,27 @@ def test_what_may_be_none() -> None:
 )
 def test_where_tensors_are_made_when_nothing_says_the_device(default: str, made: str) -> None:
     assert asked(HEAD + f"    {default}\n    use(torch.zeros(3))\n") == [f"tensor {made} floating 1"]
+
+
+@pytest.mark.parametrize(("wrapper", "device"), [("nn.DataParallel(Net())", "accelerator"), ("Net()", "cpu")])
+def test_data_parallel_brings_batches_to_the_devices_of_a_forward_pass(wrapper: str, device: str) -> None:
+    code = f"""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+class Net(nn.Module):
+    def forward(self, batch):
+        use(batch["label"].float())
+        return batch["label"].float()
+
+net = {wrapper}
+for batch in DataLoader(data):
+    loss = net(batch)
+"""
+    assert asked(code) == [f"tensor {device} floating ?"]
+
+
+def test_grids_lie_where_their_coordinates_do() -> None:
+    code = "import torch\ngrid = torch.meshgrid(torch.arange(3), torch.arange(3))\nuse(torch.stack(grid))\n"
+    assert asked(code) == ["tensor cpu ? ?"]

@@ -39,15 +39,25 @@ def test_a_helper_that_every_step_calls() -> None:
     assert found.line == 5
 
 
-SILENT = {
+GATED = {
     "every thousandth": train("if step % 1000 == 0:\n    torch.save(model, 'm.pt')"),
     "best": train("if loss < best:\n    torch.save(model, 'm.pt')"),
     "rank": train("if rank == 0 and done:\n    torch.save(model, 'm.pt')"),
+    "gated helper": "def save(m):\n    torch.save(m, 'm.pt')\n\n\n" + train("if step == 3:\n    save(model)"),
+}
+
+
+@pytest.mark.parametrize("code", GATED.values(), ids=GATED)
+def test_what_a_test_decides_about_stays(code: str) -> None:
+    (reason,) = FILES.reasons(code)
+    assert reason.startswith("not every step writes it")
+
+
+SILENT = {
     "behind the loop": train("pass", "torch.save(model, 'm.pt')"),
     "epoch": (
         "for epoch in range(3):\n    for x in loader:\n        model(x).sum().backward()\n    torch.save(model, 'm.pt')"
     ),
-    "gated helper": "def save(m):\n    torch.save(m, 'm.pt')\n\n\n" + train("if step == 3:\n    save(model)"),
     "no training": "for x in loader:\n    torch.save(model(x), 'x.pt')",
     "scalar": train("writer.add_scalar('loss', loss.item(), step)"),
 }

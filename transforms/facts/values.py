@@ -310,7 +310,20 @@ class Values:
             value = self._forward_parameter(function, param, definition)
         if value.is_tensor and value.device is None and join(found).kind is Kind.UNKNOWN:
             value = evolve(value, device=Device.ACCELERATOR)
+        if value.origin is not None and self._is_scattered(function):
+            value = evolve(value, device=Device.ACCELERATOR)
         return value
+
+    def _is_scattered(self, function: cst.CSTNode) -> bool:
+        """Whether a function is a forward pass whose arguments DataParallel may have brought to the devices."""
+        if not isinstance(function, cst.FunctionDef) or function.name.value != "forward":
+            return False
+        cls = self._classes.of(self._tree.scope(function))
+        return cls is not None and cls.is_module and self._is_parallel
+
+    @cached_property
+    def _is_parallel(self) -> bool:
+        return any(node.value.endswith("DataParallel") for node in self._tree.all(cst.Name))
 
     def _forward_parameter(self, function: cst.FunctionDef, param: cst.Param, definition: Definition) -> Value:
         """A parameter of `forward` that is reshaped, compared or computed with as a tensor is taken for one."""

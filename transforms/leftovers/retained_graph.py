@@ -51,10 +51,18 @@ class RetainedGraph(Rule):
             kept = argument(call, "retain_graph", 1 if _is_pass(call) else None)
             if kept is None or not _is_pass(call) or not boolean(kept, False) or not file.steps.in_sight(call):
                 continue
-            if boolean(argument(call, "create_graph", 2), False) is not False:
-                continue  # a gradient of the gradient follows
-            if _later_pass(file, call) is None and not _shares_rounds(file, call):
-                yield self.found(file, call, _advice(file, call), ())
+            why = _why_kept(file, call)
+            yield self.refused(file, call, why) if why else self.found(file, call, _advice(file, call), ())
+
+
+def _why_kept(file: FileFacts, call: cst.Call) -> str | None:
+    """What the graph is kept for."""
+    if boolean(argument(call, "create_graph", 2), False) is not False:
+        return "a gradient of the gradient follows"
+    later = _later_pass(file, call)
+    if later is not None:
+        return f"line {file.line(later)} goes through the graph again"
+    return "the rounds of the loop share what is computed before it" if _shares_rounds(file, call) else None
 
 
 def _is_pass(call: cst.Call) -> bool:

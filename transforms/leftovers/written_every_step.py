@@ -68,12 +68,14 @@ class WrittenEveryStep(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in find_all(file.tree.module, cst.Call):
             what = _written(file, call)
-            if not what or not file.steps.in_sight(call) or not file.steps.runs_every_step(call):
+            if not what or not file.steps.in_sight(call):
                 continue
-            if not _is_conditional(file, call):
-                yield self.found(
-                    file, call, f"{what} is written in every step: gate it, as by `if step % 1000 == 0:`", ()
-                )
+            gate = file.steps.gate(call) or _condition(file, call)
+            if gate is not None:
+                yield self.refused(file, call, f"not every step writes it, as line {file.line(gate)} has it")
+            elif file.steps.runs_every_step(call):
+                advice = f"{what} is written in every step: gate it, as by `if step % 1000 == 0:`"
+                yield self.found(file, call, advice, ())
 
 
 def _written(file: FileFacts, call: cst.Call) -> str:
@@ -83,21 +85,22 @@ def _written(file: FileFacts, call: cst.Call) -> str:
     return _METHODS.get(call.func.attr.value, "") if isinstance(call.func, cst.Attribute) else ""
 
 
-def _is_conditional(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a test inside of the step decides about a call: of a count, a best score, a rank."""
+def _condition(file: FileFacts, call: cst.Call) -> cst.CSTNode | None:
+    """A test inside of the step that decides about a call: of a count, a best score, a rank."""
     child: cst.CSTNode = call
     for ancestor in file.tree.ancestors(call):
         if isinstance(ancestor, (cst.If, cst.IfExp)) and child is not ancestor.test:
-            return True
+            return ancestor
         if ancestor in file.steps.regions or isinstance(ancestor, cst.FunctionDef):
-            return _callers_are_conditional(file, ancestor)
+            return _condition_of_callers(file, ancestor)
         child = ancestor
-    return False
+    return None
 
 
-def _callers_are_conditional(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether every call in a step of the function that writes stands behind a test."""
+def _condition_of_callers(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
+    """A test in front of a call of the function that writes, where every call in a step stands behind one."""
     if not isinstance(node, cst.FunctionDef) or node in file.steps.regions:
-        return False
+        return None
     callers = [call for call in file.values.calls.callers(node) if file.steps.in_sight(call)]
-    return bool(callers) and all(_is_conditional(file, call) or file.steps.is_gated(call) for call in callers)
+    tests = [file.steps.gate(call) or _condition(file, call) for call in callers]
+    return tests[0] if tests and None not in tests else None
