@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 from corpus_index import File
 
-MEASURES = ("sums", "moves", "loaders", "tails")
+MEASURES = ("sums", "moves", "loaders", "tails", "operations")
 """What is counted; `corpus_survey.py` says what each is."""
 
 

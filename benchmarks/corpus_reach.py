@@ -25,8 +25,12 @@ RULES: Mapping[str, re.Pattern[str]] = {
     "moves": re.compile(r"PM202|PM206"),
     "loaders": re.compile(r"PM20[12]"),
     "tails": re.compile(r"PM205"),
+    "operations": re.compile(r"PM"),
 }
 """The rules whose findings are about a measure."""
+
+_FEEDS = re.compile(r"\.(update|add|push|append)\(")
+"""A meter or list: perfmod takes all that feed those of one class, or one list, together."""
 
 _OF_LACK = {"workers": "PM201", "pinning": "PM202", "non_blocking": "PM202"}
 
@@ -123,7 +127,7 @@ def counted(fates: Sequence[Fate]) -> dict[str, dict[str, int]]:
 def _share(measure: str, counts: Mapping[str, int]) -> float | None:
     total = sum(counts.values())
     good = counts.get("rewritten", 0)
-    if measure == "loaders":
+    if measure in ("loaders", "operations"):
         # A reason is as good as a rewrite.
         good = total - counts.get("silent", 0)
     return round(good / total, 4) if total else None
@@ -148,7 +152,9 @@ def _fates(
         # Where only some of the same are gone, those are that a finding rewrote.
         about.sort(key=lambda pair: not any(found["state"] == "rewritten" for found in pair[1]))
         for number, (each, found) in enumerate(about):
-            yield Fate(each, "rewritten") if number < gone else _left(each, found)
+            # One read may be left of several of the same: it serves all of them.
+            is_shared = each.measure == "operations" and gone > 0
+            yield Fate(each, "rewritten") if number < gone or is_shared else _left(each, found)
 
 
 def _of_lacking(each: Occurrence, missing: frozenset[str], found: Sequence[Mapping[str, Any]]) -> Fate:
@@ -207,6 +213,10 @@ class _Findings:
             return at_loaders or [
                 f for o in others for f in self._at(rules, o.path, o.cell, set(range(o.line, o.end + 1)))
             ]
+        if each.form == "amp":
+            return [f for f in self.by_path.get(each.path, ()) if f["code"] == "PM313"]
+        if each.measure == "operations" and each.form == "item" and _FEEDS.search(each.code):
+            return [f for f in self.by_path.get(each.path, ()) if f["code"] == "PM106" and f["scope"] == each.scope]
         if each.form == "meter":
             return [f for o in self.meters[each.path] for f in self._at(rules, o.path, o.cell, {o.line})]
         if each.measure == "sums":

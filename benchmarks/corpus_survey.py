@@ -1,6 +1,6 @@
 """What there is to rewrite in a tree, counted from its syntax alone.
 
-Four kinds of occurrences are counted in the Python files and notebooks of a tree, by `corpus_index.py`, which shares no
+Five kinds of occurrences are counted in the Python files and notebooks of a tree, by `corpus_index.py`, which shares no
 code with perfmod:
 
 **sums**: a statement of a training step that adds a device scalar to something (`+=`, or `x = x + ...`), appends it to
@@ -32,6 +32,10 @@ counted as missing.
 **tails**: a list of transforms, literally given to a `Compose`, that ends with `ToTensor(), Normalize(...)`, where all
 loops that it feeds are visible, at least one of which trains; `corpus_tails.py` says what that takes.
 
+**operations**: what the rules of the catalogue look for in a step, by its name: reads and copies of tensors, masks,
+`nonzero` and `unique`, tests of tensors, reports of losses, constants made in the step, waits, casts, distributions,
+kept graphs, checkpoints, `torch.cuda.amp`. They ask whether every one is spoken of, gated or not.
+
 A training step is the body of the innermost loop that runs `backward`, itself or by calling a function of the tree that
 does; or a function that does, where no such loop is found; with all functions of its file that it calls. A file counts
 only if it, or one that it imports or that imports it, names a device (`cuda`, `device`, `accelerat`, `fabric`). What
@@ -48,6 +52,7 @@ from attrs import evolve
 from corpus_index import File, Index
 from corpus_loaders import loaders, moves
 from corpus_occurrence import Occurrence
+from corpus_operations import operations
 from corpus_steps import Steps
 from corpus_sums import sums
 from corpus_tails import tails
@@ -62,6 +67,7 @@ def survey(index: Index) -> list[Occurrence]:
     found: list[Occurrence] = []
     for file in counted:
         found += sums(file, steps)
+        found += operations(file, steps)
         found += _numbered([*moves(index, file, steps), *loaders(index, file)])
     return found + list(tails(index, steps, counted))
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-GOALS = {"sums": 0.8, "moves": 0.85, "loaders": 0.9, "tails": 0.6}
+GOALS = {"sums": 0.8, "moves": 0.85, "loaders": 0.9, "tails": 0.6, "operations": 1.0}
 TITLES = {
     "sums": "ungated running sums, appends and meters of device scalars in steps, rewritten",
     "moves": "batch moves with a loader in sight, non-blocking together with pinning",
     "loaders": "DataLoader constructions without workers or pinning, rewritten or with a reason",
+    "operations": "operations of the catalogue in steps, by name, rewritten or with a reason",
     "tails": "`ToTensor, Normalize` tails whose loops are all in sight, moved to the device",
 }
 STATES = ("rewritten", "held-back", "refused", "silent")

@@ -121,8 +121,18 @@ def _operation(file: FileFacts, node: cst.CSTNode) -> Operation | None:
     if isinstance(node, cst.FormattedStringExpression):
         return Operation("PM107", _SHOWN, node.expression, is_named=False)
     if isinstance(node, (cst.If, cst.IfExp, cst.While)):
-        return Operation("PM105", _TESTED, node.test, is_named=False)
+        return Operation("PM105", _TESTED, _tested(file, node.test), is_named=False)
     return None
+
+
+def _tested(file: FileFacts, test: cst.BaseExpression) -> cst.BaseExpression:
+    """What a test is about: `found` of `not found and args.strict`."""
+    if isinstance(test, cst.UnaryOperation):
+        return _tested(file, test.expression)
+    if isinstance(test, cst.BooleanOperation):
+        sides = (_tested(file, test.left), _tested(file, test.right))
+        return next((side for side in sides if file.value(side).is_tensor), sides[0])
+    return test
 
 
 def _method(file: FileFacts, call: cst.Call) -> Operation | None:
@@ -243,7 +253,20 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | Non
     if not is_shown and found.tensor is not None:
         where = "host" if found.is_of_host else "device"
         return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
-    return found.wait
+    taker = _taker(file, node) if found.wait in (_NUMBER, _COPY) else None
+    return f"`{file.code(taker)}` is given it on the host" if taker is not None else found.wait
+
+
+def _taker(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What is called with what a node gives, in its statement."""
+    child = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.Call) and child is not ancestor.func:
+            return ancestor.func
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            return None
+        child = ancestor
+    return None
 
 
 def _gate(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.FunctionDef]) -> cst.CSTNode | None:

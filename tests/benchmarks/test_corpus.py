@@ -69,11 +69,12 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def surveyed(tmp_path: Path, files: Mapping[str, str]) -> list[Any]:
+def surveyed(tmp_path: Path, files: Mapping[str, str], *, operations: bool = False) -> list[Any]:
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(textwrap.dedent(text))
-    return list(module("corpus_survey").survey(module("corpus_index").Index.of_tree(tmp_path, ["."])))
+    found = module("corpus_survey").survey(module("corpus_index").Index.of_tree(tmp_path, ["."]))
+    return [each for each in found if (each.measure == "operations") is operations]
 
 
 def line_of(text: str, code: str) -> int:
@@ -162,6 +163,47 @@ def test_sums_that_the_step_reads_are_told_from_the_others(tmp_path: Path) -> No
         "meter losses": False,
         "meter meter": True,
     }
+
+
+def test_operations_of_steps_are_counted_by_their_names(tmp_path: Path) -> None:
+    text = """
+        import numpy as np
+        import torch
+        for step, batch in enumerate(batches):
+            out = model(batch.cuda())
+            loss = out.mean()
+            loss.backward(retain_graph=True)
+            kinds = torch.unique(batch, return_counts=True)
+            score(out.detach().cpu().numpy())
+            chosen = batch[out > 0]
+            ids = np.unique(names).tolist()
+            wide = batch.repeat_interleave(2)
+            if torch.isnan(loss):
+                print(f"{loss}")
+            if step % 100 == 0:
+                torch.cuda.synchronize()
+                value = loss.item()
+                bar.show(value)
+            with torch.cuda.amp.autocast():
+                start = torch.tensor([1, 2], device=batch.device)
+        print(loss.item())
+    """
+    found = surveyed(tmp_path, {"train.py": text}, operations=True)
+    assert sorted((each.form, each.line) for each in found) == [
+        ("amp", 19),
+        ("branch", 13),
+        ("copy", 9),
+        ("copy", 9),
+        ("item", 17),
+        ("made", 20),
+        ("mask", 10),
+        ("report", 14),
+        ("retained", 7),
+        ("unique", 8),
+        ("wait", 16),
+    ]
+    (item,) = (each for each in found if each.form == "item")
+    assert item.also == {18}
 
 
 def test_what_only_looks_like_a_sum_of_the_step_is_not_counted(tmp_path: Path) -> None:

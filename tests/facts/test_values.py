@@ -455,3 +455,20 @@ for batch in DataLoader(data):
 def test_grids_lie_where_their_coordinates_do() -> None:
     code = "import torch\ngrid = torch.meshgrid(torch.arange(3), torch.arange(3))\nuse(torch.stack(grid))\n"
     assert asked(code) == ["tensor cpu ? ?"]
+
+
+@pytest.mark.parametrize(("wrapped", "device"), [("nn.DataParallel(net)", "accelerator"), ("net", "cpu")])
+def test_modules_in_parallel_answer_on_the_devices(wrapped: str, device: str) -> None:
+    code = f"""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+def train(net, loader):
+    for x, y in loader:
+        use(net(x))
+
+net = nn.Linear(3, 3)
+train({wrapped}, DataLoader(data))
+"""
+    assert asked(code) == [f"tensor {device} floating ?"]

@@ -75,6 +75,7 @@ def answers(body: str) -> list[Finding]:
         "if i % 10 == 0:\n    print(loss)",
         "if i % 10 == 0:\n    torch.cuda.empty_cache()",
         "if i % 10 == 0:\n    score(out.argmax(1).cpu().numpy())",
+        "if i % 10 == 0:\n    if args.strict and not (torch.isnan(x) | torch.isinf(x)).any():\n        score(i)",
         "if i % 10 == 0 and loss > 3:\n    score(i)",
         "try:\n    score(i)\nexcept ValueError:\n    score(loss.item())",
         "if loss.isnan():\n    print(loss.item())\n    break",
@@ -121,6 +122,32 @@ def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
 )
 def test_the_reason_says_what_is_in_the_way(body: str, reason: str) -> None:
     assert reason in [finding.reason for finding in answers(body)]
+
+
+def test_what_one_finding_speaks_for_is_told_apart_where_it_stays() -> None:
+    meter = textwrap.dedent("""
+
+        class Meter:
+            def __init__(self):
+                self.all = []
+
+            def update(self, value):
+                self.all.append(value)
+                print(value)
+
+
+        def main(model, loader, optimizer):
+            first, second = Meter(), Meter()
+            for x, y in loader:
+                loss = model(x.to(device), y.to(device))
+                loss.backward()
+                first.update(loss.item())
+                second.update(loss.mean().item())
+    """)
+    found = rewrite((step("pass") + meter).encode(), "train.py", rules(), Choice()).refused
+    reasons = [each.reason for each in found if each.snippet.endswith(".item()")]
+    assert len(reasons) == 2
+    assert reasons[1] == "`second.update` is given it on the host"
 
 
 def test_a_function_that_is_called_now_and_then_only() -> None:

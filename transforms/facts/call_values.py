@@ -73,7 +73,9 @@ class CallValues:
         return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls, call=node)
 
     def _module_call(self, node: cst.Call, module: Value) -> Value:
-        device = join(self._values.of(arg.value) for arg in node.args[:1]).device or Device.ACCELERATOR
+        given = join(self._values.of(arg.value) for arg in node.args[:1])
+        is_scattered = given.origin is not None and self._values.is_parallel
+        device = Device.ACCELERATOR if is_scattered else given.device or Device.ACCELERATOR
         if module.name in torch_api.LOSS_MODULES:
             # Whatever one side says: both have to be on one device.
             sides = {self._values.of(arg.value).device for arg in node.args}

@@ -319,10 +319,11 @@ class Values:
         if not isinstance(function, cst.FunctionDef) or function.name.value != "forward":
             return False
         cls = self._classes.of(self._tree.scope(function))
-        return cls is not None and cls.is_module and self._is_parallel
+        return cls is not None and cls.is_module and self.is_parallel
 
     @cached_property
-    def _is_parallel(self) -> bool:
+    def is_parallel(self) -> bool:
+        """Whether the files name a DataParallel, which brings batches to the devices itself."""
         return any(node.value.endswith("DataParallel") for node in self._tree.all(cst.Name))
 
     def _forward_parameter(self, function: cst.FunctionDef, param: cst.Param, definition: Definition) -> Value:
