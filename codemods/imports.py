@@ -302,7 +302,8 @@ def _import_edits(
     if openers:
         text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
         return [insert_after_statement(source, openers[-1], text)]
-    return [_opening(source, first, f"{block}\n\n")]
+    blank = 2 if isinstance(first, (cst.ClassDef, cst.FunctionDef)) else 1
+    return [_opening(source, first, block + "\n" * (blank + 1))]
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:

@@ -28,6 +28,7 @@ _SIZE = "how large the result is depends on values of the device"
 _RANGE = "without a range it asks for the smallest and the largest value"
 _FROM_HOST = "the host makes it in the step, and copies it from memory that is not pinned"
 _TOGETHER = "all of it comes over in one transfer already"
+_PINNED = "to pin it in the step takes longer than a plain copy: pin in the loader, or not at all"
 _SHOWN = "the tensor itself is shown"
 _TESTED = "the host decides by it"
 _CAST = "it is cast by the name of a type"
@@ -65,7 +66,7 @@ _LIBRARIES = frozenset({"numpy", "np", "math", "pandas", "pd", "cv2", "tensorflo
 _NO_TENSOR = frozenset(
     {Kind.ARRAY, Kind.NUMBER, Kind.TEXT, Kind.NONE, Kind.DEVICE, Kind.LOADER, Kind.OPTIMIZER, Kind.MODULE}
 )
-_RULES = frozenset({"PM105", "PM107", "PM108", "PM111", "PM206", "PM208"}).union(
+_RULES = frozenset({"PM105", "PM107", "PM108", "PM111", "PM202", "PM206", "PM208"}).union(
     code for code, _ in (*_READS.values(), *_OPERATIONS.values())
 )
 _NODES = (cst.Call, cst.Subscript, cst.If, cst.IfExp, cst.While, cst.FormattedStringExpression)
@@ -148,10 +149,16 @@ def _method(file: FileFacts, call: cst.Call) -> Operation | None:
     given = file.qualified(call.args[0].value) if name == "type" and len(call.args) == 1 else None
     if given in _TYPES_OF_HOST:
         return Operation("PM208", _CAST, owner, is_named=False)
+    if name in ("to", "cuda") and _is_method(owner, "pin_memory"):
+        return Operation("PM202", _PINNED, owner, is_of_host=True)
     if _moves(file, call, name) and file.value(owner).origin is None:
         is_made = file.qualified(owner) in torch_api.TENSOR_TYPES if isinstance(owner, cst.Call) else False
         return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=is_made)
     return _report(file, call, name)
+
+
+def _is_method(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
 
 
 def _read(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression) -> Operation:
@@ -237,7 +244,7 @@ def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
 
 def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | None:
     """Why an operation stays as it is; `None` where it is none of a step, or done elsewhere than on the device."""
-    if not (file.steps.in_sight(node) or file.steps.in_forward(node)):
+    if not (file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)):
         return None
     value = file.value(found.tensor) if found.tensor is not None else TENSOR
     value = value.present or value
@@ -255,6 +262,25 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | Non
         return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
     taker = _taker(file, node) if found.wait in (_NUMBER, _COPY) else None
     return f"`{file.code(taker)}` is given it on the host" if taker is not None else found.wait
+
+
+def _makes_batches(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a node belongs to an iterator that the rounds of steps go over: `__next__`, and what helps it."""
+    function = file.tree.function(node)
+    cls = file.classes.around(function) if function is not None else None
+    if cls is None or function is None or function.name.value == "__init__":
+        return False
+    if not any(cls.method(name) for name in ("__iter__", "__next__")):
+        return False
+    loops = (region for region in file.steps.regions if isinstance(region, cst.For))
+    return any(file.value(part).cls is cls for loop in loops for part in _parts(loop.iter))
+
+
+def _parts(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a loop goes over, and what that is made of: `batches` of `enumerate(batches)`."""
+    yield iterated
+    for arg in iterated.args if isinstance(iterated, cst.Call) else ():
+        yield from _parts(arg.value)
 
 
 def _taker(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:

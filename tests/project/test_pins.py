@@ -8,6 +8,7 @@ import pytest
 
 from perfmod.codemods.engine import Choice, Given, Pin, rewrite_together
 from perfmod.project.pins import Pins
+from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 LINES = {
@@ -113,9 +114,33 @@ def test_a_loss_that_is_read_as_a_vector_tells_of_an_old_torch() -> None:
     assert [finding.reason for finding in result.held_back] == [reason]
     (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data", b"(loss + 1).data"))], [MaskedLoss()])
     assert "`(loss + 1).data[0]`" in result.held_back[0].reason
+    helper = old + b"\n\ndef ssim(x, whole=True):\n    return x.mean() if whole else x\n\n\nprint(ssim(1).data[0])\n"
+    (result,) = rewrite_together([Given("train.py", helper.replace(b"loss.data[0]", b"loss"))], [MaskedLoss()])
+    assert "`ssim(1).data[0]`" in result.held_back[0].reason
     for other in (b"loss.data[1]", b"logits.data[0]", b"loss.data"):
         (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data[0]", other))], [MaskedLoss()], Choice())
         assert len(result.applied) == 1
+
+
+def test_copies_that_do_not_wait_need_the_first_torch_that_has_them() -> None:
+    code = b"""\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train(model, optimizer, device):
+    loader = DataLoader(TensorDataset(torch.zeros(8, 3)), batch_size=4)
+    for (x,) in loader:
+        loss = model(x.to(device)).sum()
+        loss.backward()
+        optimizer.step()
+"""
+
+    def applied(newest: tuple[int, ...]) -> int:
+        (result,) = rewrite_together([Given("train.py", code, pin=Pin(newest, ""))], [PageableTransfer()], Choice())
+        return len(result.applied)
+
+    assert (applied((0, 4, 0)), applied((0, 4, 1))) == (0, 1)
 
 
 def test_extensions_by_ffi_tell_of_an_old_torch() -> None:

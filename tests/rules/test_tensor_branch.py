@@ -300,6 +300,13 @@ def test_a_write_that_autograd_could_miss_is_held_back(body: str) -> None:
     assert [finding.safety for finding in found.held_back] == [Safety.UNSAFE]
 
 
+def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
+    code = function("h = x * 2\nif m.any():\n    h.masked_fill_(m, 0.0)\nreturn h").replace("flag: bool", "m: Tensor")
+    assert result(code).outcome is Outcome.CHANGED
+    (held,) = result(code + "\n\ndef masks(x):\n    return (x > 0).byte()\n").held_back
+    assert "newer versions refuse bytes, even empty ones" in held.reason
+
+
 def _clip_step(clip: str) -> str:
     return (
         "import torch\n\n"

@@ -77,6 +77,24 @@ def test_is_held_back_where_somebody_may_notice(before: str, after: str, end: st
     FILES.assert_becomes(before, after, Safety.UNSAFE)
 
 
+def test_what_an_object_keeps_of_every_step_is_held_back() -> None:
+    code = """
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer, self.losses = model, optimizer, []
+
+    def step(self, x, y, seen):
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        self.optimizer.step()
+        self.losses.append(loss)
+        seen.append(loss)
+"""
+    (held,) = FILES.result(code, unsafe=False).held_back
+    assert held.snippet == "self.losses.append(loss)"
+    assert "where code elsewhere may differentiate or print it" in held.reason
+
+
 def test_in_an_evaluation_with_gradients() -> None:
     before = (
         "def test(model, loader):\n    total = 0.0\n    for x, y in loader:\n"

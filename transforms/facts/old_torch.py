@@ -16,7 +16,10 @@ LAST_WITH_FFI = (0, 4)
 
 
 def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
-    """The first `loss.data[0]` of a file, where `loss.backward()` stands in it as well, or `(a + b).data[0]`."""
+    """The first `loss.data[0]` of a file, where `loss.backward()` stands in it as well, or `(a + b).data[0]`.
+
+    So does `ssim(x, y).data[0]` where the function in sight may return a mean.
+    """
     if ".data[0]" not in file.source.text:
         return None
     trained = {
@@ -37,8 +40,26 @@ def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
 def _is_loss(file: FileFacts, node: cst.BaseExpression, trained: set[str]) -> bool:
     if dotted(node):
         return dotted(node) in trained
+    return _may_have_no_dimension(file, node, frozenset())
+
+
+def _may_have_no_dimension(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.FunctionDef]) -> bool:
     value = file.value(node)
-    return value.is_tensor and value.rank == 0
+    if (value.is_tensor and value.rank == 0) or _is_reduced(node):
+        return True
+    if isinstance(node, cst.IfExp):
+        return any(_may_have_no_dimension(file, part, seen) for part in (node.body, node.orelse))
+    function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
+    if function is None or function in seen:
+        return False
+    results = (result.value for result in file.tree.results(function) if isinstance(result, cst.Return))
+    return any(result is not None and _may_have_no_dimension(file, result, seen | {function}) for result in results)
+
+
+def _is_reduced(node: cst.BaseExpression) -> bool:
+    """Whether all of a tensor goes into one number: `x.mean()`."""
+    func = node.func if isinstance(node, cst.Call) and not node.args else None
+    return isinstance(func, cst.Attribute) and func.attr.value in ("mean", "sum")
 
 
 def import_of_ffi(file: FileFacts) -> cst.ImportFrom | None:

@@ -74,7 +74,7 @@ class PageableTransfer(Rule):
     fix_title = "Pin the loader's batches and copy them without waiting"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
-    min_torch = "0.4"
+    min_torch = "0.4.1"
     status = Status.STABLE
     triggers = LOADER_NAMES | {
         f"{kind}{name}"

@@ -30,18 +30,23 @@ class Kept:
 
 
 def kept(file: FileFacts) -> Iterator[Kept]:
-    """Every sum and container to which a loop over batches adds what a model computed, with its graph."""
+    """Every sum and container to which a round over a batch adds what a model computed, with its graph."""
     for node in find_any(file.tree.module, cst.AugAssign, cst.Assign, cst.Call):
-        if isinstance(node, (cst.AugAssign, cst.Assign, cst.Call)) and file.tree.loops(node):
-            loop = _loop_over_batches(file, node)
-            found = _kept_by(file, node) if loop is not None else None
-            if (
-                found is not None
-                and loop is not None
-                and _outlives(file, found, loop)
-                and _has_graph(file, found.tensor)
-            ):
+        if isinstance(node, (cst.AugAssign, cst.Assign, cst.Call)):
+            found = _kept_by(file, node)
+            around = _round(file, found) if found is not None else None
+            if found is None or around is None:
+                continue
+            if _outlives(file, found, around) and _has_graph(file, found.tensor):
                 yield found
+
+
+def _round(file: FileFacts, found: Kept) -> cst.CSTNode | None:
+    """What runs once for a batch: the loop around, or for what an object keeps the function that a step runs."""
+    loop = _loop_over_batches(file, found.statement)
+    function = file.tree.function(found.statement)
+    is_of_object = isinstance(found.holder, cst.Attribute) and file.steps.in_sight(found.statement)
+    return function.body if loop is None and function is not None and is_of_object else loop
 
 
 def _loop_over_batches(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | None:
@@ -87,8 +92,8 @@ def _added(
     return (value.left, value.right) if file.code(value.right) == code else None
 
 
-def _outlives(file: FileFacts, found: Kept, loop: cst.For | cst.While) -> bool:
-    """Whether what keeps the tensor was there before the loop."""
+def _outlives(file: FileFacts, found: Kept, around: cst.CSTNode) -> bool:
+    """Whether what keeps the tensor was there before the round."""
     holder = found.holder
     while isinstance(holder, (cst.Subscript, cst.Attribute, cst.Call)):
         holder = holder.func if isinstance(holder, cst.Call) else holder.value
@@ -97,7 +102,7 @@ def _outlives(file: FileFacts, found: Kept, loop: cst.For | cst.While) -> bool:
     starts = [
         d for d in file.flow.definitions(holder) if d.binding is not Binding.AUGMENTED and not _adds(file, d, found)
     ]
-    return bool(starts) and not any(file.tree.is_within(d.node, loop) for d in starts)
+    return bool(starts) and not any(file.tree.is_within(d.node, around) for d in starts)
 
 
 def _adds(file: FileFacts, definition: Definition, found: Kept) -> bool:

@@ -40,7 +40,7 @@ class UndetachedTensors(Rule):
     safety = Safety.SAFE
     min_torch = "1.0"
     status = Status.PREVIEW
-    triggers = frozenset({"for", "while"})
+    triggers = frozenset({"for", "while", "backward"})
     references = (
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     )

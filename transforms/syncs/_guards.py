@@ -42,6 +42,9 @@ def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
         return None
     edits = dedent_block(file.source, node) if host is None else (replace(file.source, node.test, file.code(host)),)
     reason = f"under an empty {shown(file, mask)} the writes change nothing"
+    if file.value(mask).dtype is not DType.BOOL and file.values.uses_bytes():
+        doubt = f"{shown(file, mask)} could not be shown to be boolean: newer versions refuse bytes, even empty ones"
+        return Rewrite(edits, doubt, Safety.UNSAFE)
     saved = [subject for subject in subjects if _may_be_saved(file, subject, node)]
     if saved:
         code = shown(file, saved[0])
