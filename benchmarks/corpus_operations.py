@@ -1,8 +1,8 @@
 """The catalogue's operations in the training steps of a file, by their names alone.
 
 This asks for completeness, not for reach: each of them has to be rewritten, held back or refused with a reason. What
-the syntax shows to be done on the host (NumPy's functions, sizes that are written down) is not counted; what only the
-values show (a tensor of the CPU) is, so that silence may be right there.
+the syntax shows to be done on the host (NumPy's functions, `.numpy()` of what lies there, sizes that are written down)
+is not counted; what only the values show (a tensor of the CPU) is, so that silence may be right there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ _BY_NAME = {
     "item": "item",
     "tolist": "copy",
     "cpu": "copy",
-    "numpy": "copy",
     "nonzero": "nonzero",
     "argwhere": "nonzero",
     "unique": "unique",
     "unique_consecutive": "unique",
     "masked_select": "mask",
     "bincount": "size",
-    "synchronize": "wait",
-    "empty_cache": "wait",
 }
+_WAITS = frozenset({"torch.cuda.synchronize", "torch.cuda.empty_cache", "gc.collect"})
 _MADE = frozenset({"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "tensor", "from_numpy", "FloatTensor",
                    "LongTensor", "Tensor", "meshgrid", "stack"})  # fmt: skip
 _REPORTS = frozenset({"print", "format", "set_postfix", "set_description", "add_scalar", "log", "info", "write"})
@@ -65,7 +63,15 @@ def _form(file: File, node: ast.AST, losses: set[str]) -> str:
         return "branch" if any(last(test.func) in _TESTS for test in tests) else ""
     if isinstance(node, ast.FormattedValue):
         return "report" if ast.unparse(node.value) in losses else ""
-    return _of_call(file, node, losses) if isinstance(node, ast.Call) and not _of_host(file, node) else ""
+    if not isinstance(node, ast.Call) or _of_host(file, node) or _is_done_without_cuda(file, node):
+        return ""
+    return _of_call(file, node, losses)
+
+
+def _is_done_without_cuda(file: File, node: ast.AST) -> bool:
+    """Whether a node is the end of `x.double() if x.is_cuda else x.item()`."""
+    choice = file.parents.get(node)
+    return isinstance(choice, ast.IfExp) and choice.orelse is node and last(choice.test) == "is_cuda"
 
 
 def _of_call(file: File, call: ast.Call, losses: set[str]) -> str:
@@ -77,7 +83,7 @@ def _of_call(file: File, call: ast.Call, losses: set[str]) -> str:
         return "item"
     if dotted == "torch.where" and len(shown) == 1:
         return "nonzero"
-    if dotted == "gc.collect":
+    if dotted in _WAITS:
         return "wait"
     if name == "repeat_interleave":
         repeats = call.args[-1] if call.args else None
@@ -93,13 +99,11 @@ def _of_call(file: File, call: ast.Call, losses: set[str]) -> str:
         return "cast"
     if name in BACKWARD and "retain_graph" in _keywords(call):
         return "retained"
-    if dotted.startswith("torch.distributions."):
+    if dotted.startswith("torch.distributions.") and name[:1].isupper():
         return "distribution"
-    if dotted == "torch.save":
-        return "save"
     if dotted.startswith("torch.cuda.amp."):
         return "amp"
-    return _BY_NAME.get(name, "") if not call.args or name not in ("item", "tolist", "cpu", "numpy") else ""
+    return _BY_NAME.get(name, "") if not call.args or name not in ("item", "tolist", "cpu") else ""
 
 
 def _keywords(call: ast.Call) -> set[str | None]:

@@ -34,7 +34,7 @@ loops that it feeds are visible, at least one of which trains; `corpus_tails.py`
 
 **operations**: what the rules of the catalogue look for in a step, by its name: reads and copies of tensors, masks,
 `nonzero` and `unique`, tests of tensors, reports of losses, constants made in the step, waits, casts, distributions,
-kept graphs, checkpoints, `torch.cuda.amp`. They ask whether every one is spoken of, gated or not.
+kept graphs, `torch.cuda.amp`. They ask whether every one is spoken of, gated or not.
 
 A training step is the body of the innermost loop that runs `backward`, itself or by calling a function of the tree that
 does; or a function that does, where no such loop is found; with all functions of its file that it calls. A file counts

@@ -55,6 +55,7 @@ _OPERATIONS: Mapping[str, tuple[str, str]] = {
 """The same of methods of tensors that are functions of torch, too."""
 
 _ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})
+_MAKERS = frozenset({"torch.tensor", "torch.as_tensor"}).union(torch_api.TENSOR_TYPES)
 _CONVERSIONS = frozenset({"builtins.float", "builtins.int", "builtins.bool", "builtins.range"})
 _WAITS = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize", "torch.cuda.empty_cache", "gc.collect"})
 _REPORTS = frozenset({"print", "format", "log", "info", "debug", "write", "add_scalar", "set_postfix"})
@@ -96,16 +97,16 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
     asked = {rule.code: rule for rule in rules if rule.code in _RULES}
     if not asked:
         return
-    spans: dict[str, list[tuple[int, int]]] = {}
+    said: dict[str, list[Finding]] = {}
     for finding in answers:
-        spans.setdefault(_hundred(finding.code), []).extend(_spans(finding))
+        said.setdefault(_hundred(finding.code), []).append(finding)
     for node in find_any(file.source.module, *_NODES):
         found = _operation(file, node)
         if (
             found is None
             or found.code not in asked
             or _goes_on(file, node)
-            or _is_answered(file, node, found, spans.get(_hundred(found.code), ()))
+            or _is_answered(file, node, found, said.get(_hundred(found.code), ()))
         ):
             continue
         reason = _why_left(file, node, found)
@@ -191,7 +192,7 @@ def _function(file: FileFacts, call: cst.Call) -> Operation | None:
         return Operation("PM111", _EXPLICIT, None)
     if not call.args:
         return None
-    if qualified in ("torch.tensor", "torch.as_tensor") and _is_put_on_device(file, call):
+    if qualified in _MAKERS and _is_put_on_device(file, call):
         return Operation("PM108", _FROM_HOST, None)
     package, _, name = qualified.rpartition(".")
     if qualified in _CONVERSIONS:
@@ -205,9 +206,10 @@ def _function(file: FileFacts, call: cst.Call) -> Operation | None:
 
 def _is_put_on_device(file: FileFacts, call: cst.Call) -> bool:
     """Whether something of the host becomes a tensor of the device: `torch.tensor(np.mean(rewards), device=device)`."""
-    where = argument(call, "device")
-    device = file.values.placement.device_of(where) if where is not None else Device.CPU
-    return device is not Device.CPU and not file.value(call.args[0].value).is_tensor
+    given = [file.value(arg.value) for arg in call.args if arg.keyword is None]
+    is_sized = file.qualified(call) in torch_api.TENSOR_TYPES and all(value.kind is Kind.NUMBER for value in given)
+    is_copied = not is_sized and not any(value.is_tensor for value in given)
+    return is_copied and file.value(call).device is Device.ACCELERATOR
 
 
 def _sized(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression, first: int) -> Operation | None:
@@ -310,11 +312,6 @@ def _hundred(code: str) -> str:
     return code[:3]
 
 
-def _spans(finding: Finding) -> Iterator[tuple[int, int]]:
-    yield finding.start, finding.start + 1
-    yield from ((edit.start, edit.end) for edit in finding.edits)
-
-
 def _goes_on(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`."""
     around = file.tree.parent(node)
@@ -324,20 +321,37 @@ def _goes_on(file: FileFacts, node: cst.CSTNode) -> bool:
     return _method(file, outer) is not None if outer.func is around else file.qualified(outer) in _CONVERSIONS
 
 
-def _is_answered(file: FileFacts, node: cst.CSTNode, found: Operation, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a finding begins in the statement of a node, or would change it; of a scalar, in one that uses it."""
-    places: list[cst.CSTNode] = [node]
+def _is_answered(file: FileFacts, node: cst.CSTNode, found: Operation, answers: Sequence[Finding]) -> bool:
+    """Whether a finding begins in the statement of a node, or would change it.
+
+    Of a scalar, whether one begins in a statement that uses it, or would change the use.
+    """
     statement = file.tree.statement(node)
-    if found.wait is _NUMBER and isinstance(statement, cst.Assign):
-        names = [target.target for target in statement.targets]
-        uses = (use for name in names for definition in file.flow.defined(name) for use in file.flow.uses(definition))
-        places += filter(file.is_own, uses)
-    return any(_holds(file, place, spans) for place in places)
+    own = _span(file, statement)
+    if any(_begins_in(each, own) or _changes(each, own) for each in answers):
+        return True
+    if found.wait is not _NUMBER or not isinstance(statement, cst.Assign):
+        return False
+    names = [target.target for target in statement.targets]
+    uses = [use for name in names for definition in file.flow.defined(name) for use in file.flow.uses(definition)]
+    return any(
+        _begins_in(each, _span(file, file.tree.statement(use))) or _changes(each, file.source.span(use))
+        for use in filter(file.is_own, uses)
+        for each in answers
+    )
 
 
-def _holds(file: FileFacts, node: cst.CSTNode, spans: Sequence[tuple[int, int]]) -> bool:
-    statement = file.tree.statement(node)
+def _span(file: FileFacts, statement: cst.CSTNode) -> tuple[int, int]:
+    """The characters of a statement; of a compound one those of its head."""
     start, end = file.source.span(statement)
     if isinstance(statement, (cst.If, cst.While, cst.For, cst.With)):
         end = file.source.span(statement.body)[0]
-    return any(first < end and start < last for first, last in spans)
+    return start, end
+
+
+def _begins_in(finding: Finding, span: tuple[int, int]) -> bool:
+    return span[0] <= finding.start < span[1]
+
+
+def _changes(finding: Finding, span: tuple[int, int]) -> bool:
+    return any(edit.start < span[1] and span[0] < edit.end for edit in finding.edits)

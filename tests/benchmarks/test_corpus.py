@@ -193,7 +193,6 @@ def test_operations_of_steps_are_counted_by_their_names(tmp_path: Path) -> None:
         ("amp", 19),
         ("branch", 13),
         ("copy", 9),
-        ("copy", 9),
         ("item", 17),
         ("made", 20),
         ("mask", 10),

@@ -199,3 +199,40 @@ def test_what_steps_reach(name: str) -> None:
     file = FileFacts(Source.parse(code.encode() + b"\n"))
     call = next(c for c in find_all(file.source.module, cst.Call) if file.source.code(c.func) == "use")
     assert file.steps.reaches(call) is expected
+
+
+NESTED = {
+    "critic and generator": (
+        "for x in loader:\n    for _ in range(5):\n        c(x).backward()\n    generator(x).backward()\n    here()",
+        True,
+    ),
+    "parts or whole": (
+        (
+            "def train_step(x):\n    if whole:\n        model(x).backward()\n        return\n"
+            "    for part in x:\n        model(part).backward()\n\n\nfor x in loader:\n    train_step(x)\n    here()"
+        ),
+        True,
+    ),
+    "epochs": ("for epoch in range(3):\n    for x in loader:\n        model(x).backward()\n    here()", False),
+    "epochs by a function": (
+        (
+            "def train():\n    for x in loader:\n        model(x).backward()\n\n\n"
+            "for epoch in range(3):\n    train()\n    here()"
+        ),
+        False,
+    ),
+    "two loops of an epoch": (
+        (
+            "for epoch in range(3):\n    for x in first:\n        model(x).backward()\n"
+            "    for x in second:\n        model(x).backward()\n    here()"
+        ),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "is_step"), NESTED.values(), ids=NESTED)
+def test_a_loop_around_training_loops_is_a_step_where_it_trains_itself(code: str, is_step: bool) -> None:
+    file = FileFacts(Source.parse(f"import torch\n\n{code}\n".encode(), "train.py"))
+    here = next(call for call in find_all(file.tree.module, cst.Call) if file.source.code(call) == "here()")
+    assert file.steps.in_sight(here) is is_step

@@ -319,7 +319,7 @@ def test_class_of_another_file() -> None:
     results = {result.path: result.after.decode() for result in together(files)}
     assert results["train.py"] == LOOP.format(module="utils", figure="loss.detach().double()", more="")
     assert results["finetune.py"] == LOOP.format(module="utils", figure="2 * loss.detach().double()", more="")
-    assert results["utils.py"] == "import torch\n\n" + WEIGHTED
+    assert results["utils.py"] == "import torch\n\n\n" + WEIGHTED
     again = together(results)
     assert [(result.outcome, result.refused) for result in again] == [(Outcome.UNCHANGED, ())] * 3
 

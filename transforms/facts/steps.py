@@ -1,14 +1,14 @@
 """Training steps: which loops train, and which code every step runs.
 
-A step is the body of the innermost loop that runs `backward` (itself or through functions of the file), or, where no
-loop in sight runs it, the body of the function that does, or of what the Trainers of Lightning and Hugging Face call in
-every step. Everything that a step calls and that is in sight runs in every step too.
+A step is the body of a loop that runs `backward` (itself or through functions, and not only in loops below it), or,
+where no loop in sight runs it, the body of the function that does, or of what the Trainers of Lightning and Hugging
+Face call in every step. Everything that a step calls and that is in sight runs in every step too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -16,7 +16,7 @@ import libcst as cst
 from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Tree, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, children, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
 
@@ -25,6 +25,8 @@ _BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "tr
 # What switches reports on, as words of names: `args.log_interval`, but not `logits`.
 _REPORTING = frozenset({"log", "logs", "logger", "logging", "print", "printing", "verbose"})
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 Region = cst.For | cst.While | cst.FunctionDef
 
@@ -242,16 +244,7 @@ class Steps:
         return found
 
     def _find_regions(self) -> Iterator[Region]:
-        loops = [node for node in self._tree.all_of(cst.For, cst.While) if isinstance(node, (cst.For, cst.While))]
-        training = [loop for loop in loops if self.trains(loop.body)]
-        innermost = [
-            loop
-            for loop in training
-            if not any(other is not loop and self._tree.is_within(other, loop) for other in training)
-        ]
-        # A loop around calls to a function that has a training loop itself is an epoch loop, no step.
-        inner_functions = {self._tree.function(loop) for loop in innermost}
-        looped = [loop for loop in innermost if not self._calls_any(loop.body, inner_functions)]
+        looped = [loop for loop in self._training_loops if self._trains_itself(loop.body)]
         yield from looped
         reached = self._reach(tuple(looped))
         for function in self._tree.all(cst.FunctionDef):
@@ -263,9 +256,45 @@ class Steps:
             if not (self._has_backward(function.body) or function in reached):
                 yield function
 
-    def _calls_any(self, node: cst.CSTNode, functions: set[cst.FunctionDef | None]) -> bool:
-        reached = self._closure(self.called_by(node))
-        return any(function in reached for function in functions if function is not None)
+    @cached_property
+    def _training_loops(self) -> tuple[cst.For | cst.While, ...]:
+        loops = (node for node in self._tree.all_of(cst.For, cst.While) if isinstance(node, (cst.For, cst.While)))
+        return tuple(loop for loop in loops if self.trains(loop.body))
+
+    def _trains_itself(self, code: cst.CSTNode) -> bool:
+        """Whether code runs `backward`, itself or through functions, other than in the rounds of a loop below it.
+
+        A loop around a loader's, or around calls to a function that has it, is one of epochs, and no step; one that
+        trains the generator behind the rounds that train the critic is a step all the same.
+        """
+        return self._has_pass(self._calls_outside_of_rounds(code), self._training_themselves)
+
+    def _has_pass(self, calls: Iterable[cst.Call], training: set[cst.FunctionDef]) -> bool:
+        return any(_is_backward(call) or not training.isdisjoint(self.called_by(call)) for call in calls)
+
+    @cached_property
+    def _training_themselves(self) -> set[cst.FunctionDef]:
+        """The functions that run `backward` other than in the rounds of a loop."""
+        found: set[cst.FunctionDef] = set()
+        calls = {function: list(self._calls_outside_of_rounds(function.body)) for function in self._training}
+        size = -1
+        while len(found) > size:
+            size = len(found)
+            for function, made in calls.items():
+                if self._has_pass(made, found):
+                    found.add(function)
+        return found
+
+    def _calls_outside_of_rounds(self, code: cst.CSTNode) -> Iterator[cst.Call]:
+        """The calls at or below a node, not in functions below it, nor in loops below it that train."""
+        rounds = {loop.body for loop in self._training_loops}
+        stack = [code]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, cst.Call):
+                yield node
+            if node is code or (node not in rounds and not isinstance(node, _SCOPES)):
+                stack += children(node)
 
     def _has_backward(self, node: cst.CSTNode) -> bool:
         """Whether `backward` stands at or below a node, not in the body of a function or class below it."""
