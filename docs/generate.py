@@ -112,7 +112,7 @@ def _simplicity(case: Golden) -> tuple[bool, int, str]:
 def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:
     """The reasons that `rule` gives in the goldens, as they are printed, each with a link to its file."""
     for case in cases:
-        if case.head.refused is not None:
+        if case.head.refused is not None or case.head.advised is not None:
             name = case.path.relative_to(ROOT).as_posix()
             reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
             yield from (f"{reason} ([{case.path.name}](../../{name}))" for reason in sorted(reasons))

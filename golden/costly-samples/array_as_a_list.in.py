@@ -1,4 +1,4 @@
-# golden: stay refused="an array becomes a list"
+# golden: stay advised="an array becomes a list"
 """The array becomes a list, and the list a tensor."""
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="double precision"
+# golden: stay advised="double precision"
 """Python's float is double precision to NumPy."""
 import numpy as np
 import torch

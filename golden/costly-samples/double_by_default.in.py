@@ -1,4 +1,4 @@
-# golden: stay refused="double precision"
+# golden: stay advised="double precision"
 """The array is of double precision, and so is the batch."""
 import numpy as np
 import torch

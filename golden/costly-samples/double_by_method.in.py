@@ -1,4 +1,4 @@
-# golden: stay refused="double precision"
+# golden: stay advised="double precision"
 """The tensor is made longer."""
 import numpy as np
 import torch

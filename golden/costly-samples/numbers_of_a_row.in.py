@@ -1,4 +1,4 @@
-# golden: stay refused="an object of Python"
+# golden: stay advised="an object of Python"
 """Every number of a row is converted."""
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="one tensor for every sample"
+# golden: stay advised="one tensor for every sample"
 """The collate function makes a tensor of every sample, and then one of them all."""
 import numpy as np
 import torch

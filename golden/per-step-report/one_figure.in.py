@@ -1,4 +1,4 @@
-# golden: stay refused="one figure is one transfer already"
+# golden: stay advised="one figure is one transfer already"
 """There is nothing to join."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="schedule"
+# golden: stay advised="schedule"
 """Somebody reads the report: that is advice and no more."""
 import torch
 import torch.nn.functional as F

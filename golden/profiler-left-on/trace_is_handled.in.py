@@ -1,4 +1,4 @@
-# golden: stay refused="schedule"
+# golden: stay advised="schedule"
 """The trace goes to a function."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay refused="nothing needs"
+# golden: stay advised="nothing needs"
 """The argument has no name."""
 import torch
 import torch.nn.functional as F

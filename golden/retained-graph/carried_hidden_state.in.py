@@ -1,4 +1,4 @@
-# golden: stay refused="may need to be detached"
+# golden: stay advised="may need to be detached"
 """A state of the step before is a part of the graph."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay refused="nothing needs"
+# golden: stay advised="nothing needs"
 """Two losses of one graph: the first has to keep it, the second has not."""
 import torch
 import torch.nn.functional as F

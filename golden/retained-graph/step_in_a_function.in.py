@@ -1,4 +1,4 @@
-# golden: stay refused="nothing needs"
+# golden: stay advised="nothing needs"
 """The step is a function of its own."""
 import torch
 import torch.nn.functional as F

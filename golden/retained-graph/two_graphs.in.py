@@ -1,4 +1,4 @@
-# golden: stay refused="nothing needs"
+# golden: stay advised="nothing needs"
 """The last of several losses, behind a condition."""
 import torch
 import torch.nn.functional as F

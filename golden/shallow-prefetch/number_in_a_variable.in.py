@@ -1,4 +1,4 @@
-# golden: stay refused="one worker"
+# golden: stay advised="one worker"
 """The number stands in a variable."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="keep one batch"
+# golden: stay advised="keep one batch"
 """One worker makes one batch ahead."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="2 workers with prefetch_factor 1"
+# golden: stay advised="2 workers with prefetch_factor 1"
 """Two workers make one batch each."""
 import torch
 from torch import nn

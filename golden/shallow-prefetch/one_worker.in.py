@@ -1,4 +1,4 @@
-# golden: stay refused="one worker with prefetch_factor 2"
+# golden: stay advised="one worker with prefetch_factor 2"
 """One worker keeps two batches in store."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="one worker"
+# golden: stay advised="one worker"
 """It shuffles, too."""
 import torch
 from torch import nn

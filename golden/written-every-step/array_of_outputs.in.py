@@ -1,4 +1,4 @@
-# golden: stay refused="array"
+# golden: stay advised="array"
 """The outputs of every step go to a file."""
 import io
 

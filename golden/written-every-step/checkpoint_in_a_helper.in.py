@@ -1,4 +1,4 @@
-# golden: stay refused="checkpoint"
+# golden: stay advised="checkpoint"
 """A function that every step calls saves it."""
 import io
 

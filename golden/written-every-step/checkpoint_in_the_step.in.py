@@ -1,4 +1,4 @@
-# golden: stay refused="checkpoint"
+# golden: stay advised="checkpoint"
 """The model is saved after every batch."""
 import io
 

@@ -1,4 +1,4 @@
-# golden: stay refused="checkpoint"
+# golden: stay advised="checkpoint"
 """The step is a function that saves, too."""
 import io
 

@@ -186,6 +186,7 @@ def test_head_is_read() -> None:
         change=True, others=("unique-count", "masked-loss"), cuda=True, script=True
     )
     assert Head.parse('# golden: stay refused="used again"') == Head(change=False, refused="used again")
+    assert Head.parse('# golden: stay advised="gate it"') == Head(change=False, advised="gate it")
     assert Head.parse("# golden: stay silent").silent
 
 
@@ -197,6 +198,8 @@ def test_head_is_read() -> None:
         "# golden: maybe",
         "# golden: stay",
         "# golden: stay silent refused=x",
+        "# golden: stay advised=x refused=x",
+        "# golden: change advised=x",
         "# golden: change silent",
         "# golden: change syncs=many",
         "# golden: change numerics=exact",

@@ -30,6 +30,7 @@ class Head:
         change: whether the rule rewrites the file; its `.out.py` says into what.
         unsafe: the rewrite is held back unless unsafe findings are admitted.
         refused: the rule sees its pattern and refuses, for a reason that holds this text; None: it does not.
+        advised: the rule gives advice that holds this text; None: it does not.
         silent: the rule reports nothing at all.
         numerics: how far results may move; None: as the rule declares.
         syncs: how many implicit synchronisations are left in one call of `hot` on CUDA; None: not counted.
@@ -42,6 +43,7 @@ class Head:
     change: bool
     unsafe: bool = False
     refused: str | None = None
+    advised: str | None = None
     silent: bool = False
     numerics: Numerics | None = None
     syncs: int | None = None
@@ -60,10 +62,11 @@ class Head:
         head = cls(change=words[0] == "change")
         for word in words[1:]:
             head = head._with(word)
-        if head.change and (head.silent or head.refused is not None):
-            raise HeadError(f"a change is neither silent nor refused: {line!r}")
-        if not head.change and head.silent == (head.refused is not None):
-            raise HeadError(f"a stay is either silent or refused: {line!r}")
+        said = (head.silent, head.refused is not None, head.advised is not None).count(True)
+        if head.change and said:
+            raise HeadError(f"a change is neither silent, refused nor advised: {line!r}")
+        if not head.change and said != 1:
+            raise HeadError(f"a stay is silent, refused or advised: {line!r}")
         return head
 
     def _with(self, word: str) -> Head:
@@ -73,6 +76,8 @@ class Head:
             return evolve(self, **flag)
         if name == "refused":
             return evolve(self, refused=value)
+        if name == "advised":
+            return evolve(self, advised=value)
         if name == "syncs" and value.isdigit():
             return evolve(self, syncs=int(value))
         if name == "hot" and value:

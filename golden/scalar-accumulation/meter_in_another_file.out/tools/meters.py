@@ -1,5 +1,6 @@
 import torch
 
+
 class AverageMeter:
     """Keeps the last value, and the mean of all."""
 
