@@ -152,6 +152,22 @@ def test_functions_that_forward_passes_call_are_parts_of_steps() -> None:
     assert "empty_cache" not in result(textwrap.dedent(code)).after.decode()
 
 
+def test_the_clock_of_a_generator_that_the_rounds_go_over_counts() -> None:
+    generator = """
+
+def log_every(loader):
+    end = {clock}
+    for batch in loader:
+        yield batch
+        print({clock} - end)
+"""
+    code = step("torch.cuda.synchronize()\nlog(1)").replace("in loader:", "in log_every(loader):")
+    (reason,) = reasons(code + generator.replace("{clock}", "time.perf_counter()"))
+    assert "`log_every` on line" in reason
+    assert "measures the time" in reason
+    assert "synchronize" not in result(code + generator.replace("{clock}", "len(loader)")).after.decode()
+
+
 def test_the_clock_of_a_caller_counts() -> None:
     helper = "\n\ndef wait():\n    torch.cuda.synchronize()\n"
     (reason,) = reasons(step("wait()\nlog(time.perf_counter())") + helper)

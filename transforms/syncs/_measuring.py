@@ -80,6 +80,9 @@ def _looked_at(around: cst.CSTNode) -> Iterator[cst.Call]:
         return  # what a script does before and behind its loops is not measured with one step
     if isinstance(around, cst.While):
         yield from find_all(around.test, cst.Call)
+    if isinstance(around, cst.For):
+        # A generator runs between the rounds: `for x in logger.log_every(loader):` may take the time of each.
+        yield from find_all(around.iter, cst.Call)
     body = around.body if isinstance(around, (cst.For, cst.While, cst.FunctionDef)) else around
     yield from find_all(body, cst.Call)
 
