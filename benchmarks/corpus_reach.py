@@ -176,7 +176,8 @@ def _left(each: Occurrence, found: Sequence[Mapping[str, Any]]) -> Fate:
     """The fate of an occurrence that is still there."""
     rest = [finding for finding in found if finding["state"] != "rewritten"]
     if not rest:
-        return Fate(each, "silent")
+        # A rewrite may leave the operation, in a form that waits no more or as the one read of several.
+        return Fate(each, "rewritten" if found and each.measure == "operations" else "silent")
     first = min(rest, key=lambda finding: finding["state"] != "held-back")
     state = "held-back" if first["state"] == "held-back" else "refused"
     return Fate(each, state, f"{first['code']}: {reason_class(first['reason'])}")

@@ -152,10 +152,16 @@ def _method(file: FileFacts, call: cst.Call) -> Operation | None:
         return Operation("PM208", _CAST, owner, is_named=False)
     if name in ("to", "cuda") and _is_method(owner, "pin_memory"):
         return Operation("PM202", _PINNED, owner, is_of_host=True)
-    if _moves(file, call, name) and file.value(owner).origin is None:
+    if _moves(file, call, name) and _is_made_here(file, owner):
         is_made = file.qualified(owner) in torch_api.TENSOR_TYPES if isinstance(owner, cst.Call) else False
         return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=is_made)
     return _report(file, call, name)
+
+
+def _is_made_here(file: FileFacts, tensor: cst.BaseExpression) -> bool:
+    """Whether a tensor is no part of a batch, and not on the device yet."""
+    value = file.value(tensor)
+    return value.origin is None and value.device is not Device.ACCELERATOR
 
 
 def _is_method(node: cst.BaseExpression, name: str) -> bool:

@@ -71,6 +71,7 @@ def answers(body: str) -> list[Finding]:
         "z = torch.tensor(np.mean(args.rewards), device=device)",
         "z = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(4))).to(x.device)",
         "z = torch.from_numpy(args.batch()).to(device)",
+        "torch.set_default_tensor_type('torch.cuda.FloatTensor')\nz = torch.Tensor(args.pose).to(device)",
         "if i % 10 == 0:\n    print(f'{loss}')",
         "if i % 10 == 0:\n    print(loss)",
         "if i % 10 == 0:\n    torch.cuda.empty_cache()",
