@@ -23,7 +23,7 @@ else:
 FOLDER = Path(__file__).resolve().parent / "corpus"
 READ = (
     *("*.py", "*.ipynb", "*.toml", "*.cfg", "*.ini", ".gitignore", ".gitattributes"),
-    *("requirements*.txt", "environment*.yml", "environment*.yaml"),
+    *("requirements*.txt", "environment*.yml", "environment*.yaml", "README*", "readme*", "Readme*"),
 )
 """What a tree holds, as patterns of `git sparse-checkout`."""
 
