@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
@@ -12,6 +14,8 @@ from perfmod.transforms.feeding._mps import may_not_wait
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
+
+_COPIES_GAPS = "1.2"
 
 
 def pinned(file: FileFacts, loader: Loader, value: str = "True") -> tuple[Edit, ...]:
@@ -31,6 +35,15 @@ def not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
         edits = (_instead(file, copy.non_blocking, value),)
     is_moved = copy.cast is not None and order(file, copy) is Order.BEHIND
     return (*edits, *swap(file, copy)) if is_moved else edits
+
+
+def torch_that_copies(file: FileFacts, copies: Iterable[Copy]) -> str | None:
+    """The version of PyTorch that copies these without waiting; `None` where the oldest does that knows the argument.
+
+    Before 1.2 it raised for a tensor with gaps in its memory, such as `x.transpose(1, 2)`; a part of a batch has none.
+    """
+    sources = (copy.call.func.value for copy in copies if isinstance(copy.call.func, cst.Attribute))
+    return None if all(file.value(source).origin is not None for source in sources) else _COPIES_GAPS
 
 
 def _instead(file: FileFacts, node: cst.BaseExpression, value: str) -> Edit:

@@ -50,7 +50,7 @@ from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
 from perfmod.transforms.feeding._mps import may_pin
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned
+from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
@@ -182,7 +182,7 @@ class PageableTransfer(Rule):
             doubt or reason,
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
-            min_torch=None if pins else needed_torch(file, loader),
+            min_torch=(None if pins else needed_torch(file, loader)) or torch_that_copies(file, blocking),
             imports=imports,
         )
 
