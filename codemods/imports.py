@@ -192,7 +192,8 @@ def _first(source: Source, before: int) -> cst.BaseStatement:
     """Where things go if there is no import: above this statement, the first; in a notebook above that of their use."""
     if not source.has_cells:
         return source.module.body[0]
-    above = [line for line in source.module.body if source.span(line)[0] <= before]
+    # A use in a comment may stand above all statements.
+    above = [line for line in source.module.body if source.span(line)[0] <= before] or source.module.body[:1]
     return next((line for line in reversed(above) if not source.obstacle([_above(source, line, "pass\n")])), above[-1])
 
 

@@ -12,7 +12,7 @@ import nbformat.reader
 import notebooks
 import pytest
 import toy_rules as toys
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfmod.codemods import catalog
@@ -91,6 +91,7 @@ def without_sources(data: bytes, numbers: Sequence[int]) -> str:
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
+@example(notebooks.document("# slow", "", "import torch"))  # a use above all statements
 def test_only_sources_change(data: bytes) -> None:
     try:
         source: Source | None = Source.parse(data, "a.ipynb")
