@@ -45,8 +45,9 @@ class Text:
         return offset
 
     def is_new(self, start: int, end: int) -> bool:
-        """Whether any of some characters of the current text came into it by an edit."""
-        return any(map(self._is_written, range(start, end)))
+        """Whether any of some characters of the current text came into it by an edit; blanks are indentation."""
+        shown = (offset for offset in range(start, end) if not self.source.text[offset].isspace())
+        return any(map(self._is_written, shown))
 
     def _is_written(self, offset: int) -> bool:
         for splice in reversed(self.splices):

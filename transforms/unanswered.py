@@ -111,7 +111,9 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
             continue
         reason = _why_left(file, node, found)
         if reason is not None:
-            yield asked[found.code].refused(file, node, reason)
+            # Of a branch only the test, so that its place is not that of what it holds.
+            place = node.test if isinstance(node, (cst.If, cst.IfExp, cst.While)) else node
+            yield asked[found.code].refused(file, place, reason)
 
 
 def _operation(file: FileFacts, node: cst.CSTNode) -> Operation | None:

@@ -31,6 +31,24 @@ def train(model, loader, optimizer, args, score):
         optimizer.step()
 """
 
+SCRIPT = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+device = torch.device("cuda")
+model = nn.Linear(784, 10).to(device)
+loader = DataLoader(datasets.MNIST(".", transform=transforms.ToTensor()), batch_size=4)
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    model(x.view(4, -1)).sum().backward()
+    z = (
+        y.nonzero(
+        )
+    )
+"""
+
 
 def step(body: str) -> str:
     return HEAD + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n"
@@ -162,6 +180,21 @@ def test_what_perfmod_writes_itself_is_no_occurrence() -> None:
     found = result("score(loss.item(), out.mean().item())")
     assert ".tolist()" in found.after.decode() or not found.applied
     assert all("tolist" not in finding.snippet for finding in found.refused)
+
+
+def test_a_branch_that_holds_a_rewrite_keeps_its_reason() -> None:
+    code = SCRIPT.replace("x, y = x.to(device), y.to(device)", "x = x.to(device)").replace(
+        "    z = (", "    if len(y) % 10 == 0:\n        if x.isnan().any():\n            model(y.to(device))\n    z = ("
+    )
+    found = rewrite(code.encode(), "train.py", rules(), Choice())
+    assert b"model(y.to(device, non_blocking=True))" in found.after
+    assert "PM105" in [each.code for each in found.refused]
+
+
+def test_what_is_indented_under_a_guard_keeps_its_reason() -> None:
+    found = rewrite(SCRIPT.encode(), "train.py", rules(), Choice())
+    assert b"__main__" in found.after
+    assert "PM101" in [each.code for each in found.refused]
 
 
 def test_outside_of_steps_nothing_is_asked_for() -> None:

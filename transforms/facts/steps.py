@@ -16,7 +16,7 @@ import libcst as cst
 from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Tree, children, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
 
@@ -25,8 +25,6 @@ _BACKWARD = frozenset({"backward", "manual_backward", "optimize_parameters", "tr
 # What switches reports on, as words of names: `args.log_interval`, but not `logits`.
 _REPORTING = frozenset({"log", "logs", "logger", "logging", "print", "printing", "verbose"})
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-
-_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 Region = cst.For | cst.While | cst.FunctionDef
 
@@ -288,13 +286,7 @@ class Steps:
     def _calls_outside_of_rounds(self, code: cst.CSTNode) -> Iterator[cst.Call]:
         """The calls at or below a node, not in functions below it, nor in loops below it that train."""
         rounds = {loop.body for loop in self._training_loops}
-        stack = [code]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, cst.Call):
-                yield node
-            if node is code or (node not in rounds and not isinstance(node, _SCOPES)):
-                stack += children(node)
+        return (node for node in walk_scope(code, without=rounds) if isinstance(node, cst.Call))
 
     def _has_backward(self, node: cst.CSTNode) -> bool:
         """Whether `backward` stands at or below a node, not in the body of a function or class below it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -110,13 +110,13 @@ def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack.extend(reversed(children(current)))
 
 
-def walk_scope(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Like `walk`, without the bodies of functions, lambdas and classes below `node`."""
+def walk_scope(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> Iterator[cst.CSTNode]:
+    """Like `walk`, without the bodies of functions, lambdas and classes below `node`, nor what is below `without`."""
     stack = [node]
     while stack:
         current = stack.pop()
         yield current
-        if current is node or type(current) not in _SCOPES:
+        if current is node or (type(current) not in _SCOPES and current not in without):
             stack.extend(reversed(children(current)))
 
 

@@ -101,6 +101,8 @@ def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[
         held = _held_by_name(file, target, sites, loops)
     else:
         held = _held_by_place(file, target, sites, loops)
+    if not held.is_new:
+        _require_few_rounds(file, target, loops)
     edits, imports, doubts = _kept(file, sites)
     text, needed = _as_numbers(file, target, sites, held)
     edits += [insert_behind(file, loop, text) for loop in loops]
@@ -109,6 +111,15 @@ def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[
     terms = tuple(term for site in sites for _, term in site.figures)
     label, container = f"`{file.code(target)}`", file.code(held.container) if held.container is not None else None
     return Moved(label, edits, (*imports, *needed), doubts, held.reads, terms, are_stored=True, container=container)
+
+
+def _require_few_rounds(file: FileFacts, target: cst.BaseExpression, loops: Sequence[cst.For | cst.While]) -> None:
+    """Raise where a list that goes on growing would be gone through, as a whole, behind a loop that each step runs."""
+    around = (outer for loop in loops for outer in file.tree.loops(loop) if outer in file.steps.regions)
+    step = next(around, None)
+    if step is not None:
+        grows = f"`{file.code(target)}` goes on growing"
+        raise CannotRewrite(f"{grows}, and would be gone through in every step of the loop on line {file.line(step)}")
 
 
 @frozen
