@@ -1,8 +1,8 @@
 """What a step does that a rule is about and that no rule has answered.
 
-Rules look for shapes that they know. Here the operations of the catalogue are looked for by their syntax, in the steps,
-and each that no finding speaks of is refused with the reason: silence about one means that it is not there. What is
-known to be done on the host, or not to be done with tensors, is no such operation.
+Rules look for shapes that they know. Here the operations of the catalogue are looked for by their syntax, in the steps
+and in the rounds of evaluations, and each that no finding speaks of is refused with the reason: silence about one means
+that it is not there. What is known to be done on the host, or not to be done with tensors, is no such operation.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_any
+from perfmod.transforms.facts.flow import Binding, dotted
+from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.tree import children, find_any
 from perfmod.transforms.facts.value import TENSOR, Device, DType, Kind
 from perfmod.transforms.rule import Finding, Rule
 
@@ -253,14 +254,17 @@ def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
 
 
 def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | None:
-    """Why an operation stays as it is; `None` where it is none of a step, or done elsewhere than on the device."""
-    if not (file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)):
+    """Why an operation stays as it is; `None` where it is none of a step or evaluation, or not done on the device."""
+    is_of_step = file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)
+    if not (is_of_step or _is_evaluated(file, node, frozenset())):
         return None
     value = file.value(found.tensor) if found.tensor is not None else TENSOR
     value = value.present or value
     elsewhere = Device.ACCELERATOR if found.is_of_host else Device.CPU
     is_shown = value.is_tensor and (value.device is Device.CPU or not found.is_of_host)
-    if value.kind in _NO_TENSOR or value.device is elsewhere or not (is_shown or found.is_named):
+    if value.kind in _NO_TENSOR or value.device is elsewhere:
+        return None
+    if not (is_shown or found.is_named or (found.tensor is not None and _may_be_tensor(file, found.tensor))):
         return None
     gate = _gate(file, node, frozenset())
     if gate is not None:
@@ -272,6 +276,46 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | Non
         return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
     taker = _taker(file, node) if found.wait in (_NUMBER, _COPY) else None
     return f"`{file.code(taker)}` is given it on the host" if taker is not None else found.wait
+
+
+def _may_be_tensor(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+    """Whether something of unknown kind is a tensor of the device by some way to it: `x` in a loop with `x = x / 2`."""
+    value = file.value(node)
+    value = value.present or value
+    if value.kind is not Kind.UNKNOWN or node in seen:
+        return value.is_tensor and value.device is Device.ACCELERATOR
+    seen |= {node}
+    if isinstance(node, cst.Name):
+        return any(_may_be_tensor(file, part, seen) for part in _ways(file, node))
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        is_of_tensors = node.func.attr.value in torch_api.TENSOR_OR_ARRAY - {"size", "dim", "numpy"}
+        return is_of_tensors and _may_be_tensor(file, node.func.value, seen)
+    if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)):
+        return any(_may_be_tensor(file, part, seen) for part in children(node))
+    return False
+
+
+def _ways(file: FileFacts, name: cst.Name) -> Iterator[cst.CSTNode]:
+    """What may have given a name its value."""
+    for definition in file.flow.definitions(name):
+        if definition.part is not None:
+            yield definition.part
+        statement = file.tree.statement(definition.node)
+        if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
+            yield from (statement.target, statement.value)
+
+
+def _is_evaluated(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.FunctionDef]) -> bool:
+    """Whether the rounds of an evaluation come by: of a loop, of one that calls the function around, of Lightning's."""
+    function = file.tree.function(node)
+    if in_evaluation(file, node):
+        return True
+    if function is None or function in seen:
+        return False
+    cls = file.classes.of(file.tree.scope(function))
+    if cls is not None and function.name.value in lightning.STEPS and lightning.is_lightning_module(cls):
+        return True
+    return any(_is_evaluated(file, call, seen | {function}) for call in file.values.calls.callers(function))
 
 
 def _makes_batches(file: FileFacts, node: cst.CSTNode) -> bool:

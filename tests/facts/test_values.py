@@ -472,3 +472,48 @@ net = nn.Linear(3, 3)
 train({wrapped}, DataLoader(data))
 """
     assert asked(code) == [f"tensor {device} floating ?"]
+
+
+@pytest.mark.parametrize(
+    ("prepared", "device"),
+    [
+        ("model, loader = Accelerator().prepare(model, DataLoader(data))", "accelerator"),
+        ("loader = Accelerator().prepare(DataLoader(data))", "accelerator"),
+        ("loader = Accelerator().prepare_data_loader(DataLoader(data))", "accelerator"),
+        ("_, loader = Accelerator().prepare(model, get_loader())", "accelerator"),
+        ("_, loader = Accelerator().prepare(model, unseen_loader)", "accelerator"),
+        ("loader = Fabric().setup_dataloaders(DataLoader(data))", "accelerator"),
+        ("_, loader = Accelerator(device_placement=False).prepare(model, DataLoader(data))", "cpu"),
+        ("_, loader = unseen.prepare(model, DataLoader(data))", "cpu"),
+        ("_, loader = Accelerator().prepare(*everything)", "cpu"),
+    ],
+)
+def test_accelerate_brings_batches_to_the_device(prepared: str, device: str) -> None:
+    code = f"""
+from accelerate import Accelerator
+from lightning.fabric import Fabric
+from torch.utils.data import DataLoader
+
+{prepared}
+for x, y in loader:
+    use(x)
+"""
+    assert asked(code) == [f"tensor {device} ? ?"]
+
+
+def test_a_loader_that_an_object_has_prepared() -> None:
+    code = """
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+class Trainer:
+    def __init__(self, model, data):
+        self.accelerator = Accelerator()
+        self.loader = DataLoader(data)
+        self.model, self.loader = self.accelerator.prepare(model, self.loader)
+
+    def train(self):
+        for i, batch in enumerate(self.loader):
+            use(batch["x"])
+"""
+    assert asked(code) == ["tensor accelerator ? ?"]

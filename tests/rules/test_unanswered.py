@@ -100,6 +100,10 @@ def answers(body: str) -> list[Finding]:
         "if loss.isnan():\n    print(loss.item())\n    break",
         "z = out.type(torch.FloatTensor)",
         "d = torch.distributions.Categorical(out)",
+        "while x.sum() > 1:\n    x = x / 2",
+        "n = 0\nwhile n < x.max():\n    n, x = n + 1, x / 2",
+        "t = 0\nfor k in range(3):\n    t = t + x.max()\nif -t > 3:\n    score(k)",
+        "t = 0\nfor k in range(3):\n    t += x.max()\nwhile t > 3:\n    t = t / 2",
     ],
 )
 def test_every_operation_is_answered(body: str) -> None:
@@ -122,6 +126,9 @@ def test_every_operation_is_answered(body: str) -> None:
         "z = torch.log(out)",
         "z = float(i)",
         "if args.verbose_enough:\n    pass",
+        "while i > 1:\n    i = i / 2",
+        "if score(x) > 1:\n    score(i)",
+        "k = 0\nwhile k < args.most:\n    k = k + x.size(0)",
     ],
 )
 def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
@@ -195,6 +202,33 @@ def test_what_is_indented_under_a_guard_keeps_its_reason() -> None:
     found = rewrite(SCRIPT.encode(), "train.py", rules(), Choice())
     assert b"__main__" in found.after
     assert "PM101" in [each.code for each in found.refused]
+
+
+EVALUATION = """
+    read = y.cpu().numpy()
+    if (y > 3).any():
+        score(y)
+    figure = helper(y)
+"""
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "def evaluate(model, val_loader):\n    for x, y in val_loader:\n        y = y.to(device)\n{}",
+        "@torch.no_grad()\ndef evaluate(model, batches):\n    for x, y in batches:\n        y = y.to(device)\n{}",
+        (
+            "from lightning import LightningModule\nclass Net(LightningModule):\n"
+            "    def validation_step(self, batch, at):\n        x, y = batch\n{}"
+        ),
+    ],
+)
+def test_rounds_of_evaluations_are_asked_as_well(around: str) -> None:
+    helper = "\n\ndef helper(y):\n    return len(y.unique())\n"
+    code = HEAD + "\n\n" + around.format(textwrap.indent(EVALUATION, " " * 4)) + helper
+    found = rewrite(code.encode(), "train.py", rules(), Choice())
+    assert found.outcome is not Outcome.FAILED, found.reason
+    assert {"PM103", "PM105", "PM112"} <= {each.code for each in (*found.applied, *found.held_back, *found.refused)}
 
 
 def test_outside_of_steps_nothing_is_asked_for() -> None:

@@ -22,9 +22,11 @@ from perfmod.transforms.facts.value import (
     Device,
     DType,
     Kind,
+    Origin,
     Value,
     broadcast_rank,
     dtype_named,
+    is_loader_name,
     join,
     promoted,
 )
@@ -58,11 +60,33 @@ class CallValues:
             if value.kind is Kind.UNKNOWN and called.name.value == "forward":
                 return Value(Kind.TENSOR, device=Device.ACCELERATOR)
             return value
+        if self.prepares(node):
+            prepared = tuple(self._prepared(arg.value) for arg in node.args)
+            return prepared[0] if len(prepared) == 1 else Value(Kind.SEQUENCE, items=prepared)
         target = self._values.of(node.func)
         if target.kind is Kind.MODULE:
             return self._module_call(node, target)
         if isinstance(node.func, cst.Attribute):
             return self._method_call(node, node.func, self._values.of(node.func.value))
+        return UNKNOWN
+
+    def prepares(self, call: cst.Call) -> bool:
+        """Whether Accelerate or Fabric makes of what it is given, in that order, what works on its devices."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in torch_api.PREPARES:
+            return False
+        framework = self._values.of(call.func.value)
+        is_left = framework.call is not None and argument(framework.call, "device_placement") is not None
+        return (framework.name or "").startswith(torch_api.PREPARING) and not is_left
+
+    def _prepared(self, node: cst.BaseExpression) -> Value:
+        """What a loader becomes: its batches come on the device."""
+        value = self._values.of(node)
+        if value.kind is Kind.LOADER:
+            return evolve(value, device=Device.ACCELERATOR)
+        name = dotted(node.func) if isinstance(node, cst.Call) else dotted(node)
+        if value.kind is Kind.UNKNOWN and is_loader_name(name):
+            batch = Value(Kind.OBJECT, device=Device.ACCELERATOR, origin=Origin(node, ()))
+            return Value(Kind.SEQUENCE, element=batch)
         return UNKNOWN
 
     def _instance(self, node: cst.Call, cls: ClassFacts) -> Value:

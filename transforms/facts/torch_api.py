@@ -319,6 +319,10 @@ PASSES_ITEMS = frozenset(
 )  # fmt: skip
 NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
 
+# Packages with objects that take loaders and give them back as such that bring their batches to the device.
+PREPARING = ("accelerate.", "lightning.", "lightning_fabric.")
+PREPARES = frozenset({"prepare", "prepare_data_loader", "setup_dataloaders"})
+
 # Libraries whose functions give arrays, frames and the like: whatever it is, no tensor.
 ARRAY_LIBRARIES = (
     "numpy.", "pandas.", "cv2.", "scipy.", "skimage.", "sklearn.", "cupy.", "jax.", "tensorflow.", "polars.", "PIL.",

@@ -142,3 +142,8 @@ def broadcast_rank(operands: Iterable[Value]) -> int | None:
     ]
     known = [rank for rank in ranks_seen if rank is not None]
     return max(known) if len(known) == len(ranks_seen) else None
+
+
+def is_loader_name(name: str) -> bool:
+    """Whether a variable that comes from elsewhere is called what loaders are called."""
+    return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))

@@ -40,6 +40,7 @@ from perfmod.transforms.facts.value import (
     Value,
     broadcast_rank,
     dtype_named,
+    is_loader_name,
     join,
     promoted,
 )
@@ -409,19 +410,27 @@ class Values:
         assignments = cls.assignments(name)
         kept = [assignment for assignment in assignments if not self._gives_back(assignment, name)]
         found = [self._assigned(assignment) for assignment in kept]
-        if len(kept) < len(assignments) and any(value.kind is not Kind.MODULE for value in found):
+        if len(kept) < len(assignments) and any(value.kind not in (Kind.MODULE, Kind.LOADER) for value in found):
             found = [self._assigned(assignment) for assignment in assignments]
         for base, assignment in self._classes.assigned_elsewhere(name):
             owner = self.of(base)
             is_other = owner.cls is None or not (owner.cls in cls.lineage() or cls in owner.cls.lineage())
             if not is_other or owner.kind is Kind.UNKNOWN:
                 found.append(self._assigned(assignment))
-        return join(found)
+        value = join(found)
+        is_prepared = value.kind is Kind.LOADER and any(map(self._is_prepared, assignments))
+        return evolve(value, device=Device.ACCELERATOR) if is_prepared else value
+
+    def _is_prepared(self, assignment: AttributeAssignment) -> bool:
+        call = assignment.value
+        return isinstance(call, cst.Call) and self._calls.prepares(call)
 
     def _gives_back(self, assignment: AttributeAssignment, name: str) -> bool:
         """Whether an attribute is assigned what it holds already, `self.model = self.model.to(device)`, if that is a
-        module: those methods give it back.
+        module: those methods give it back. Accelerate gives back everything that it prepares.
         """
+        if self._is_prepared(assignment):
+            return True
         node = assignment.value
         while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             if node.func.attr.value not in _GIVES_MODULE_BACK:
@@ -482,7 +491,7 @@ class Values:
                 return join(self.iterated(d.value) for d in definitions if d.value is not None)
         value = self.of(node)
         if value.kind is Kind.LOADER:
-            return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(value.call or node, ()))
+            return Value(Kind.OBJECT, device=value.device or Device.CPU, origin=Origin(value.call or node, ()))
         if value.kind is Kind.UNKNOWN and isinstance(node, (cst.Name, cst.Attribute)) and is_loader_name(dotted(node)):
             return Value(Kind.OBJECT, device=Device.CPU, origin=Origin(node, ()))
         if value.items:
@@ -693,11 +702,6 @@ def _is_static(function: cst.FunctionDef) -> bool:
 
 def _is_name(node: cst.CSTNode, name: str) -> bool:
     return isinstance(node, cst.Name) and node.value == name
-
-
-def is_loader_name(name: str) -> bool:
-    """Whether a variable that comes from elsewhere is called what loaders are called."""
-    return name.rpartition(".")[2].lower().endswith(("loader", "dl", "dataloader", "loader_train", "batches"))
 
 
 def _mentions_tensor(annotation: cst.Annotation) -> bool:

@@ -44,7 +44,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
-from perfmod.transforms.facts.values import is_loader_name
+from perfmod.transforms.facts.value import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, Write, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch

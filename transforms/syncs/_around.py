@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import runs_every_step
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.syncs._when import runs_every_step
 
 
 def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cst.For | cst.While | cst.CSTNode]]:

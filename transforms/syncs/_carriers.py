@@ -9,6 +9,7 @@ from attrs import define, field
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, Read
+from perfmod.transforms.facts.rounds import is_late
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._exposure import is_exposed
@@ -16,7 +17,6 @@ from perfmod.transforms.syncs._figures import as_number
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_differentiated
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._terms import Returned, Term, Variable, dtype_of, term_of, variable_of
-from perfmod.transforms.syncs._when import is_late
 
 
 @define

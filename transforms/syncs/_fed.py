@@ -10,13 +10,13 @@ import libcst as cst
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.rounds import comes_often, round_loop
 from perfmod.transforms.syncs import _kept_elements, _kept_lists, _meters
 from perfmod.transforms.syncs._device_counts import counted_on_device
 from perfmod.transforms.syncs._host_reads import HostRead
 from perfmod.transforms.syncs._moved_sums import Moved, move
 from perfmod.transforms.syncs._sums import collect, target_of
 from perfmod.transforms.syncs._terms import Returned, variable_of
-from perfmod.transforms.syncs._when import comes_often, round_loop
 
 _Place = tuple[cst.CSTNode, str]
 """A variable, attribute or entry: the scope or class that it belongs to, and its code."""

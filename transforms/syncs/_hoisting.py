@@ -8,12 +8,12 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.rounds import step_loop
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._unused import UnusedNames
-from perfmod.transforms.syncs._when import step_loop
 from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
 
 # What says which type and device a tensor gets where its own call does not.

@@ -7,10 +7,10 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind, Value
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._when import in_evaluation
 
 # Methods that only bring the tensor to where Python reads it anyway.
 _ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})

@@ -20,6 +20,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import find_all, find_any, walk_scope
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.syncs._by_name import require_unread_by_name
@@ -37,7 +38,6 @@ from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.syncs._sums import require_unshared
 from perfmod.transforms.syncs._terms import term_of
 from perfmod.transforms.syncs._unused import UnusedNames
-from perfmod.transforms.syncs._when import round_loop
 from perfmod.transforms.writing import insert_before_statement, replace
 
 _FILLED = frozenset({"torch.zeros", "torch.ones", "torch.empty"})

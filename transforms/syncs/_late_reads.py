@@ -12,6 +12,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.rounds import is_late
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._by_name import require_unread_by_name
@@ -25,7 +26,6 @@ from perfmod.transforms.syncs._host_reads import (
     without_read,
 )
 from perfmod.transforms.syncs._sums import require_unshared
-from perfmod.transforms.syncs._when import is_late
 
 
 @frozen

@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from perfmod.transforms.facts.calls import has_star, passed
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import comes_often
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._carriers import carried
@@ -23,7 +24,6 @@ from perfmod.transforms.syncs._meter_uses import MeterUses
 from perfmod.transforms.syncs._moved_sums import Moved, inference, require_one_device
 from perfmod.transforms.syncs._never_zero import is_never_zero
 from perfmod.transforms.syncs._terms import Term, term_of, variable_uses
-from perfmod.transforms.syncs._when import comes_often
 
 # What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
 _DOUBLE = re.compile(r"\b(double|float64|DoubleTensor)\b")

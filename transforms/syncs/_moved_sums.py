@@ -8,6 +8,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import is_late
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.syncs._devices import varied_device
@@ -18,7 +19,6 @@ from perfmod.transforms.syncs._report_figures import several_devices
 from perfmod.transforms.syncs._sums import RunningSum
 from perfmod.transforms.syncs._terms import Term
 from perfmod.transforms.syncs._unused import UnusedNames
-from perfmod.transforms.syncs._when import is_late
 from perfmod.transforms.writing import insert_after_statement
 
 

@@ -13,13 +13,13 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
+from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 from perfmod.transforms.syncs._places import contents, reads_in, require_numbers, steps_of
 from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
-from perfmod.transforms.syncs._when import round_loop
 
 _LINEAR_ASSIGN = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
 

@@ -12,10 +12,10 @@ from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
+from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
-from perfmod.transforms.syncs._when import comes_often, is_late
 
 _TARGETS = (cst.AssignTarget, cst.AnnAssign, cst.Element)
 LINEAR = (cst.Add, cst.Subtract, cst.Multiply)

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import comes_often, runs_every_step
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._carriers import carried
@@ -39,7 +40,6 @@ from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
 from perfmod.transforms.syncs._kept_terms import joined
 from perfmod.transforms.syncs._moved_sums import Moved
 from perfmod.transforms.syncs._needed_now import why_array, why_needed
-from perfmod.transforms.syncs._when import comes_often, runs_every_step
 
 
 class ScalarAccumulation(Rule):
