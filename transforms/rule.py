@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
@@ -222,7 +223,7 @@ class Rule(ABC):
             line=line,
             column=column,
             message=message or self.summary,
-            reason=reason,
+            reason=_in_one_line(reason),
             safety=safety or self.safety,
             numerics=numerics or self.numerics,
             min_torch=min_torch or self.min_torch,
@@ -238,6 +239,12 @@ class Rule(ABC):
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
         """A finding at `node` that is left as it is, with the reason in one line."""
         return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)
+
+
+def _in_one_line(reason: str) -> str:
+    """A reason in which quoted code that goes over several lines stands in one."""
+    bracketed = re.sub(r"(?<=[(\[{])\s*\n\s*|,?\s*\n\s*(?=[)\]}])", "", reason)
+    return re.sub(r"\s*\\?\n\s*", " ", bracketed)
 
 
 def _by_file(own: str, edits: Iterable[Edit], further: Iterable[Change]) -> list[Change]:

@@ -150,6 +150,11 @@ def test_the_reason_says_what_is_in_the_way(body: str, reason: str) -> None:
     assert reason in [finding.reason for finding in answers(body)]
 
 
+def test_code_of_several_lines_is_quoted_in_one() -> None:
+    (found,) = answers("z = args.made(\n    x,\n    [\n        y, i\n    ],\n) \\\n    .other.tolist()")
+    assert found.reason == "`args.made(x, [y, i]) .other` could not be shown to be a tensor of the device"
+
+
 def test_what_one_finding_speaks_for_is_told_apart_where_it_stays() -> None:
     meter = textwrap.dedent("""
 
