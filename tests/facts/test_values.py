@@ -517,3 +517,21 @@ class Trainer:
             use(batch["x"])
 """
     assert asked(code) == ["tensor accelerator ? ?"]
+
+
+def test_methods_of_an_object_that_may_be_none() -> None:
+    code = """
+import torch
+
+class Board:
+    def write(self, figure):
+        use(figure)
+        return torch.ones(3, device="cuda")
+
+def train(board=None):
+    if board is not None:
+        use(board.write(torch.ones(3)))
+
+train(Board() if verbose else None)
+"""
+    assert asked(code) == ["tensor cpu floating 1", "tensor accelerator floating 1"]

@@ -1187,6 +1187,76 @@ def test_public_attribute_that_somebody_may_read_in_the_loop(more: str, reason: 
     assert reasons(code) == [reason]
 
 
+LEFT = "an exception may end the loop and leave `self.{}` to the code behind the {} of line 26"
+
+
+@pytest.mark.parametrize(
+    ("caller", "kind"),
+    [
+        ("try:\n        trainer.fit(loader)\n    except KeyboardInterrupt:\n        print(trainer.total)", "try"),
+        ("try:\n        trainer.fit(loader)\n    finally:\n        print(trainer.total)", "try"),
+        ("with contextlib.suppress(ValueError):\n        trainer.fit(loader)\n    print(trainer.total)", "with"),
+        ("try:\n        run(trainer, loader)\n    except ValueError: pass\n    print(trainer.total)", "try"),
+        ("try:\n        trainer.fit(loader)\n    except ValueError:\n        raise", ""),
+        ("try:\n        trainer.fit(loader)\n    except ValueError as error:\n        sys.exit(error)", ""),
+        ("try:\n        loader()\n    except ValueError: pass\n    trainer.fit(loader)", ""),
+    ],
+)
+def test_public_attribute_that_is_read_behind_an_exception(caller: str, kind: str) -> None:
+    code = PUBLIC.format(added="loss.item()", appended="loss.item()", more="", behind="")
+    code += "\n\nimport contextlib, sys\n\ndef main(trainer: Trainer, loader):\n    " + caller
+    code += "\n\ndef run(trainer: Trainer, loader):\n    trainer.fit(loader)\n"
+    code += "\nmain(Trainer(None, None), [])\n"
+    found = result(code)
+    assert [each.reason for each in found.refused] == (
+        [LEFT.format(n, kind) for n in ("total", "losses")] if kind else []
+    )
+
+
+def test_public_attribute_in_a_loop_that_raises_for_whoever_calls() -> None:
+    code = PUBLIC.format(
+        added="loss.item()", appended="0.0", more="\n            if not x: raise ValueError", behind=""
+    )
+    assert reasons(code) == ["line 17 raises, and who catches it may read `self.total` in the middle of the loop"]
+    assert result(code + "\n\nTrainer(None, None).fit([])\n").outcome is Outcome.CHANGED
+
+
+APPENDED = {
+    "float(hits)": "hits.double()",
+    "int(hits > 3)": "(hits > 3).long()",
+    "(hits > 3).item()": "(hits > 3)",
+    "hits.item()": "append(hits)",
+    "float(loss.detach())": "append(loss.detach())",
+    "int(loss.detach())": "",
+}
+
+
+@pytest.mark.parametrize("epochs", [False, True])
+@pytest.mark.parametrize("appended", APPENDED)
+def test_elements_of_lists_keep_their_type(appended: str, epochs: bool) -> None:
+    loops = "for epoch in range(2):\n    for x, y in batches:" if epochs else "for x, y in batches:"
+    step = f"""
+        x, y = x.to(device), y.to(device)
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        hits = (x > 0).sum()
+        seen.append({appended})"""
+    step = textwrap.indent(textwrap.dedent(step), " " * (8 if epochs else 4))
+    body = textwrap.indent("seen = []\n" + loops + step + "\nreturn seen\n", "    ")
+    code = "import torch\n\ndef f(model, batches, device):\n" + body
+    found = result(code)
+    assert (APPENDED[appended] or appended) in found.after.decode(), [each.reason for each in found.refused]
+    returned = []
+    for text in (code, found.after.decode()):
+        space: dict[str, Any] = {}
+        exec(text, space)
+        torch.manual_seed(0)
+        batches = [(torch.randn(4, 3), torch.randn(4, 2)) for _ in range(3)]
+        returned.append(space["f"](torch.nn.Linear(3, 2), batches, torch.device("cpu")))
+    assert returned[0] == returned[1]
+    assert [*map(type, returned[0])] == [*map(type, returned[1])]
+
+
 def test_public_attribute_stays() -> None:
     code = TRAINER.format(name="total", added="loss.item()", read="self.total")
     assert reasons(code) == ["`self.total` is public: code outside this file may read it"]

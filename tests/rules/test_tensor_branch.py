@@ -300,6 +300,23 @@ def test_a_write_that_autograd_could_miss_is_held_back(body: str) -> None:
     assert [finding.safety for finding in found.held_back] == [Safety.UNSAFE]
 
 
+@pytest.mark.parametrize(
+    ("body", "safety"),
+    [
+        ("if c:\n    loss = loss * 0.5\nprint(loss)", Safety.UNSAFE),
+        ("if c:\n    loss = loss * 0.5\nelse:\n    loss = loss * 2\nprint(f'loss {loss}')", Safety.SAFE),
+        ("h = loss * 0.5 if c else loss * 2\nprint('loss', h)", Safety.UNSAFE),
+        ("h = (loss * 0.5 if c else loss * 2) + 1\nprint('loss', h)", Safety.SAFE),
+        ("if c:\n    loss = loss * 0.5\nprint(loss.item(), loss * 2)", Safety.SAFE),
+        ("with torch.no_grad():\n    h = loss * 2\n    if c:\n        h = h * 0.5\n    print(h)", Safety.SAFE),
+    ],
+)
+def test_a_tensor_whose_text_names_its_operation_is_held_back(body: str, safety: Safety) -> None:
+    found = result(function(body))
+    assert [each.safety for each in (*found.applied, *found.held_back)] == [safety], found
+    assert found.outcome is (Outcome.CHANGED if safety is Safety.SAFE else Outcome.UNCHANGED)
+
+
 def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
     code = function("h = x * 2\nif m.any():\n    h.masked_fill_(m, 0.0)\nreturn h").replace("flag: bool", "m: Tensor")
     assert result(code).outcome is Outcome.CHANGED
@@ -376,6 +393,29 @@ def test_clipping_scales_by_one_instead(before: str) -> None:
     found = result(_clip_step(before))
     assert found.after.decode() == _clip_step(CLIPS[before]), [finding.reason for finding in found.refused]
     assert not found.refused
+
+
+CLIP = "if norm > 3.0:\n    for p in params:\n        p.grad.mul_(3.0 / norm)"
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        ("norm = loss.detach()\nparams = list(model.parameters())", "may meet a missing gradient"),
+        ("params = (p for p in model.parameters() if p.grad is not None)", "`params` may be an iterator"),
+        ("params = filter(lambda p: p.grad is not None, model.parameters())", "`params` may be an iterator"),
+        ("if limit:\n    for p in params:\n        p.grad.abs_()", "may meet a missing gradient"),
+        ("total = sum(p.grad.norm() for p in params if p.grad is not None)", "may meet a missing gradient"),
+        ("params = [p for p in model.parameters() if p.grad is not None]", ""),
+        ("params = list(filter(lambda p: p.grad is not None, model.parameters()))", ""),
+        ("for p in params:\n    p.grad.abs_()", ""),
+        ("norms = [p.grad.norm() for p in params]", ""),
+    ],
+)
+def test_clipping_in_every_step_needs_every_gradient_and_uses_up_nothing(before: str, reason: str) -> None:
+    found = result(_clip_step(before + "\n" + CLIP).replace("limit=0.05", "params"))
+    assert [reason in finding.reason for finding in found.refused] == [True] * bool(reason), found
+    assert (found.outcome is Outcome.UNCHANGED) == bool(reason)
 
 
 @pytest.mark.parametrize("clip", CLIPS)

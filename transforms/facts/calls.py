@@ -101,6 +101,7 @@ class Calls:
         if cls is None and own is None:
             named = isinstance(func, cst.Attribute) and func.attr.value == found.name.value
             value = self._values.of(func.value if named and isinstance(func, cst.Attribute) else func)
+            value = value.present or value
             cls = value.cls if value.call is None else None
         for derived in cls.descendants() if cls is not None else ():
             if found.name.value in derived.methods:
@@ -239,6 +240,8 @@ class Calls:
                 of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
                 return method if of_class else None
             base = self._values.of(func.value)
+            # `None` has no methods: where the call does not raise, it is the object.
+            base = base.present or base
             if base.cls is not None:
                 method = base.cls.method(func.attr.value)
                 if method is not None:

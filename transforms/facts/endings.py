@@ -1,12 +1,16 @@
-"""Code behind which a step or the training ends: what fails there is no usual step."""
+"""Code behind which a step or the training ends, and code that goes on behind what has failed."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 
 _EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
+
+Catching = cst.Try | cst.TryStar | cst.With
 
 
 def ends_step(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -25,3 +29,38 @@ def ends_step(file: FileFacts, node: cst.CSTNode) -> bool:
                 return True
         child = ancestor
     return False
+
+
+def catching(file: FileFacts, node: cst.CSTNode) -> Iterator[Catching]:
+    """The statements around a node, in its function, behind which or in which code goes on if it raises."""
+    child: cst.CSTNode = node
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            return
+        if isinstance(ancestor, (cst.Try, cst.TryStar)):
+            is_caught = child is ancestor.body and not all(_only_ends(file, each) for each in ancestor.handlers)
+            if is_caught or ancestor.finalbody is not None:
+                yield ancestor
+        elif isinstance(ancestor, cst.With) and any(
+            file.qualified(item.item) == "contextlib.suppress" for item in ancestor.items
+        ):
+            yield ancestor
+        child = ancestor
+
+
+def caught_by_callers(
+    file: FileFacts, function: cst.FunctionDef | None, seen: frozenset[cst.FunctionDef] = frozenset()
+) -> Iterator[Catching]:
+    """The same around the calls of a function in sight, and around those of the functions that call it."""
+    if function is None or function in seen:
+        return
+    for call in file.values.calls.callers(function):
+        yield from catching(file, call)
+        yield from caught_by_callers(file, file.tree.function(call), seen | {function})
+
+
+def _only_ends(file: FileFacts, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
+    """Whether a handler does nothing but to raise again, or to end the program."""
+    statements = [small for line in handler.body.body for small in getattr(line, "body", ())]
+    last = statements[0] if len(statements) == len(handler.body.body) == 1 else None
+    return isinstance(last, cst.Raise) or (isinstance(last, cst.Expr) and file.qualified(last.value) in _EXITS)

@@ -67,7 +67,8 @@ class Value:
         items: values of a tuple's or list's elements, where they are listed in the code.
         element: value of any element of a sequence.
         origin: for batches of a loader and their parts, also after a move to another device or a cast.
-        present: what it is unless it is `None`, for what is a tensor or `None`; such a value is of unknown kind.
+        present: what it is unless it is `None`, for what is a tensor, or an instance of such a class, or `None`; such a
+            value is of unknown kind.
     """
 
     kind: Kind
@@ -103,9 +104,9 @@ def join(values: Iterable[Value]) -> Value:
     values = list(values)
     present = [value.present or value for value in values if value.kind is not Kind.NONE]
     if len(present) < len(values) or any(value.present is not None for value in values):
-        tensor = join(present) if present else UNKNOWN
-        if tensor.is_tensor:
-            return Value(Kind.UNKNOWN, present=tensor)
+        value = join(present) if present else UNKNOWN
+        if value.kind in (Kind.TENSOR, Kind.INSTANCE):
+            return Value(Kind.UNKNOWN, present=value)
     joined: Value | None = None
     for value in values:
         if joined is None or joined == value:

@@ -307,7 +307,7 @@ class Values:
             value = annotated
         if value.kind is Kind.UNKNOWN and self._is_used_as_tensor(definition):
             value = TENSOR
-        if value.kind is Kind.UNKNOWN and isinstance(function, cst.FunctionDef):
+        if value == UNKNOWN and isinstance(function, cst.FunctionDef):
             value = self._forward_parameter(function, param, definition)
         if value.is_tensor and value.device is None and join(found).kind is Kind.UNKNOWN:
             value = evolve(value, device=Device.ACCELERATOR)

@@ -16,6 +16,7 @@ from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
+from perfmod.transforms.syncs._printed import printed_with_graph
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import comments, dedent_block, replace
 
@@ -72,26 +73,36 @@ def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     text = f"{torch}.where({test}, {', '.join(map(file.source.code, arms))})"
     edits = (replace(file.source, node, text),)
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
-    if not shared or isinstance(file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
-        return Rewrite(edits, _CHOOSES, imports=imports)
     holder = file.tree.statement(node)
     target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
     bound = _definition(file, target) if isinstance(target, cst.Name) else None
+    itself = [bound] if bound is not None and isinstance(holder, cst.Assign) and holder.value is node else []
+    if not shared or isinstance(file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
+        return _held_if_seen(edits, (), itself, file, imports)
     _require_unidentified(file, shared)
     written = list(file.aliasing.mutations(bound)) if bound is not None else []
     if written or any(file.aliasing.is_mutated(arm) for arm in shared):
         raise CannotSelect(f"{shown(file, shared[0])} is written in place, which a copy of it would not show")
-    return _with_copies(edits, _callers_own(file, shared) if bound is not None else shared, file, imports)
+    copies = _callers_own(file, shared) if bound is not None else shared
+    return _held_if_seen(edits, copies, itself, file, imports)
 
 
-def _with_copies(
-    edits: tuple[Edit, ...], copies: Sequence[cst.BaseExpression], file: FileFacts, imports: tuple[str, ...]
+def _held_if_seen(
+    edits: tuple[Edit, ...],
+    copies: Sequence[cst.BaseExpression],
+    bound: Sequence[Definition],
+    file: FileFacts,
+    imports: tuple[str, ...],
 ) -> Rewrite:
-    """A rewrite that is held back where somebody else may hold the very tensor that `where` copies."""
-    if not copies:
-        return Rewrite(edits, _CHOOSES, imports=imports)
-    reason = f"right unless somebody relies on the result being {shown(file, copies[0])} itself and not a copy"
-    return Rewrite(edits, reason, Safety.UNSAFE, imports)
+    """A rewrite that is held back where somebody else may hold the very tensor that `where` copies, or prints it."""
+    if copies:
+        reason = f"right unless somebody relies on the result being {shown(file, copies[0])} itself and not a copy"
+        return Rewrite(edits, reason, Safety.UNSAFE, imports)
+    printed = printed_with_graph(file, bound)
+    if printed is not None:
+        reason = f"a tensor is printed on line {file.line(printed)}, and `grad_fn` would be another in the text"
+        return Rewrite(edits, reason, Safety.UNSAFE, imports)
+    return Rewrite(edits, _CHOOSES, imports=imports)
 
 
 def rebinds_as_where(file: FileFacts, node: cst.If, unused: UnusedNames) -> Rewrite:
@@ -123,7 +134,8 @@ def rebinds_as_where(file: FileFacts, node: cst.If, unused: UnusedNames) -> Rewr
         copies += _check_aliases(file, node, rebinds, arms)
     writer = _Writer(file, node, cases, bound[0], has_else, unused)
     edits, imports = writer.edits()
-    return _with_copies(edits, copies, file, imports)
+    definitions = [each for case in cases for rebind in case.rebinds for each in _bound(file, rebind)]
+    return _held_if_seen(edits, copies, definitions, file, imports)
 
 
 # Reading the branch
@@ -324,10 +336,15 @@ def _callers_own(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> list[cs
 
 
 def _writes(file: FileFacts, rebind: _Rebind) -> Iterator[Read]:
+    for definition in _bound(file, rebind):
+        yield from file.aliasing.mutations(definition)
+
+
+def _bound(file: FileFacts, rebind: _Rebind) -> Iterator[Definition]:
     target = rebind.statement.targets[0].target if isinstance(rebind.statement, cst.Assign) else rebind.statement.target
     definition = _definition(file, target) if isinstance(target, cst.Name) else None
     if definition is not None:
-        yield from file.aliasing.mutations(definition)
+        yield definition
 
 
 def _check_other_name(file: FileFacts, node: cst.If, use: Read) -> None:

@@ -5,11 +5,12 @@ to the bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, find_any, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._branches import Rewrite, without_header
@@ -36,6 +37,9 @@ def clip_without_branch(file: FileFacts, node: cst.If, unused: UnusedNames) -> R
     if not loops or not factors or None in factors:
         return None
     found = [factor for factor in factors if factor is not None]
+    for item in loops:
+        if isinstance(item, cst.For):
+            _require_gradients(file, item, node)
     first = found[0]
     if not all(factor.deep_equals(first) for factor in found):
         return None
@@ -137,6 +141,81 @@ def _asks_for_gradient(test: cst.BaseExpression) -> bool:
         and len(test.comparisons) == 1
         and isinstance(test.comparisons[0].operator, cst.IsNot)
     )
+
+
+def _require_gradients(file: FileFacts, loop: cst.For, node: cst.If) -> None:
+    """Raise where the loop could fail, or use up an iterator, in steps that did not come by it.
+
+    In a step that goes through the same parameters in front of the branch, and reads every gradient there, it cannot.
+    """
+    if any(map(partial(_reads_gradients, file, loop), _in_front(file, node))):
+        return
+    line = file.line(loop)
+    for statement in loop.body.body:
+        if isinstance(statement, cst.For):
+            _require_gradients(file, statement, node)
+        elif not _is_guarded(statement) and not _is_filtered(file, loop.iter):
+            raise CannotSelect(f"line {line} may meet a missing gradient in steps that scale nothing now")
+    if isinstance(loop.iter, cst.Name) and not _is_collection(file, loop.iter):
+        raise CannotSelect(f"`{loop.iter.value}` may be an iterator, which line {line} would use up")
+
+
+def _is_guarded(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.If) and _asks_for_gradient(statement.test)
+
+
+def _is_filtered(file: FileFacts, iterable: cst.BaseExpression) -> bool:
+    """Whether a variable holds only what has a gradient: `[p for p in parameters if p.grad is not None]`."""
+    given = file.values.assigned_to(iterable)
+    return bool(given) and all(any(map(_asks_for_gradient, find_all(value, cst.Comparison))) for value in given)
+
+
+def _is_collection(file: FileFacts, iterable: cst.Name) -> bool:
+    """Whether a variable can be gone through again: a list that is made, not a generator, a filter or a parameter."""
+    given = file.values.assigned_to(iterable)
+    return bool(given) and all(
+        isinstance(value, (cst.List, cst.Tuple, cst.ListComp))
+        or file.qualified(value) in ("builtins.list", "builtins.tuple", "builtins.sorted")
+        for value in given
+    )
+
+
+def _in_front(file: FileFacts, node: cst.If) -> Iterator[cst.CSTNode]:
+    """What always runs before a branch, in its block."""
+    block = file.tree.parent(node)
+    if isinstance(block, (cst.IndentedBlock, cst.Module)):
+        for statement in block.body:
+            if statement is node:
+                return
+            if isinstance(statement, (cst.SimpleStatementLine, cst.For, cst.With)):
+                yield statement
+
+
+def _reads_gradients(file: FileFacts, loop: cst.For, statement: cst.CSTNode) -> bool:
+    """Whether a statement looks into the gradient of everything that a loop goes through."""
+    for each in find_any(statement, cst.For, cst.CompFor):
+        assert isinstance(each, (cst.For, cst.CompFor))
+        if not each.iter.deep_equals(loop.iter) or not isinstance(each.target, cst.Name):
+            continue
+        rounds = each.body if isinstance(each, cst.For) else file.tree.parent(each)
+        is_partial = isinstance(each, cst.CompFor) and (each.ifs or each.inner_for_in is not None)
+        if rounds is None or is_partial:
+            continue
+        for part in find_all(rounds, cst.Attribute):
+            is_own = _is_gradient(part.value) and next(find_all(part, cst.Name)).value == each.target.value
+            if is_own and not _is_conditional(file, part, each):
+                return True
+    return False
+
+
+def _is_conditional(file: FileFacts, part: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a round may pass a part by."""
+    for ancestor in file.tree.ancestors(part):
+        if ancestor is loop or isinstance(ancestor, cst.BaseComp):
+            return False
+        if isinstance(ancestor, (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.While)):
+            return True
+    return True
 
 
 def _is_repeatable(file: FileFacts, iterable: cst.BaseExpression) -> bool:

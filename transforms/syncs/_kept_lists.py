@@ -8,6 +8,7 @@ from functools import partial
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.endings import catching
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.tree import find_all
@@ -19,7 +20,9 @@ from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
     has_no_dimensions,
+    is_differentiated,
     own_copy,
+    read_value,
     tensor_doubts,
     without_read,
 )
@@ -31,7 +34,7 @@ from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement
 
 _ADD_NOTHING = frozenset({"clear", "copy", "count", "index", "pop", "remove", "reverse", "sort"})
-_CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int"}
+_CONVERSIONS = {DType.FLOATING: "float", DType.INTEGER: "int", DType.BOOL: "bool"}
 
 
 @frozen
@@ -42,17 +45,13 @@ class Appended:
         value: the expression that is appended: a figure, or a list, tuple or dictionary with figures in it.
         figures: those parts of it that are computed from scalars of the device, with their terms.
         loop: the loop; `None` where it is not in sight.
+        bare: the read, where it is all that is appended, and gives the type that the tensor has.
     """
 
     value: cst.BaseExpression
     figures: Sequence[tuple[cst.BaseExpression, Term]]
     loop: cst.For | cst.While | None
-
-    @property
-    def bare(self) -> HostRead | None:
-        """The read, where it is all that is appended."""
-        reads = self.figures[0][1].reads if len(self.figures) == 1 else ()
-        return reads[0] if len(reads) == 1 and reads[0].call is self.value else None
+    bare: HostRead | None
 
 
 def appended_to(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
@@ -82,7 +81,17 @@ def appended(file: FileFacts, value: cst.BaseExpression, loop: cst.For | cst.Whi
             raise CannotRewrite(term.shared[0])
         if term.is_fed:
             figures.append((part, term))
-    return Appended(value, figures, loop)
+    reads = figures[0][1].reads if len(figures) == 1 else ()
+    bare = reads[0] if len(reads) == 1 and reads[0].call is value and _keeps_type(file, reads[0]) else None
+    return Appended(value, figures, loop, bare)
+
+
+def _keeps_type(file: FileFacts, read: HostRead) -> bool:
+    """Whether the number is of the type that the tensor is of: `float(count)` makes it another."""
+    if read.way is not None:
+        return True
+    own = read_value(file, read.tensor).dtype
+    return read.dtype is (own or (DType.FLOATING if is_differentiated(file, read.tensor) else None))
 
 
 def keep_on_device(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Appended]) -> Moved:
@@ -283,7 +292,10 @@ def _as_numbers(
         is_reshaped = bare is None or file.value(bare.tensor).rank == 0 or not has_no_dimensions(file, bare)
         flat = "" if is_reshaped else ".flatten()"
         return f"{name}[:] = {torch}.stack({name}){flat}.tolist() if {name} else []", imports
-    dtypes = {term.dtype for site in sites for _, term in site.figures} | set(held.others)
+    # A term counts a truth as a number; appended as it is, it stays one.
+    dtypes = {
+        site.bare.dtype if site.bare is not None else term.dtype for site in sites for _, term in site.figures
+    } | set(held.others)
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype in _CONVERSIONS and not shape:
         return f"{name}[:] = [{_CONVERSIONS[dtype]}(value) for value in {name}]", ()
@@ -373,24 +385,13 @@ def _require_normal_end(
 ) -> None:
     if any(definition.scope is not file.tree.scope(loop) for definition in definitions):
         raise CannotRewrite(f"`{name}` belongs to another function than the loop")
-    for outer in file.tree.ancestors(loop):
-        if isinstance(outer, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            break
-        if not isinstance(outer, (cst.Try, cst.TryStar, cst.With)) or not _stops_exceptions(file, outer):
-            continue
+    for outer in catching(file, loop):
         if not all(file.tree.is_within(definition.node, outer.body) for definition in definitions):
             line = file.line(outer)
             kind = "with" if isinstance(outer, cst.With) else "try"
             raise CannotRewrite(
                 f"an exception may end the loop and leave `{name}` to the code behind the {kind} of line {line}"
             )
-
-
-def _stops_exceptions(file: FileFacts, node: cst.Try | cst.TryStar | cst.With) -> bool:
-    """Whether code behind `node` may go on after an exception inside of it."""
-    return not isinstance(node, cst.With) or any(
-        file.qualified(item.item) == "contextlib.suppress" for item in node.items
-    )
 
 
 def _require_harmless(

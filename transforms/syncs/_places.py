@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.endings import catching, caught_by_callers
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
@@ -82,7 +83,7 @@ def reads_in(
     root, steps = chain
     found: list[cst.BaseExpression] = []
     for loop in loops:
-        _require_ordered_end(file, code, loop)
+        _require_ordered_end(file, code, root, loop)
         _require_same_place(file, target, root, loop)
         for name in find_all(loop, cst.Name):
             if name.value in _BY_NAME and not _is_keyword(file, name):
@@ -250,7 +251,7 @@ def _reads_keys(file: FileFacts, node: cst.BaseExpression) -> bool:
     return isinstance(parent, cst.Arg) and isinstance(around, cst.Call) and file.qualified(around) == "builtins.len"
 
 
-def _require_ordered_end(file: FileFacts, code: str, loop: Loop) -> None:
+def _require_ordered_end(file: FileFacts, code: str, root: cst.Name, loop: Loop) -> None:
     """Raise where the loop may be left without coming by the statement behind it."""
     for node in walk_scope(loop):
         if isinstance(node, (cst.Return, cst.Yield)):
@@ -258,18 +259,37 @@ def _require_ordered_end(file: FileFacts, code: str, loop: Loop) -> None:
             raise CannotRewrite(
                 f"a `{word}` on line {file.line(node)} lets others see `{code}` in the middle of the loop"
             )
-    for outer in file.tree.ancestors(loop):
-        if isinstance(outer, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            break
-        suppresses = isinstance(outer, cst.With) and any(
-            file.qualified(item.item) == "contextlib.suppress" for item in outer.items
-        )
-        if isinstance(outer, (cst.Try, cst.TryStar)) or suppresses:
-            kind = "with" if isinstance(outer, cst.With) else "try"
-            line = file.line(outer)
+    outer = next(catching(file, loop), None)
+    function = file.tree.function(loop)
+    if outer is None and function is not None and not _is_local(file, root):
+        outer = next(caught_by_callers(file, function), None)
+        raised = next((node for node in walk_scope(loop) if isinstance(node, cst.Raise)), None)
+        if raised is not None and not file.values.calls.callers(function):
             raise CannotRewrite(
-                f"an exception may end the loop and leave `{code}` to the code behind the {kind} of line {line}"
+                f"line {file.line(raised)} raises, and who catches it may read `{code}` in the middle of the loop"
             )
+    if outer is not None:
+        kind = "with" if isinstance(outer, cst.With) else "try"
+        raise CannotRewrite(
+            f"an exception may end the loop and leave `{code}` to the code behind the {kind} of line {file.line(outer)}"
+        )
+
+
+def _is_local(file: FileFacts, root: cst.Name) -> bool:
+    """Whether an object is made by the function that uses it, as a dictionary or list that is written down."""
+    made = (cst.Dict, cst.DictComp, cst.List, cst.ListComp)
+    return all(
+        definition.scope is file.tree.scope(root)
+        and (
+            isinstance(definition.part, made)
+            or (isinstance(definition.part, cst.Call) and _is_container(file, definition.part))
+        )
+        for definition in file.flow.definitions(root)
+    )
+
+
+def _is_container(file: FileFacts, call: cst.Call) -> bool:
+    return file.qualified(call) in ("builtins.dict", "collections.defaultdict", "collections.Counter")
 
 
 def _require_same_place(file: FileFacts, target: cst.BaseExpression, root: cst.Name, loop: Loop) -> None:

@@ -54,8 +54,9 @@ class TensorBranch(Rule):
         "Never for what is applied by default: both values have the same shape and type, evaluating the one "
         "that is not chosen raises nothing and draws nothing, and its gradient is zero in the same tensors, "
         "none of which can become NaN by it. What is held back differs in who shares a tensor's memory: "
-        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, and a "
-        "write under an empty mask counts as a write for autograd."
+        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, a write "
+        "under an empty mask counts as a write for autograd, and a tensor that is printed as such names another "
+        "`grad_fn`."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
