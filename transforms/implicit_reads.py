@@ -128,10 +128,10 @@ def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpr
 
 def _is_number_there(file: FileFacts, container: cst.BaseExpression, index: cst.BaseExpression) -> bool:
     """Whether an index has to be a number: that of a list, or a single element of a tensor."""
-    value = file.value(index)
-    if value.dtype is DType.BOOL:
+    value, kind = file.value(index), file.value(container).kind
+    if value.dtype in (DType.BOOL, DType.FLOATING) or kind not in (Kind.SEQUENCE, Kind.ARRAY, Kind.TENSOR):
         return False
-    if file.value(container).kind in (Kind.SEQUENCE, Kind.ARRAY) or value.rank == 0:
+    if kind is not Kind.TENSOR or value.rank == 0:
         return True
     definitions = file.flow.definitions(index) if isinstance(index, cst.Name) else ()
     return bool(definitions) and all(definition.binding is Binding.LOOPED for definition in definitions)
