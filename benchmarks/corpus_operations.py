@@ -60,7 +60,10 @@ def _form(file: File, node: ast.AST, losses: set[str]) -> str:
         return "mask" if isinstance(node.slice, ast.Compare) else ""
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
         tests = (each for each in ast.walk(node.test) if isinstance(each, ast.Call) and not _of_host(file, each))
-        return "branch" if any(last(test.func) in _TESTS for test in tests) else ""
+        # `any(word in name for word in frozen)` is Python's own.
+        return (
+            "branch" if any(last(t.func) in _TESTS and file.dotted(t.func) not in ("any", "all") for t in tests) else ""
+        )
     if isinstance(node, ast.FormattedValue):
         return "report" if ast.unparse(node.value) in losses else ""
     if not isinstance(node, ast.Call) or _of_host(file, node) or _is_done_without_cuda(file, node):
@@ -76,6 +79,8 @@ def _is_done_without_cuda(file: File, node: ast.AST) -> bool:
 
 def _of_call(file: File, call: ast.Call, losses: set[str]) -> str:
     name, dotted = last(call.func), file.dotted(call.func)
+    if name == "cpu" and isinstance(call.func, ast.Attribute) and _is_module(call.func.value):
+        return ""
     shown = [ast.unparse(value) for value in (*call.args, *(keyword.value for keyword in call.keywords))]
     if name in _REPORTS and losses.intersection(shown):
         return "report"
@@ -104,6 +109,11 @@ def _of_call(file: File, call: ast.Call, losses: set[str]) -> str:
     if dotted.startswith("torch.cuda.amp."):
         return "amp"
     return _BY_NAME.get(name, "") if not call.args or name not in ("item", "tolist", "cpu") else ""
+
+
+def _is_module(node: ast.AST) -> bool:
+    """Whether only a module answers like this: `model.eval()`."""
+    return isinstance(node, ast.Call) and last(node.func) in ("eval", "train")
 
 
 def _keywords(call: ast.Call) -> set[str | None]:
