@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 from attrs import frozen
 from golden_harness.sides import compare_probes
 from torch import nn
@@ -987,6 +988,66 @@ def test_held_back(name: str) -> None:
     assert [finding.safety for finding in found.applied] == [Safety.UNSAFE]
     assert reason in found.applied[0].reason
     assert result(body, unsafe=False).outcome is Outcome.UNCHANGED
+
+
+def _named(code: str) -> str:
+    """The operation that the text of a loss names."""
+    scope: dict[str, torch.Tensor] = {
+        "logits": torch.randn(5, 3, requires_grad=True),
+        "labels": torch.tensor([0, 1, 2, 77, 1]),
+        "x": torch.randn(5, requires_grad=True),
+    }
+    exec(f"import torch\nimport torch.nn.functional as F\n{code}", scope)
+    return type(scope["loss"].grad_fn).__name__
+
+
+MASK = "m = x > 0\nc = labels != 77\ny = x.detach().exp()\n"
+TEXTS = {
+    "mean": ("loss = F.mse_loss(x[m], y[m])", Safety.UNSAFE),
+    "sum": ("loss = F.mse_loss(x[m], y[m], reduction='sum')", Safety.SAFE),
+    "sum of cleaned losses": ("loss = F.soft_margin_loss(x[m], y[m], reduction='sum')", Safety.UNSAFE),
+    "index that is ignored": ("loss = F.cross_entropy(logits[c], labels[c])", Safety.SAFE),
+    "mean of losses": ("loss = F.cross_entropy(logits[c], labels[c], reduction='none').mean()", Safety.UNSAFE),
+    "sum of losses": ("loss = F.cross_entropy(logits[c], labels[c], reduction='none').sum()", Safety.SAFE),
+    "mean of a selection": ("loss = x[m].mean()", Safety.UNSAFE),
+    "sum of a selection": ("loss = x[m].sum()", Safety.SAFE),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_losses_whose_text_names_another_operation_are_held_back(name: str) -> None:
+    loss, safety = TEXTS[name]
+    found = result(f"{MASK}{loss}\nprint('loss', loss)\nreturn loss")
+    assert [each.safety for each in found.applied] == [safety]
+    assert safety is Safety.SAFE or found.applied[0].reason.startswith("a tensor is printed on line 14, and `grad_fn`")
+    after = found.after.decode().partition("x: Tensor, y: Tensor, w: Tensor):\n")[2].partition("    print(")[0]
+    assert (_named(MASK + loss) == _named(textwrap.dedent(after))) == (safety is Safety.SAFE)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_named"),
+    [
+        ("print(F.mse_loss(x[m], y[m]))", True),
+        ("loss = other = F.mse_loss(x[m], y[m])\nprint('loss %s' % other)", True),
+        ("parts = {'a': F.mse_loss(x[m], y[m])}\nprint(parts)", True),
+        ("loss = F.mse_loss(x[m], y[m])\ntotal = loss\nprint(str(total))", True),
+        ("loss = F.mse_loss(x[m], y[m])\nprint(loss.item(), loss.detach(), loss * 2, f'{loss}')", False),
+        ("loss = F.mse_loss(x[m], y[m]) * 2\nprint(loss)", False),
+        ("loss = F.mse_loss(x[m], y[m])\nloss = loss + x.sum()\nprint(loss)", False),
+        ("with torch.no_grad():\n    loss = F.mse_loss(x[m], y[m])\n    print(loss)", False),
+    ],
+)
+def test_only_the_loss_itself_names_its_operation(body: str, is_named: bool) -> None:
+    (found,) = result(f"{MASK}{body}").applied
+    assert (found.safety is Safety.UNSAFE) == ("grad_fn" in found.reason) == is_named, found.reason
+
+
+def test_a_loss_that_its_function_returns_is_printed_by_a_caller() -> None:
+    code = (
+        module(f"{MASK}return F.mse_loss(x[m], y[m])") + "\n\ndef g(*given):\n    loss = f(*given)\n    print(loss)\n"
+    )
+    (found,) = rewrite(code.encode(), "train.py", [MaskedLoss()]).held_back
+    assert "printed on line 18" in found.reason
 
 
 REFUSED: dict[str, tuple[str, str]] = {

@@ -39,12 +39,14 @@ class Form:
     Attributes:
         edits, imports, reason: as in a finding.
         doubt: what could not be shown, so that the rewrite is held back; empty where it is safe.
+        renamed: the call that another operation computes, which its text as a tensor names: `grad_fn=<DivBackward0>`.
     """
 
     edits: tuple[Edit, ...]
     imports: tuple[str, ...]
     reason: str
     doubt: str = ""
+    renamed: cst.Call | None = None
 
 
 def ignoring(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather], reduction: Reduced) -> Form:
@@ -91,7 +93,10 @@ def ignoring(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather
     elif text != file.code(call):
         edits.append(replace(file.source, call, text))
     reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
-    return Form(tuple(edits), imports, reason, _doubt(file, target))
+    # A mask selects rows of classes, and a loss of rows is another operation than one of images.
+    is_of_rows = second.flatten_target or file.value(logits.base).rank == 2 or rank == 1
+    is_same = is_of_rows if reduction.node is call else reduction.how == "sum"
+    return Form(tuple(edits), imports, reason, _doubt(file, target), None if is_same else reduction.node)
 
 
 def cleaned(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather], reduction: Reduced) -> Form:
@@ -155,7 +160,9 @@ def cleaned(file: FileFacts, call: cst.Call, loss: Loss, sides: Sequence[Gather]
     ]
     weights = doubts[len(known.sides) :]
     doubt = (min if known.same_shapes else max)(doubts[: len(known.sides)], key=len, default="")
-    return Form(tuple(edits), (*imports, *more), reason, max([doubt, *weights], key=len))
+    is_same = reduction.how == "sum" and (known.inside is Inside.SIDES or is_apart)
+    renamed = None if is_same else reduction.node
+    return Form(tuple(edits), (*imports, *more), reason, max([doubt, *weights], key=len), renamed)
 
 
 def _weighs_with_mask(loss: Loss) -> bool:
@@ -180,7 +187,8 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
     total = f"{file.code(subject(call)) if side.statements else clean}.sum()"
     text = _divided(file, call, total, cover.count) if reduction == "mean" else total
     reason = "what the mask leaves out is zero in the sum"
-    return Form((*edits, replace(file.source, call, text)), imports, reason)
+    renamed = call if reduction == "mean" else None
+    return Form((*edits, replace(file.source, call, text)), imports, reason, renamed=renamed)
 
 
 def _check_mask(file: FileFacts, call: cst.Call, sides: Sequence[Gather], *, is_read_at_call: bool = True) -> None:

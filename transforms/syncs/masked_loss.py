@@ -42,6 +42,7 @@ from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection
 from perfmod.transforms.syncs._loss_calls import loss_call, objection, reduced, reduction_of, side, subject
 from perfmod.transforms.syncs._loss_table import Inside
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
+from perfmod.transforms.syncs._printed_losses import printed_itself
 from perfmod.transforms.writing import comments
 
 
@@ -66,7 +67,8 @@ class MaskedLoss(Rule):
         "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients move "
         "within the rounding of their type; a hoisted index changes nothing. A sum of element-wise losses in float16 "
         "can overflow where their mean does not: files that show half precision are refused, autocast is not "
-        "concerned. Class targets that may be bytes, which cannot hold an ignore_index, are cast with `.long()`."
+        "concerned. Class targets that may be bytes, which cannot hold an ignore_index, are cast with `.long()`. The "
+        "text of a loss printed as a tensor names its operation, which may be a division then: that is held back."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -146,6 +148,10 @@ class MaskedLoss(Rule):
             reason, safety = f"could not show that `{mask}` is a boolean mask", Safety.UNSAFE
         elif form.doubt or _loses_comment(file, call, form):
             reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
+        elif form.renamed is not None and (printed := printed_itself(file, form.renamed)) is not None:
+            line = file.line(printed)
+            reason = f"a tensor is printed on line {line}, and `grad_fn` would be another in the text"
+            safety = Safety.UNSAFE
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 
