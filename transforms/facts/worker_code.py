@@ -21,6 +21,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.kept import is_instance, is_kept, is_lazy, is_switch, was_made_before
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.pickling import is_handle, kept, parts, put_in, unpicklable
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Device, Kind
@@ -244,6 +245,8 @@ class _Survey:
                     if assignment.value is not None and assignment.method is not None and not pickles_itself:
                         self._held(assignment.value)
                         self._moves_on(assignment.value)
+            for value in () if pickles_itself else put_in(self.file, base):
+                self._held(value)
             for method in base.methods.values():
                 self._device_use(method)
                 for node in walk(method.body):
@@ -273,11 +276,11 @@ class _Survey:
                 return True
         return False
 
-    def _moves_on(self, kept: cst.BaseExpression) -> None:
+    def _moves_on(self, value: cst.BaseExpression) -> None:
         """Look whether what an object keeps is an iterator, of which every worker would have a copy."""
-        for end in self.file.tracing.ends(kept):
-            if isinstance(end.node, cst.Call) and not end.path and self._qualified(end.node) in data_api.ITERATORS:
-                self._remark(Trait.STATE, end.node, f"the iterator {self._code(end.node)}")
+        for made in kept(self.file, value):
+            if isinstance(made, cst.Call) and self._qualified(made) in data_api.ITERATORS:
+                self._remark(Trait.STATE, made, f"the iterator {self._code(made)}")
 
     def _is_own_class(self, node: cst.BaseExpression) -> bool:
         ends = self.file.tracing.ends(node)
@@ -300,54 +303,30 @@ class _Survey:
 
     def _held(self, node: cst.BaseExpression) -> None:
         """Look whether a value that the dataset keeps can be pickled, and stays off the device."""
-        for end in self.file.tracing.ends(node):
-            made = end.node
-            if made in self._held_seen or end.path:
+        for made in kept(self.file, node):
+            if made in self._held_seen:
                 continue
             self._held_seen.add(made)
-            if isinstance(made, cst.Lambda):
-                self._remark(Trait.UNPICKLABLE, made, "a lambda")
-            elif isinstance(made, cst.GeneratorExp):
-                self._remark(Trait.UNPICKLABLE, made, "a generator")
-            elif isinstance(made, (cst.FunctionDef, cst.ClassDef)):
-                if isinstance(self.file.tree.scope(made), (cst.FunctionDef, cst.Lambda)):
-                    text = f"{made.name.value}, which is defined inside a function,"
-                    self._remark(Trait.UNPICKLABLE, made, text)
-            elif isinstance(made, (cst.List, cst.Tuple)):
-                for element in made.elements:
-                    self._held(element.value)
-            elif isinstance(made, cst.Dict):
-                for entry in made.elements:
-                    self._held(entry.value)
+            text = unpicklable(self.file, made)
+            if text:
+                self._remark(Trait.UNPICKLABLE, made, text)
             elif isinstance(made, cst.Call):
                 self._held_call(made)
-            elif isinstance(made, (cst.Name, cst.Attribute)) and self._qualified(made) in data_api.MODULES:
-                self._remark(Trait.UNPICKLABLE, made, f"the module {self._code(made)}")
+            else:
+                for part in parts(self.file, made):
+                    self._held(part)
 
     def _held_call(self, call: cst.Call) -> None:
-        name = self._qualified(call)
         cls = self.file.values.calls.constructed(call)
-        if self._is_handle(call):
-            self._remark(Trait.UNPICKLABLE, call, f"the open handle {self._code(call)}")
-        elif name in data_api.UNPICKLED:
-            self._remark(Trait.UNPICKLABLE, call, f"what {self._code(call)} makes")
-        elif self._copies_to_device(call):
+        if self._copies_to_device(call):
             self._remark(Trait.DEVICE, call, self._code(call))
-        elif cls is not None or (name is not None and name.startswith(data_api.KEEPS_ARGUMENTS)):
-            if cls is not None:
-                self._instance(cls)
+        elif cls is not None:
+            self._instance(cls)
             for arg in call.args:
                 self._held(arg.value)
-
-    def _is_handle(self, call: cst.Call) -> bool:
-        """Whether a call opens a handle: `open(path)`, `path.open()`, `connection.cursor()`."""
-        name, method = self._qualified(call), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        if name in data_api.OPENS or (method == "open" and (name is None or name.startswith("pathlib."))):
-            return True
-        if method not in data_api.HANDLES_OF_HANDLES or not isinstance(call.func, cst.Attribute) or name is not None:
-            return False
-        ends = self.file.tracing.ends(call.func.value)
-        return any(isinstance(end.node, cst.Call) and self._is_handle(end.node) for end in ends)
+        else:
+            for part in parts(self.file, call):
+                self._held(part)
 
     # What runs in a worker
 
@@ -400,7 +379,7 @@ class _Survey:
     def _goes_through(self, iterated: cst.BaseExpression) -> None:
         """Look whether a loop goes on in a handle that is kept, `for line in self.lines`."""
         ends = self.file.tracing.ends(iterated)
-        opened = any(isinstance(end.node, cst.Call) and not end.path and self._is_handle(end.node) for end in ends)
+        opened = any(isinstance(end.node, cst.Call) and not end.path and is_handle(self.file, end.node) for end in ends)
         if opened and is_kept(self.file, iterated, through_names=True):
             self._remark(Trait.STATE, iterated, self._code(iterated))
 
@@ -480,7 +459,7 @@ class _Survey:
         if method in data_api.LOGS and "logging.getLogger" in made:
             self._remark(Trait.PRINTS, call, "logs")
         elif is_kept(self.file, func.value, through_names=True) and any(
-            isinstance(end.node, cst.Call) and self._is_handle(end.node) for end in ends
+            isinstance(end.node, cst.Call) and is_handle(self.file, end.node) for end in ends
         ):
             if method in data_api.WRITES_LINES:
                 self._remark(Trait.PRINTS, call, "writes")
