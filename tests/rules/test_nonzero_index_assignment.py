@@ -163,6 +163,61 @@ def test_held_back(name: str) -> None:
     BODIES.assert_becomes(before, after, Safety.UNSAFE)
 
 
+OWN_SIZES = {
+    "a number": "t = torch.ones(6, device=x.device)",
+    "a method": "t = x.new_zeros(6)",
+    "a tuple and a move": "t = torch.zeros((6, 3)).to(x.device)",
+    "a variable": "n = 6\nt = torch.full([n], 1.0, device=x.device)",
+    "an option": "t = torch.zeros(args.batch_size, device=x.device)",
+    "a range": "t = torch.arange(6, device=x.device)",
+    "an attribute": "t = torch.zeros(self.size, device=x.device)",
+}
+
+
+@pytest.mark.parametrize("name", OWN_SIZES)
+def test_a_size_of_its_own_is_held_back(name: str) -> None:
+    before = f"{OWN_SIZES[name]}\ni = torch.where(labels == 1)\nt[i] = 3"
+    (found,) = BODIES.result(before).applied
+    assert found.safety is Safety.UNSAFE
+    assert found.reason.startswith("`t` has a size of its own (line ")
+    assert BODIES.result(before, unsafe=False).outcome is Outcome.UNCHANGED
+
+
+SIZES_OF_THE_MASK = {
+    "of it": "t = torch.ones(labels.size(0), device=x.device)",
+    "its length": "n = len(labels)\nt = torch.ones((n, 6), device=x.device)",
+    "of another tensor": "rows, _ = x.shape\nt = x.new_zeros(rows)",
+    "its shape": "t = torch.zeros(labels.shape, device=x.device)",
+    "like it": "t = torch.zeros_like(labels)",
+    "a parameter": "t = torch.zeros(m, device=x.device)",
+    "the same number": "labels = x.view(-1, 6).argmax(0)\nt = torch.zeros(6, device=x.device)",
+    "the same variable": "n = args.n\nlabels = torch.randint(3, (n,)).cuda()\nt = torch.zeros(n, device=x.device)",
+    "the mask is made of it": "t = torch.rand(args.n, device=x.device)\nlabels = (t > 0.5).long()",
+}
+
+
+@pytest.mark.parametrize("name", SIZES_OF_THE_MASK)
+def test_sizes_that_may_be_those_of_the_mask(name: str) -> None:
+    found = BODIES.result(f"{SIZES_OF_THE_MASK[name]}\ni = torch.where(labels == 1)\nt[i] = 3")
+    assert [finding.safety for finding in found.applied] == [Safety.SAFE], (found.applied, found.refused)
+
+
+@pytest.mark.parametrize(("size", "safety"), [("n", Safety.SAFE), ("args.size", Safety.UNSAFE)])
+def test_sizes_that_come_with_the_mask(size: str, safety: Safety) -> None:
+    code = f"""import torch
+from options import args
+
+def train(model, loader):
+    for x, y, n in loader:
+        y = y.cuda()
+        t = torch.zeros({size}, device="cuda")
+        t[torch.where(y == 3)] = 1.0
+        model(x.cuda(), t).backward()
+"""
+    found = rewrite(code.encode(), "train.py", [NonzeroIndexAssignment()])
+    assert [finding.safety for finding in (*found.applied, *found.held_back)] == [safety]
+
+
 REFUSED = {
     "used again on line 8": "i = torch.where(labels == 1)\nlabels[i] = -1\nreturn i",
     "used again on line 7": "i = torch.where(labels == 1)\nlabels[i] = int(w[i].sum())",

@@ -15,6 +15,7 @@ from perfmod.transforms.rule import Edit, Numerics
 from perfmod.transforms.syncs._mask_shapes import least_rank, shape_objection
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, atom, masked_write
 from perfmod.transforms.syncs._nonzero import Bound, Form, NonzeroIndex, Write, is_whole
+from perfmod.transforms.syncs._own_sizes import own_size
 from perfmod.transforms.writing import comments, replace
 
 _CONDITIONS = (
@@ -84,6 +85,10 @@ class MaskForIndex:
         objection = shape_objection(self.file, condition, write.target.value)
         if objection is not None:
             raise CannotWrite(objection)
+        made = own_size(self.file, write.target.value, condition)
+        if made is not None:
+            code, line = self.file.code(write.target.value), self.file.line(made)
+            self.doubts.append(f"`{code}` has a size of its own (line {line}), and the mask is not shown to have it")
         rank = 1 if self._is_only_one() else self.file.value(condition).rank
         if rank is None and self.file.shapes.same(condition, write.target.value):
             rank = target.rank

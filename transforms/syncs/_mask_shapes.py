@@ -27,13 +27,13 @@ def covers(file: FileFacts, mask: cst.BaseExpression, target: cst.BaseExpression
     rank = file.value(mask).rank
     if rank is not None and rank == file.value(target).rank:
         return True
-    parts = _shaping_parts(file, mask, set())
+    parts = shaping_parts(file, mask, set())
     return file.shapes.same(mask, target) or any(file.shapes.same(part, target) for part in parts)
 
 
 def least_rank(file: FileFacts, node: cst.BaseExpression) -> int:
     """How many dimensions an element-wise expression has at least, by the uses of its variables."""
-    names = [part for part in _shaping_parts(file, node, set()) if isinstance(part, cst.Name)]
+    names = [part for part in shaping_parts(file, node, set()) if isinstance(part, cst.Name)]
     uses = [use for name in names for d in file.flow.definitions(name) for use in file.flow.uses(d)]
     return max((_needed_rank(file, use) for use in uses), default=0)
 
@@ -77,14 +77,14 @@ def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.
     ranks = file.value(condition).rank, file.value(target).rank
     if ranks[0] is not None and ranks[1] is not None and ranks[0] > ranks[1]:
         return f"the condition has {ranks[0]} dimensions and what it indexes {ranks[1]}"
-    for part in _shaping_parts(file, condition, set()):
+    for part in shaping_parts(file, condition, set()):
         if not file.shapes.same(part, target) and _is_reshaped(file, part, target):
             code = " ".join(file.code(part).split())
             return f"the condition has the shape of `{code}`, which is not shown to be that of what it indexes"
     return None
 
 
-def _shaping_parts(file: FileFacts, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> list[cst.BaseExpression]:
+def shaping_parts(file: FileFacts, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> list[cst.BaseExpression]:
     """The expressions that an element-wise expression takes its shape from."""
     if node in seen:
         return []
@@ -105,7 +105,7 @@ def _shaping_parts(file: FileFacts, node: cst.BaseExpression, seen: set[cst.CSTN
         if operation is not None and operation[0] in torch_api.ELEMENTWISE:
             others = [] if operation[0] in _CASTS else positional(operation[2])
             inner = [operation[1], *(other for other in others if file.value(other).is_tensor)]
-    return [part for below in inner for part in _shaping_parts(file, below, seen)] if inner else [node]
+    return [part for below in inner for part in shaping_parts(file, below, seen)] if inner else [node]
 
 
 def _is_reshaped(file: FileFacts, part: cst.BaseExpression, target: cst.BaseExpression) -> bool:

@@ -41,10 +41,10 @@ class NonzeroIndexAssignment(Rule):
     changes_results: ClassVar[str] = (
         "Never where the condition has the shape of what it indexes, or of its leading dimensions. An "
         "index only has to stay inside of a tensor while a mask has to match it: a condition that is "
-        "visibly of another shape is refused, and one that merely happens to be shorter raises an "
-        "IndexError. An index made without `as_tuple`, or of which only the first part is taken, is that "
-        "of a mask only where the condition has one dimension; where that is not shown, the rewrite is "
-        "held back."
+        "visibly of another shape is refused, one that indexes what is made with a size of its own, as "
+        "`torch.ones(6)`, is held back, and one that merely happens to be shorter raises an IndexError. "
+        "An index made without `as_tuple`, or of which only the first part is taken, is that of a mask "
+        "only where the condition has one dimension; where that is not shown, the rewrite is held back."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
