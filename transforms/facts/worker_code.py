@@ -102,6 +102,7 @@ class _Survey:
         self.file = file
         self.found = WorkerCode()
         self._held_seen: set[cst.CSTNode] = set()
+        self._born: set[cst.FunctionDef | None] = set()  # what makes new objects, and stores in them
         self._written: list[tuple[cst.BaseExpression, cst.CSTNode]] = []
         self._default_device()
         datasets = loader.values("dataset")
@@ -396,6 +397,8 @@ class _Survey:
             return
         made = self.file.values.calls.constructed(call)
         target = made.method("__init__") if made is not None else self.file.values.calls.resolve(call)
+        if made is not None and target is not None:
+            self._born.add(target)
         if target is not None:
             self._runs(target)
         elif made is None and isinstance(call.func, cst.Attribute) and not self.file.flow.is_variable(call.func):
@@ -617,7 +620,10 @@ class _Survey:
         elif isinstance(target, cst.Subscript) and self.file.value(target.value).is_tensor:
             self._written.append((target.value, node))
         elif isinstance(target, cst.Attribute) and is_kept(self.file, target, through_names=False):
-            if is_switch(self.file, target):
+            of_new = (
+                self.file.tree.function(target) in self._born and self.file.classes.self_attribute(target) is not None
+            )
+            if of_new or is_switch(self.file, target):
                 return
             if is_lazy(self.file, target):
                 self._remark(Trait.LAZY_HANDLE, target, self._code(target))

@@ -15,6 +15,8 @@ from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
+from perfmod.transforms.feeding._sent_batches import unsendable
+from perfmod.transforms.feeding._sent_graphs import needs_graph
 from perfmod.transforms.feeding._settings import Place, asked
 from perfmod.transforms.feeding._shown_errors import shown_error
 from perfmod.transforms.rule import Numerics, Safety
@@ -158,6 +160,13 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
         remark = work.first(trait)
         if remark is not None:
             return _filled(file, remark, why)
+    lost = unsendable(file, loader, work)
+    if lost is not None:
+        return f"{lost[1]} (line {file.line(lost[0])}) cannot be pickled, so no worker could hand over such a batch"
+    graph_maker = needs_graph(file, loader, work)
+    if graph_maker is not None:
+        line = file.line(graph_maker)
+        return f"line {line} computes samples with parameters that need gradients, which no worker can hand over"
     if work.in_memory:
         return "its samples lie ready in memory: copying them between processes would cost more than it gains"
     change = _changed_while_running(file, loader)
