@@ -19,6 +19,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._imported_again import imported_again
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import indent_range, insert_before_statement, statement_start
@@ -79,7 +80,8 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     if file.source.has_cells or doubt:
         return Guard(doubt=doubt)
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
-    refusal = _missed(file, needed) or _guarded(file, work)
+    imported = imported_again(file, work)
+    refusal = _missed(file, needed) or _guarded(file, work) or imported.refusal
     if refusal:
         return Guard(refusal=refusal)
     scripts: dict[Source, Indented] = {}
@@ -91,7 +93,7 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
         if importers:
             reason = f"line {file.line(runs)} trains as soon as line {file.line(importers[0])} imports it"
             return Guard(refusal=reason)
-        script = _indent(file, module, work, needed)
+        script = _indent(file, module, work, [*(each.node for each in needed), *imported.kept])
         if isinstance(script, str):
             return Guard(refusal=script)
         scripts[source] = script
@@ -170,11 +172,11 @@ def _change(file: FileFacts, definition: Definition) -> Read | None:
     return None
 
 
-def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[Definition]) -> Indented | str:
-    """How a script gets the guard, or why it cannot."""
+def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[cst.CSTNode]) -> Indented | str:
+    """How a script gets the guard, or why it cannot; what is needed stays outside."""
     entry, source = file.entry, file.source_of(module)
     statements = entry.statements_of(module)
-    sent = [*work.functions, *(cls.node for cls in work.classes), *(definition.node for definition in needed)]
+    sent = [*work.functions, *(cls.node for cls in work.classes), *needed]
     own = [node for node in sent if file.tree.parent(node) is not None and file.tree.module_of(node) is module]
     last = max((entry.place(node) for node in own), default=-1)
     active = [place for place, statement in enumerate(statements) if not entry.is_plain(statement)]
