@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
@@ -263,6 +265,131 @@ def test_a_collate_function_in_sight() -> None:
     collate = "def pad(samples):\n    return {KEY: torch.stack(samples)}\n\n\nloader ="
     code = written("x = batch['x'].to(device)", loader="DataLoader(photos, collate_fn=pad)")
     assert run(code.replace("loader =", collate.replace("KEY", "'x'"))).applied
+
+
+def _with_collate(body: str, more: str = "") -> str:
+    """A loader with a collate function of this body, and the default one where there is none."""
+    collate = "def pad(samples):\n" + textwrap.indent(body, "    ") + "\n\n\n" if body else ""
+    code = written("x = batch[0].to(device).view(3)", loader=f"DataLoader(photos, collate_fn=pad{more})")
+    code = code if body else code.replace("collate_fn=pad", "batch_size=4")
+    return code.replace("loader =", f"{collate}loader =")
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("x = torch.stack(samples)\nreturn x[:, :1].expand(-1, 3), 1", "expand"),
+        ("x = torch.stack(samples)\nm = x[0].expand_as(x)\nbatch = {0: x, 1: m.t()}\nreturn batch", "expand_as"),
+        (
+            "x = torch.stack(samples)\nbatch = {}\nbatch[0] = torch.broadcast_to(x, (2, 3))\nreturn batch",
+            "broadcast_to",
+        ),
+        ("x = torch.stack(samples)\nreturn [x, *[1]] + [1], dict(y=x.broadcast_to(2, 3).float())", "broadcast_to"),
+        ("x, y = torch.broadcast_tensors(*samples)\nreturn x.unsqueeze(0), 1", "broadcast_tensors"),
+        ("grid = torch.meshgrid(torch.arange(3), torch.arange(3))\nreturn torch.stack(samples), grid", "meshgrid"),
+        ("x = torch.as_strided(torch.stack(samples), (3, 2), (1, 0))\nreturn [x, 1]", "as_strided"),
+        ("rows = []\nfor s in samples:\n    rows.append(s.expand(3, -1))\nreturn rows", "expand"),
+        ("return [s.expand(3, -1) for s in samples]", "expand"),
+        ("return wide(torch.stack(samples)), 1", "expand"),
+        ("x = torch.stack(samples)\nreturn torch.as_tensor(x[:1].expand(4, 3)), 1", "expand"),
+        ("import numpy\nreturn torch.from_numpy(numpy.broadcast_to(samples[0], (4, 3))), 1", "broadcast_to"),
+        ("x = torch.stack(samples)\nbatch = {0: x}\nbatch.update({1: x[:1].expand(4, 3)})\nreturn batch", "expand"),
+        ("x = torch.stack(samples)\nmore = {1: x[:1].expand(4, 3)}\nreturn {0: x, **more}", "expand"),
+        ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x, *more]", "expand"),
+        ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x] + more", "expand"),
+        ("samples[0] = samples[0].expand(4, 3)\nreturn samples", "expand"),
+        ("x = torch.stack(samples)\nreturn Pair(x, x[:1].expand(4, 3))", "expand"),
+        ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).clone(), 1", ""),
+        ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).contiguous(), 1", ""),
+        ("x = torch.stack(samples)\nm = x[:1].expand(4, 3)\nreturn x * m, m[x > 0], m.sum(0)", ""),
+        ("x = torch.stack([s.expand(3, -1) for s in samples])\nreturn x, 1", ""),
+        ("grid = torch.stack(torch.meshgrid(torch.arange(3), torch.arange(3)))\nreturn torch.stack(samples), grid", ""),
+        ("x = torch.stack(samples)\nreturn x, (x[:1] > 0).expand(4, 3).float()", ""),
+        ("x = torch.stack(samples)\nreturn x, x.unfold(0, 2, 1), x[:1].expand(4, 3).shape", ""),
+    ],
+)
+def test_elements_in_one_place_cannot_be_pinned(body: str, name: str) -> None:
+    code = _with_collate(body).replace("def pad", "def wide(x):\n    y = x[:1]\n    return y.expand(4, 3)\n\n\ndef pad")
+    code = code.replace("device =", "Pair = namedtuple('Pair', 'a b')\ndevice =", 1)
+    code = code.replace("import torch\n", "import torch\nfrom collections import namedtuple\n", 1)
+    result = run(code)
+    assert bool(result.applied) != bool(name), (result.applied, result.refused)
+    assert [each.reason.startswith(f"{name}() puts several elements of a") for each in result.refused] == [True][
+        : len(name)
+    ]
+
+
+OVERLAPPING = {
+    "here": """
+        def __getitem__(self, index):
+            x = torch.ones(1, 3).expand(4, 3)
+            return x, torch.ones(3)
+    """,
+    "by a method": """
+        def __getitem__(self, index):
+            return self.grey(torch.ones(3)), torch.ones(3)
+
+        def grey(self, x):
+            return x.unsqueeze(0).expand(4, 3)
+    """,
+    "iterated": """
+        def __iter__(self):
+            for x in self.all:
+                yield x.expand(4, 3), torch.ones(3)
+    """,
+    "by a generator": """
+        def __iter__(self):
+            yield from self.draw()
+
+        def draw(self):
+            yield torch.ones(3).expand(4, 3), torch.ones(3)
+    """,
+    "kept": """
+        def __init__(self):
+            self.mask = torch.ones(3).expand(4, 3)
+
+        def __getitem__(self, index):
+            return self.mask, torch.ones(3)
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("collate", "more", "is_refused"),
+    [
+        ("", "", False),
+        ("", ", batch_size=None", True),
+        ("return samples", ", batch_size=None", True),
+        ("return samples[1], 1", ", batch_size=None", False),
+        ("return [s[0] for s in samples]", "", True),
+        ("return [s[1] for s in samples]", "", False),
+        ("return tuple(zip(*samples))", "", True),
+        ("x, y = zip(*samples)\nreturn list(x), torch.stack(y)", "", True),
+        ("x, y = zip(*samples)\nreturn torch.stack(x), list(y)", "", False),
+        ("x, y = map(list, zip(*samples))\nreturn x, y", "", True),
+        ("return torch.utils.data.default_collate(samples)", "", False),
+    ],
+)
+@pytest.mark.parametrize("sample", OVERLAPPING)
+def test_samples_with_elements_in_one_place(sample: str, collate: str, more: str, is_refused: bool) -> None:
+    methods = textwrap.dedent(OVERLAPPING[sample])
+    kind = "IterableDataset" if "__iter__" in methods else "Dataset"
+    dataset = f"class Photos(torch.utils.data.{kind}):{textwrap.indent(methods, '    ')}\n\nloader ="
+    code = _with_collate(collate, more).replace("(photos,", "(Photos(),").replace("loader =", dataset)
+    result = run(code.replace("batch_size=4, batch_size=None", "batch_size=None"))
+    assert any("puts several elements of a batch in one place" in each.reason for each in result.refused) is is_refused
+    assert is_refused or result.applied or result.held_back
+
+
+@pytest.mark.parametrize(("collate", "is_refused"), [("return list(zip(*samples))", True), ("", False)])
+def test_transforms_with_elements_in_one_place(collate: str, is_refused: bool) -> None:
+    code = _with_collate(collate).replace("(photos,", "(VOCDetection('.', transform=grey),")
+    code = code.replace("loader =", "grey = Compose([ToTensor(), lambda x: x.expand(3, -1, -1)])\nloader =")
+    code = code.replace("import torch\n", "import torch\nfrom torchvision.datasets import VOCDetection\n", 1)
+    result = run(
+        code.replace("import torch\n", "import torch\nfrom torchvision.transforms import Compose, ToTensor\n", 1)
+    )
+    assert any("expand() puts several" in each.reason for each in result.refused) is is_refused
 
 
 def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:

@@ -17,7 +17,7 @@ from perfmod.transforms.feeding._collates import maker_at, returned
 from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._graph_loaders import gives_graphs
 
-_DEFAULT_COLLATE = frozenset(
+DEFAULT_COLLATE = frozenset(
     {
         "torch.utils.data.default_collate", "torch.utils.data._utils.collate.default_collate",
         "torch.utils.data.dataloader.default_collate",
@@ -70,7 +70,7 @@ def is_tensor(file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
     for end in made:
         if isinstance(end.node, cst.Name) and end.node.value == "None":
             continue
-        if isinstance(end.node, (cst.Name, cst.Attribute)) and file.qualified(end.node) in _DEFAULT_COLLATE:
+        if isinstance(end.node, (cst.Name, cst.Attribute)) and file.qualified(end.node) in DEFAULT_COLLATE:
             continue
         made_by = file.qualified(end.node) if isinstance(end.node, cst.BaseExpression) else None
         if (made_by or "").startswith(_COLLATORS) and len(path) > 1:
@@ -159,7 +159,7 @@ def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, 
     made = [end.node for end in ends if not (isinstance(end.node, cst.Name) and end.node.value == "None")]
     are_tensors = all(
         isinstance(node, cst.Call)
-        and (file.value(node).is_tensor or file.qualified(node) in _DEFAULT_COLLATE | _MAKES_GRAPHS)
+        and (file.value(node).is_tensor or file.qualified(node) in DEFAULT_COLLATE | _MAKES_GRAPHS)
         for node in made
     )
     encoded = len(path) == 1 and all(_is_encoding(end) for end in file.tracing.ends(value))

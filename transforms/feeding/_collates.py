@@ -46,6 +46,11 @@ def returned(maker: Maker) -> Iterator[cst.BaseExpression]:
             yield node.value
 
 
+def takes_samples_whole(loader: Loader) -> bool:
+    """Whether the batches of a loader are its samples, one by one: `batch_size=None`."""
+    return any(isinstance(value, cst.Name) and value.value == "None" for value in loader.values("batch_size"))
+
+
 def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
     """The class in sight that the collate function makes batches of, if those cannot be pinned."""
     made = [file.classes.of(end.node) for value in loader.values("collate_fn") for end in file.tracing.ends(value)]

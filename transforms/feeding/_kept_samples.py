@@ -11,21 +11,21 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
-from perfmod.transforms.feeding._collates import makers, returned
+from perfmod.transforms.feeding._collates import makers, returned, takes_samples_whole
 from perfmod.transforms.feeding._copies import destination
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 
 
 def written_sample(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CSTNode | None:
     """What writes into a batch that may be a sample as the dataset keeps it, if collating makes no new one of it."""
-    whole = any(isinstance(value, cst.Name) and value.value == "None" for value in loader.values("batch_size"))
+    whole = takes_samples_whole(loader)
     collates = list(makers(file, loader))
     if not (whole or loader.values("collate_fn")):
         return None
-    if collates and not whole and all(_makes_new(file, each) for maker in collates for each in returned(maker)):
+    if collates and not whole and all(makes_new(file, each) for maker in collates for each in returned(maker)):
         return None
     samples = [f for f in work.functions if isinstance(f, cst.FunctionDef) and f.name.value == "__getitem__"]
-    if samples and all(_makes_new(file, each) for function in samples for each in returned(function)):
+    if samples and all(makes_new(file, each) for function in samples for each in returned(function)):
         return None
     for node in executed(file, [part for each in loader.iterations for part in while_iterated(file, each)]):
         if (
@@ -59,17 +59,17 @@ def _moves_entry(file: FileFacts, node: cst.Name | cst.Attribute) -> bool:
     )
 
 
-def _makes_new(file: FileFacts, node: cst.BaseExpression) -> bool:
+def makes_new(file: FileFacts, node: cst.BaseExpression) -> bool:
     """Whether evaluating an expression makes new tensors, or containers of those."""
     if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
-        return all(_makes_new(file, element.value) for element in node.elements)
+        return all(makes_new(file, element.value) for element in node.elements)
     if isinstance(node, cst.Name) and file.flow.is_variable(node):
         made = file.flow.definitions(node)
         return bool(made) and all(
             each.binding is Binding.ASSIGNED
             and not each.path
             and each.value is not None
-            and _makes_new(file, each.value)
+            and makes_new(file, each.value)
             for each in made
         )
     return isinstance(node, (cst.BaseNumber, cst.BaseString)) or file.aliasing.is_fresh(node)

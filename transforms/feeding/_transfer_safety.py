@@ -21,6 +21,7 @@ from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._mps import may_not_wait
+from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import asked, places
 from perfmod.transforms.feeding._sparse import made_sparse
@@ -54,6 +55,12 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     kept = kept_batch(file, loader)
     if kept is not None:
         return f"its collate function gives what it keeps (line {file.line(kept)}), of which pinning would make a copy"
+    overlaps = overlapping(file, loader)
+    if overlaps is not None:
+        made = file.code(overlaps.func).rpartition(".")[2]
+        return (
+            f"{made}() puts several elements of a batch in one place (line {file.line(overlaps)}): it cannot be pinned"
+        )
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
         return f"line {file.line(asked)} asks whether its batches are pinned"

@@ -27,6 +27,9 @@ in their place; most often they change nothing, and then the copy is of the pinn
 What the host makes of a batch before the copy, as `torch.cat(images)` or an array that is made a tensor again, nobody
 pinned either. Such a copy stays, with the reason: the parts of the batch should be copied, and joined on the device.
 
+Of what `expand`, `meshgrid` or `broadcast_to` make, several elements lie in one place in memory, and PyTorch cannot pin
+it: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element its own place.
+
 A graph of DGL cannot be pinned by a loader, which leaves it as it is, and pins the labels that come with it; its `to`
 takes `non_blocking` as theirs does. DGL's loaders that draw batches from one graph take no `pin_memory`, and copy the
 batches themselves if they are told the device: they stay.
