@@ -218,6 +218,32 @@ def train(model, loader):
     assert [finding.safety for finding in (*found.applied, *found.held_back)] == [safety]
 
 
+@pytest.mark.parametrize(
+    ("made", "mask", "safety"),
+    [
+        ("self.t = torch.ones(6).cuda()", "y == 2", Safety.UNSAFE),
+        ("self.register_buffer('t', torch.ones(6))", "y == 2", Safety.UNSAFE),
+        ("self.t, self.m = torch.ones(6).cuda(), torch.ones(6).cuda()", "self.m == 2", Safety.SAFE),
+        ("self.t = torch.ones(n).cuda()", "y == 2", Safety.SAFE),
+    ],
+)
+def test_attributes_with_a_size_of_their_own(made: str, mask: str, safety: Safety) -> None:
+    code = f"""import torch
+from torch import Tensor
+
+class Net(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        {made}
+
+    def forward(self, x, y: Tensor):
+        self.t[torch.where({mask})] = 3.0
+        return x * self.t
+"""
+    found = rewrite(code.encode(), "train.py", [NonzeroIndexAssignment()])
+    assert [finding.safety for finding in (*found.applied, *found.held_back)] == [safety], found
+
+
 REFUSED = {
     "used again on line 8": "i = torch.where(labels == 1)\nlabels[i] = -1\nreturn i",
     "used again on line 7": "i = torch.where(labels == 1)\nlabels[i] = int(w[i].sum())",

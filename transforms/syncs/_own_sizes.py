@@ -28,7 +28,8 @@ def own_size(file: FileFacts, target: cst.BaseExpression, mask: cst.BaseExpressi
     if file.shapes.same(mask, target):
         return None
     shaping = [part for part in shaping_parts(file, mask, set()) if file.value(part).kind is not Kind.NUMBER]
-    for value in file.values.assigned_to(target):
+    shaping += [value for part in shaping for value in _of_attribute(file, part)]
+    for value in file.values.assigned_to(target) or _of_attribute(file, target):
         call = _factory(file, value)
         size = _first_size(file, call) if call is not None else None
         if call is None or size is None:
@@ -37,6 +38,13 @@ def own_size(file: FileFacts, target: cst.BaseExpression, mask: cst.BaseExpressi
         if not _may_be_read(file, size, definitions) and not _origins(file, [size]) & _origins(file, shaping):
             return call
     return None
+
+
+def _of_attribute(file: FileFacts, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What an object assigns to an attribute of its own: `self.weights`."""
+    own = file.classes.self_attribute(node)
+    assigned = own[0].assignments(own[1]) if own is not None else []
+    return [each.value for each in assigned if each.value is not None and not each.path]
 
 
 def _factory(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
