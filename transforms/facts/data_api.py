@@ -60,6 +60,9 @@ UNPICKLED = frozenset(
         "torch.jit.load", "torch.jit.script", "torch.jit.trace", "onnxruntime.InferenceSession", "csv.reader",
         "csv.DictReader", "csv.writer", "csv.DictWriter", "socket.socket", "subprocess.Popen", "queue.Queue",
         "threading.RLock", "threading.Event", "threading.Condition", "threading.local", "weakref.ref",
+        "threading.Thread", "threading.Semaphore", "concurrent.futures.ThreadPoolExecutor", "asyncio.new_event_loop",
+        "concurrent.futures.ProcessPoolExecutor", "torch.utils.tensorboard.SummaryWriter",
+        "torch.utils.tensorboard.writer.SummaryWriter", "tensorboardX.SummaryWriter", "torch.cuda.Stream",
     }
 )  # fmt: skip
 """What makes other things that cannot be pickled."""

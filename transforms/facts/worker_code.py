@@ -16,6 +16,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.bound import Fault, owner, sent_along
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
@@ -44,8 +45,12 @@ class Trait(enum.Enum):
     ITERABLE = "is iterated, not indexed, and does not shard by get_worker_info"
     SHARDED = "is iterated, and shards by get_worker_info"
     PRINTS = "prints"
+    SENT_ALONG = "may lie on the device, and is sent with the object whose method is called"
     UNSEEN = "is not in sight"
     ROUNDS = "computes what rounds differently with another number of threads"
+
+
+_FAULTS = {Fault.LOST: Trait.UNPICKLABLE, Fault.MOVED: Trait.SENT_ALONG, Fault.UNSEEN: Trait.UNSEEN}
 
 
 @frozen
@@ -257,9 +262,9 @@ class _Survey:
     def _set_from_outside(self, cls: ClassFacts, read: cst.Attribute) -> None:
         """What others assign to an attribute that an instance reads: `dataset.transform = crop`."""
         call = self.file.tree.parent(read)
-        for owner, assignment in self.file.classes.assigned_elsewhere(read.attr.value):
+        for instance, assignment in self.file.classes.assigned_elsewhere(read.attr.value):
             value = assignment.value
-            if value is None or not self._may_be_instance(owner, cls):
+            if value is None or not self._may_be_instance(instance, cls):
                 continue
             self._held(value)
             self._moves_on(value)
@@ -313,9 +318,19 @@ class _Survey:
                 self._remark(Trait.UNPICKLABLE, made, text)
             elif isinstance(made, cst.Call):
                 self._held_call(made)
+            elif isinstance(made, cst.FunctionDef):
+                self._bound_to(made)
             else:
                 for part in parts(self.file, made):
                     self._held(part)
+
+    def _bound_to(self, method: cst.FunctionDef) -> None:
+        """Look at the object that a method is sent with, unless that is looked at as a dataset or one of its parts."""
+        cls = owner(self.file, method)
+        if cls is None or any(cls in sent.lineage() for sent in self.found.classes):
+            return
+        for fault, node, text in sent_along(self.file, cls):
+            self._remark(_FAULTS[fault], node, text)
 
     def _held_call(self, call: cst.Call) -> None:
         cls = self.file.values.calls.constructed(call)

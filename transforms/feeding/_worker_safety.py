@@ -10,6 +10,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
+from perfmod.transforms.feeding._bound_changes import changed_attribute
 from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
@@ -42,6 +43,10 @@ _UNSAFE = {
     Trait.PROCESS: (
         Numerics.SAMPLING,
         "{text} (line {line}) answers otherwise in a worker, and samples may depend on it",
+    ),
+    Trait.SENT_ALONG: (
+        Numerics.BITWISE,
+        "{text} (line {line}) is sent to the workers with the object whose method they call, and may lie on the device",
     ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
@@ -169,7 +174,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
         return f"line {line} computes samples with parameters that need gradients, which no worker can hand over"
     if work.in_memory:
         return "its samples lie ready in memory: copying them between processes would cost more than it gains"
-    change = _changed_while_running(file, loader)
+    change = _changed_while_running(file, loader, work)
     if change is not None:
         line = file.line(change)
         return f"line {line} changes what the loader reads while it runs; workers would not see it"
@@ -183,10 +188,14 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     return ""
 
 
-def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+def _changed_while_running(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
     code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
-    return first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
+    return (
+        first_change(file, loader, code, READ)
+        or first_change(file, loader, sampling(file, loader), SENT)
+        or changed_attribute(file, work, code)
+    )
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
