@@ -661,3 +661,18 @@ def test_empty_first_batch_raises_in_its_step() -> None:
         with pytest.raises(ZeroDivisionError) as raised:
             printed(code, [torch.ones(())] * 2, [torch.ones(0, 3)] * 2, [torch.ones(0, dtype=torch.long)] * 2)
         assert raised.traceback[-1].name == "update"
+
+
+def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:
+    code = script(step="if step % 100 == 0:\n    validate(model, loader, device)")
+    code += textwrap.dedent("""
+        def validate(model, loader, device):
+            losses = AverageMeter()
+            for x, y in loader:
+                loss = F.cross_entropy(model(x.to(device)), y.to(device))
+                losses.update(loss.item())
+                loader.set_description("%2.5f" % losses.val)
+            print(losses.avg)
+        """)
+    (refused,) = result(code).refused
+    assert refused.reason.startswith("`losses.val` is read in every step")

@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite
@@ -178,11 +179,16 @@ class MeterUses:
         """Raise `CannotRewrite` where a figure is needed in every step; `fed` are the updates from the device."""
         for node in self.reads:
             meter = node.value if isinstance(node, cst.Attribute) else node
-            if not any(self.may_be_same(meter, call) for call in fed):
-                continue
-            if self._is_in_every_step(node, frozenset()):
+            feeding = [call for call in fed if self.may_be_same(meter, call)]
+            beside = any(self._is_in_same_round(node, call) for call in feeding)
+            if beside or (feeding and self._is_in_every_step(node, frozenset())):
                 line, code = self._file.line(node), self._file.code(node)
                 raise CannotRewrite(f"`{code}` is read in every step on line {line}")
+
+    def _is_in_same_round(self, node: cst.CSTNode, call: cst.Call) -> bool:
+        """Whether every round that updates a meter also reads it, be it of an evaluation that runs now and then."""
+        loop = round_loop(self._file, call)
+        return loop is not None and is_repeated(self._file, node, loop) and not self._file.steps.is_gated(node, loop)
 
     def may_be_same(self, meter: cst.BaseExpression, call: cst.Call) -> bool:
         """Whether `update` may reach a meter: not where the variables of both hold meters of their own."""
