@@ -664,8 +664,9 @@ def test_empty_first_batch_raises_in_its_step() -> None:
 
 
 def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:
-    code = script(step="if step % 100 == 0:\n    validate(model, loader, device)")
+    code = script(before="", step="if step % 100 == 0:\n    validate(model, loader, device)", after="")
     code += textwrap.dedent("""
+        @torch.no_grad()
         def validate(model, loader, device):
             losses = AverageMeter()
             for x, y in loader:
@@ -674,5 +675,5 @@ def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:
                 loader.set_description("%2.5f" % losses.val)
             print(losses.avg)
         """)
-    (refused,) = result(code).refused
-    assert refused.reason.startswith("`losses.val` is read in every step")
+    reasons = [finding.reason for finding in result(code).refused]
+    assert any(reason.startswith("`losses.val` is read in every step") for reason in reasons), reasons
