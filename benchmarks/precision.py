@@ -13,7 +13,7 @@ Somebody who did not write the rule reads each against the code, writes `right` 
 wrong one, what is wrong with it as its `note`, and commits the table as `benchmarks/results/precision.toml`. When the
 rule was mended, `mended` gets the commit that did it.
 
-`results/precision_first.toml` to `precision_fifth.toml` are those of earlier draws, whose wrong ones were mended.
+`results/precision_first.toml` to `precision_sixth.toml` are those of earlier draws, whose wrong ones were mended.
 
 `--check` demands of that table: enough edits over enough repositories of the manifest, a reader, a verdict for each,
 a note for each wrong one, and none wrong that is not mended. The exit code is 1 otherwise.
