@@ -100,6 +100,13 @@ def is_handle(file: FileFacts, call: cst.Call) -> bool:
     return any(isinstance(end.node, cst.Call) and is_handle(file, end.node) for end in ends)
 
 
+def is_generator(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call makes a generator: that of a function in sight that yields."""
+    function = file.values.calls.resolve(call) if _name(file, call) is None else None
+    plain = function is not None and (not function.decorators or is_decorated(function, "staticmethod"))
+    return function is not None and plain and any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
+
+
 def _unpicklable_call(file: FileFacts, call: cst.Call) -> str:
     name, text = _name(file, call), _code(file, call)
     if is_handle(file, call):
@@ -110,9 +117,7 @@ def _unpicklable_call(file: FileFacts, call: cst.Call) -> str:
         return f"what {text} opens"
     if _is_view(file, call):
         return f"the view {text} of a dictionary"
-    function = file.values.calls.resolve(call) if name is None else None
-    plain = function is not None and (not function.decorators or is_decorated(function, "staticmethod"))
-    if function is not None and plain and any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
+    if is_generator(file, call):
         return f"the generator {text}"
     cls = file.values.calls.constructed(call)
     if cls is not None:

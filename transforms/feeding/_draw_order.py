@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts import data_api, lightning
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
@@ -18,6 +19,7 @@ from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import find_all, find_any, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
+from perfmod.transforms.feeding._sampler_state import kept_state
 
 _BEGINS = frozenset(f"builtins.{name}" for name in ("iter", "enumerate", "zip", "map", "filter"))
 _DRAWS_NOTHING = frozenset({"tqdm", "wandb", "tensorboardX", "accelerate", "matplotlib", "argparse"})
@@ -85,32 +87,31 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
         )
         if any(draws):
             return f"{cls.name} draws while it runs, and runs ahead of the training with workers"
-        stored = _stored_while_running(file, cls)
-        if stored is None:
-            return ""
-        return (
-            f"{cls.name} changes what it holds (line {file.line(stored)}), and runs ahead of the training with workers"
-        )
+        stored = kept_state(file, cls)
+        if stored is not None:
+            line = file.line(stored)
+            return f"{cls.name} changes what it holds (line {line}), and runs ahead of the training with workers"
+        if cls.method("__iter__") is None and not cls.derives("torch.utils.data."):
+            return f"what {cls.name} gives out is not in sight"
+        return next((r for inner in _samplers_inside(file, made, cls) if (r := _sampler(file, inner))), "")
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
         return f"the sampler {name or file.code(made)} is not in sight"
-    inner = made.args[0].value if made.args and name == "torch.utils.data.BatchSampler" else None
+    inner = argument(made, "sampler", 0) if name == "torch.utils.data.BatchSampler" else None
     return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 
 
-def _stored_while_running(file: FileFacts, cls: ClassFacts) -> cst.CSTNode | None:
-    """Where a sampler keeps how far it has come, which others may see or which tells where to begin again."""
-    method = cls.method("__iter__")
-    for node in executed(file, [method.body]) if method is not None else ():
-        if isinstance(node, (cst.AssignTarget, cst.AugAssign)) and isinstance(
-            node.target, (cst.Attribute, cst.Subscript)
-        ):
-            owner: cst.BaseExpression = node.target
-            while isinstance(owner, (cst.Attribute, cst.Subscript)):
-                if file.classes.self_attribute(owner) is not None:
-                    return node
-                owner = owner.value
-    return None
+def _samplers_inside(file: FileFacts, made: cst.Call, cls: ClassFacts) -> Iterator[cst.Call]:
+    """The samplers in sight that one of the project's own is given, or makes."""
+    assigned = (each.value for base in cls.lineage() for group in base.assigned.values() for each in group)
+    for value in (*(arg.value for arg in made.args), *(value for value in assigned if value is not None)):
+        for end in file.tracing.ends(value):
+            if not isinstance(end.node, cst.Call) or end.path:
+                continue
+            inner = file.values.calls.constructed(end.node)
+            samples = inner is not None and inner.derives("torch.utils.data.") and not inner.is_dataset
+            if samples and inner is not cls:
+                yield end.node
 
 
 def _why_not_generator(file: FileFacts, loader: Loader) -> str:
