@@ -63,6 +63,7 @@ UNPICKLED = frozenset(
         "threading.Thread", "threading.Semaphore", "concurrent.futures.ThreadPoolExecutor", "asyncio.new_event_loop",
         "concurrent.futures.ProcessPoolExecutor", "torch.utils.tensorboard.SummaryWriter",
         "torch.utils.tensorboard.writer.SummaryWriter", "tensorboardX.SummaryWriter", "torch.cuda.Stream",
+        "os.scandir", "os.walk", "glob.iglob",
     }
 )  # fmt: skip
 """What makes other things that cannot be pickled."""

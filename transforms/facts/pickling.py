@@ -18,6 +18,7 @@ from perfmod.transforms.facts.value import Kind
 if TYPE_CHECKING:
     from perfmod.transforms.facts.file import FileFacts
 
+_DEEPEST = 4
 _COPIES = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set", "builtins.frozenset"})
 """Functions that copy the items of what they are given, and keep nothing of it."""
 _FILLED = ("builtins.dict", "collections.")
@@ -31,7 +32,8 @@ _GO_THROUGH = frozenset({"builtins.map", "builtins.filter", "builtins.zip", "bui
 
 def kept(file: FileFacts, node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
     """Where a value was made, and the items that are put into it later; a copy of a list is not that list."""
-    ends = (*file.tracing.ends_behind(node, file.once(_copies)), *file.tracing.ends(node, (None,)))
+    copies = file.once(_copies)
+    ends = (end for path in ((), (None,)) for end in file.tracing.ends_behind(node, copies, path))
     yield from dict.fromkeys(end.node for end in ends if not end.path)
 
 
@@ -73,7 +75,7 @@ def parts(file: FileFacts, made: cst.CSTNode) -> Iterator[cst.BaseExpression]:
             elif isinstance(arg.value, cst.GeneratorExp):
                 yield arg.value.elt
             elif isinstance(arg.value, cst.Call) and _name(file, arg.value) == "builtins.zip":
-                yield from (inner.value for inner in arg.value.args)
+                yield from (inner.value for inner in arg.value.args if inner.star)
 
 
 def put_in(file: FileFacts, cls: ClassFacts) -> Iterator[cst.BaseExpression]:
@@ -117,12 +119,31 @@ def _unpicklable_call(file: FileFacts, call: cst.Call) -> str:
         return f"what {text} opens"
     if _is_view(file, call):
         return f"the view {text} of a dictionary"
-    if is_generator(file, call):
+    if is_generator(file, call) or _lists_folder(file, call):
         return f"the generator {text}"
     cls = file.values.calls.constructed(call)
     if cls is not None:
         return unpicklable(file, cls.node)
     return _lost_class(file, call) if name is None or name in _NAMED else ""
+
+
+def _lists_folder(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call gives the files of a folder one by one: `Path(root).glob("*")`."""
+    func = call.func
+    return (
+        isinstance(func, cst.Attribute)
+        and func.attr.value in ("glob", "rglob", "iterdir")
+        and _is_path(file, func.value, 0)
+    )
+
+
+def _is_path(file: FileFacts, node: cst.BaseExpression, depth: int) -> bool:
+    for made in (end.node for end in file.tracing.ends(node) if not end.path):
+        if isinstance(made, cst.Call) and (_name(file, made) or "").startswith("pathlib."):
+            return True
+        if isinstance(made, cst.BinaryOperation) and depth < _DEEPEST and _is_path(file, made.left, depth + 1):
+            return True
+    return False
 
 
 def _opens_each(file: FileFacts, call: cst.Call) -> bool:

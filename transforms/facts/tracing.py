@@ -76,11 +76,13 @@ class Tracing:
             self._known[key] = tuple(dict.fromkeys(self._follow(node, path)))
         return self._known[key]
 
-    def ends_behind(self, node: cst.BaseExpression, stops: Collection[cst.CSTNode]) -> tuple[End, ...]:
+    def ends_behind(
+        self, node: cst.BaseExpression, stops: Collection[cst.CSTNode], path: tuple[Step, ...] = ()
+    ) -> tuple[End, ...]:
         """As `ends`, but trails also end where they come by one of `stops`."""
         if not stops:
-            return self.ends(node)
-        return tuple(dict.fromkeys(self._follow(node, (), stops)))
+            return self.ends(node, path)
+        return tuple(dict.fromkeys(self._follow(node, path, stops)))
 
     def _follow(self, node: cst.CSTNode, path: tuple[Step, ...], stops: Collection[cst.CSTNode] = ()) -> Iterator[End]:
         seen: set[tuple[cst.CSTNode, tuple[Step, ...]]] = set()
