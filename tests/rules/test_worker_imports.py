@@ -245,3 +245,222 @@ def test_what_changes_it_stays_outside_of_the_guard() -> None:
     (result,) = rewrite_together([Given("train.py", SCRIPT.encode(), ("train",))], [LoaderWithoutWorkers()], Choice())
     assert result.after is not None
     assert '\nITEMS["scale"] = 2.0\nif __name__ == "__main__":\n    model = ' in result.after.decode()
+
+
+SWITCHED = """\
+import csv, locale, random, sys, time
+import cv2
+import numpy as np
+import torch
+import torchvision
+from PIL import Image, ImageFile
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Numbers(Dataset):
+    def __init__(self):
+        self.table = torch.ones(8)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        x = torch.from_numpy(np.full((3,), index, dtype=np.float32)).sqrt()
+        SAMPLE
+        return x
+
+    def down(self, index):
+        return index and self.down(index - 1)
+
+
+TOP
+
+
+def main():
+    CHANGE
+    model = nn.Linear(3, 1)
+    for x in DataLoader(Numbers(), batch_size=2):
+        model(x).mean().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+SWITCHES = [
+    ("torch.set_default_dtype(torch.float64)", "x = torch.tensor([0.5])"),
+    ("torch.set_default_dtype(DTYPE)", "x = torch.zeros(3)"),
+    ("torch.set_default_tensor_type('torch.DoubleTensor')", "x = torch.arange(3) / 2"),
+    ("torch.set_default_tensor_type(torch.DoubleTensor)", "x = torchvision.transforms.functional.to_tensor(x)"),
+    ("ImageFile.LOAD_TRUNCATED_IMAGES = True", "Image.open('a.jpg').load()"),
+    ("Image.MAX_IMAGE_PIXELS = None", "x = torchvision.io.read_image('a.jpg')"),
+    ("sys.setrecursionlimit(10000)", "self.down(index)"),
+    ("np.seterr(all='raise')", "x = x * float(np.log(index))"),
+    ("locale.setlocale(locale.LC_ALL, 'de_DE')", "x = x * len(time.strftime('%A', time.gmtime(index)))"),
+    ("csv.field_size_limit(sys.maxsize)", "row = next(csv.reader(['1,2']))"),
+    ("torchvision.set_image_backend('accimage')", "x = torchvision.datasets.folder.default_loader('a.jpg')"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "sample"), SWITCHES)
+def test_a_process_is_set_up_by_a_function(change: str, sample: str) -> None:
+    code = SWITCHED.replace("CHANGE", change).replace("SAMPLE", sample)
+    assert "in this process alone, of which line" in said(code.replace("TOP", "pass"))
+    assert said(SWITCHED.replace("TOP", change).replace("SAMPLE", sample).replace("CHANGE", "pass")) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "sample"),
+    [
+        ("torch.set_default_dtype(torch.float64)", "x = x * 2"),
+        ("torch.set_default_dtype(torch.float64)", "x = torch.tensor([0.5], dtype=torch.float32)"),
+        ("torch.set_default_dtype(torch.float64)", "x = torch.LongTensor([1, 2])"),
+        ("torch.set_default_dtype(torch.float32)", "x = torch.tensor([0.5])"),
+        ("torch.set_default_tensor_type('torch.FloatTensor')", "x = torch.tensor([0.5])"),
+        ("ImageFile.LOAD_TRUNCATED_IMAGES = True", "x = x * 2"),
+        ("sys.setrecursionlimit(10000)", "x = x * 2"),
+        ("cv2.setNumThreads(0)", "cv2.imread('a.jpg')"),
+        ("torch.set_num_threads(4)", "x = torch.tensor([0.5])"),
+        ("torch.backends.cudnn.benchmark = True", "x = torch.tensor([0.5])"),
+        ("np.set_printoptions(precision=3)", "x = x * float(np.log(2))"),
+    ],
+)
+def test_settings_that_no_sample_depends_on(change: str, sample: str) -> None:
+    assert said(SWITCHED.replace("TOP", "pass").replace("CHANGE", change).replace("SAMPLE", sample)) == ""
+
+
+def test_a_script_is_set_up_outside_of_its_guard() -> None:
+    code = SWITCHED.replace("TOP", "torch.set_default_dtype(torch.float64)").replace("SAMPLE", "x = torch.zeros(3)")
+    code = code.replace("CHANGE", "pass").replace("def main():", "if True:").replace("    main()\n", "    pass\n")
+    (result,) = rewrite_together([Given("train.py", code.encode(), ("train",))], [LoaderWithoutWorkers()], Choice())
+    assert result.after is not None
+    assert "\ntorch.set_default_dtype(torch.float64)\n" in result.after.decode()
+
+
+IMPORTED = """\
+import datetime, random, tempfile, time
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+TOP
+
+
+class Numbers(Dataset):
+    scale = SCALE
+
+    def __init__(self):
+        self.names = list(set("abc"))
+        self.drawn = random.random()
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        x = torch.tensor([float(index)]).sqrt()
+        SAMPLE
+        return x * self.scale
+"""
+TRAINS = """\
+from torch import nn
+from torch.utils.data import DataLoader
+from data import Numbers
+
+
+def main():
+    model = nn.Linear(1, 1)
+    for x in DataLoader(Numbers(), batch_size=2):
+        model(x).mean().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def imported(top: str = "pass", sample: str = "pass", scale: str = "1") -> dict[str, str]:
+    """A training whose dataset stands in a module with these parts."""
+    data = IMPORTED.replace("TOP", top).replace("SAMPLE", sample).replace("SCALE", scale)
+    return {"train.py": TRAINS, "data.py": data}
+
+
+USED = "x = x * IDS[index]"
+SHUFFLED = "order = list(range(8))\nrandom.shuffle(order)\nIDS = order[:8]"
+PERMUTED = "IDS = np.random.permutation(8)"
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        SHUFFLED, PERMUTED, "IDS = torch.randperm(8)", "IDS = random.sample(range(8), 8)",
+        "rng = np.random.default_rng()\nIDS = rng.permutation(8)",
+        "def drawn():\n    return np.random.permutation(8)\n\n\nIDS = drawn()",
+        "IDS = []\nfor n in range(8):\n    IDS.append(random.random())",
+        "IDS = [random.random() for n in range(8)]", "A, IDS = 1, np.random.rand(8)",
+        "IDS = frame.sample(frac=1)", "IDS = random.sample(range(8), 8)\nIDS.sort()",
+        "random.seed(time.time())\n" + SHUFFLED, "np.random.seed(0)\n" + SHUFFLED, SHUFFLED + "\nrandom.seed(0)",
+        "if len(names):\n    random.seed(0)\n" + SHUFFLED, "IDS = [time.time()] * 8",
+    ],
+)  # fmt: skip
+def test_draws_of_an_import(top: str) -> None:
+    reason = said(imported(top, USED))
+    assert re.search("is (drawn|made) anew by every spawned worker", reason)
+
+
+@pytest.mark.parametrize(
+    ("top", "sample"),
+    [
+        (SHUFFLED, "pass"),
+        ("random.seed(0)\n" + SHUFFLED, USED),
+        ("SEED = 3\nrandom.seed(SEED)\n" + SHUFFLED, USED),
+        ("np.random.seed(0)\n" + PERMUTED, USED),
+        ("IDS = np.random.RandomState(0).permutation(8)", USED),
+        ("rng = np.random.default_rng(7)\nIDS = rng.permutation(8)", USED),
+        ("IDS = frame.sample(frac=1, random_state=0)", USED),
+        ("IDS = torch.randperm(8, generator=torch.Generator().manual_seed(0))", USED),
+        ("IDS = list(range(8))", USED),
+    ],
+)
+def test_draws_that_every_import_repeats(top: str, sample: str) -> None:
+    assert said(imported(top, sample)) == ""
+
+
+@pytest.mark.parametrize(
+    ("top", "sample", "scale"),
+    [
+        ("IDS = list({'cat', 'dog'})", "x = x * IDS.index('cat')", "1"),
+        ("IDS = list(set(labels))", "x = x * IDS.index('cat')", "1"),
+        ("IDS = {c: n for n, c in enumerate(set(labels))}", "x = x * IDS['cat']", "1"),
+        ("IDS = {}\nfor c in set(labels):\n    IDS[c] = len(IDS)", "x = x * IDS['cat']", "1"),
+        ("labels = {'cat', 'dog'}\nIDS = [*labels]", "x = x * IDS.index('cat')", "1"),
+        ("IDS = {'cat', 'dog'}", "x = x * list(IDS).index('cat')", "1"),
+        ("IDS = {'cat', 'dog'}", "for c in IDS: x = x + len(c)", "1"),
+        ("IDS = hash('cat')", "x = x * IDS", "1"),
+        ("pass", "x = x * (hash(str(index)) % 5)", "1"),
+        ("pass", "pass", "len(list({'cat', 'dog'})[0])"),
+        ("pass", "pass", "random.random()"),
+    ],
+)
+def test_hashes_of_texts(top: str, sample: str, scale: str) -> None:
+    reason = said(imported(top, sample, scale))
+    assert re.search("hashed otherwise|hash\\(\\) .* another number|drawn anew", reason)
+
+
+@pytest.mark.parametrize(
+    ("top", "sample"),
+    [
+        ("IDS = sorted(set(labels))", "x = x * IDS.index('cat')"),
+        ("IDS = sorted(list(set(labels)))", "x = x * IDS.index('cat')"),
+        ("IDS = list(set(labels))\nIDS.sort()", "x = x * IDS.index('cat')"),
+        ("IDS = sorted(c.lower() for c in set(labels))", "x = x * IDS.index('cat')"),
+        ("IDS = {'cat', 'dog'}", "x = x * ('cat' in IDS)"),
+        ("IDS = list({1, 2, 3})", "x = x * IDS[0]"),
+        ("IDS = list(set(range(8)))", "x = x * IDS[0]"),
+        ("IDS = list({'cat', 'dog'})", "pass"),
+        ("IDS = len(set(labels))", "x = x * IDS"),
+        ("pass", "x = x * self.names.index('a')"),
+        ("pass", "x = x * (hash(3) % 5)"),
+    ],
+)
+def test_sets_whose_order_is_not_read(top: str, sample: str) -> None:
+    assert said(imported(top, sample)) == ""

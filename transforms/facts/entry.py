@@ -31,7 +31,8 @@ _REPEATABLE = (
     "builtins.frozenset", "builtins.len", "builtins.range", "builtins.int", "builtins.float",
     "builtins.str", "builtins.bool", "builtins.min", "builtins.max", "builtins.sorted",
     "builtins.enumerate", "builtins.zip", "builtins.getattr", "builtins.hasattr", "functools.partial",
-    "re.compile", "math.", "dataclasses.", "enum.",
+    "re.compile", "math.", "dataclasses.", "enum.", "sys.setrecursionlimit", "numpy.seterr", "locale.setlocale",
+    "csv.field_size_limit", "torchvision.set_", "torchaudio.set_audio_backend",
 )  # fmt: skip
 _REPEATABLE_METHODS = frozenset(
     {

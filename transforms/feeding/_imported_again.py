@@ -6,8 +6,11 @@ import libcst as cst
 from attrs import define, field
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._changed_globals import changes
+from perfmod.transforms.feeding._import_draws import drawn
+from perfmod.transforms.feeding._process_switches import switches
 from perfmod.transforms.feeding._worker_reads import reads, repeated
 
 
@@ -24,7 +27,7 @@ class Imported:
     refusal: str = ""
 
 
-def imported_again(file: FileFacts, work: WorkerCode) -> Imported:
+def imported_again(file: FileFacts, loader: Loader, work: WorkerCode) -> Imported:
     """What the workers of a loader find."""
     found = Imported()
     read = reads(file, work)
@@ -35,4 +38,16 @@ def imported_again(file: FileFacts, work: WorkerCode) -> Imported:
             found.refusal = f"{where} is changed on line {file.line(place)}, which spawned workers do not run"
             return found
         found.kept += again
+    for place, affected in switches(file, loader, work, read):
+        again = repeated(file, place)
+        if again is None:
+            what, where = " ".join(file.code(place).split()), f"of which line {file.line(affected)} depends"
+            found.refusal = f"line {file.line(place)} sets {what} in this process alone, {where}"
+            return found
+        found.kept += again
+    for one in drawn(file, work, read):
+        why = one.why.format(line=file.line(one.place))
+        where = f"{one.name}, which the workers read on line {file.line(one.use)}, " if one.name else ""
+        found.refusal = where + why
+        return found
     return found

@@ -80,7 +80,7 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     if file.source.has_cells or doubt:
         return Guard(doubt=doubt)
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
-    imported = imported_again(file, work)
+    imported = imported_again(file, loader, work)
     refusal = _missed(file, needed) or _guarded(file, work) or imported.refusal
     if refusal:
         return Guard(refusal=refusal)
