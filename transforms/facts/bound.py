@@ -14,7 +14,6 @@ from perfmod.transforms.facts.calls import is_decorated
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.pickling import kept, parts, put_in, unpicklable
-from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
@@ -77,8 +76,7 @@ class _Along:
         for assignments in each.assigned.values():
             yield from (item.value for item in assignments if item.value is not None and item.method is not None)
         yield from put_in(self.file, each)
-        own = (self.file.classes.self_attribute(node) for method in each.methods.values() for node in walk(method.body))
-        for name in dict.fromkeys(attribute[1] for attribute in own if attribute is not None):
+        for name in sorted(self.file.classes.attributes):
             for instance, assignment in self.file.classes.assigned_elsewhere(name):
                 if assignment.value is not None and self.file.value(instance).cls is cls:
                     yield assignment.value
