@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -464,3 +465,26 @@ def test_hashes_of_texts(top: str, sample: str, scale: str) -> None:
 )
 def test_sets_whose_order_is_not_read(top: str, sample: str) -> None:
     assert said(imported(top, sample)) == ""
+
+
+@pytest.mark.parametrize("asks", ["get_rank()", "get_world_size()", "is_initialized()"])
+def test_a_spawned_worker_is_in_no_process_group(asks: str) -> None:
+    sample = f"x = x * float(torch.distributed.{asks})"
+    assert f"torch.distributed.{asks} (line 21 of data.py) answers otherwise in a worker" in said(
+        imported("pass", sample)
+    )
+
+
+@pytest.mark.parametrize(("change", "matters"), [("Numbers.scale = 2.0", True), ("made = 2.0", False)])
+def test_workers_run_no_cells(change: str, matters: bool) -> None:
+    cells = [TRAINS.partition("def main")[0], change, "model = nn.Linear(1, 1)"]
+    cells.append("for x in DataLoader(Numbers(), batch_size=2):\n    model(x).mean().backward()")
+    parts = [
+        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": cell} for cell in cells
+    ]
+    notebook = json.dumps({"cells": parts, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    given = [Given("train.ipynb", notebook.encode()), Given("data.py", imported()["data.py"].encode(), ("data",))]
+    results = rewrite_together(given, [LoaderWithoutWorkers()], Choice())
+    reasons = [finding.reason for result in results for finding in result.refused]
+    assert any("which spawned workers do not run" in reason for reason in reasons) is matters
+    assert any(result.applied for result in results) is not matters

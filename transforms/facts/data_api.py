@@ -209,6 +209,7 @@ ASKS_FOR_PROCESS = frozenset(
     {
         "os.getpid", "os.getppid", "multiprocessing.current_process", "multiprocessing.parent_process",
         "torch.multiprocessing.current_process", "torch.utils.data.get_worker_info", "torch.get_num_threads",
+        "torch.distributed.is_initialized", "torch.distributed.get_rank", "torch.distributed.get_world_size",
     }
 )  # fmt: skip
 """Functions that answer otherwise in a worker than in the process that trains."""

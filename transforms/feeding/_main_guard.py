@@ -77,8 +77,10 @@ def joined(guards: Sequence[Guard]) -> Guard:
 def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     """The guard that scripts need before the workers of `loader` can be started by spawn."""
     doubt = _doubt_in_notebook(file, work)
-    if file.source.has_cells or doubt:
+    if doubt:
         return Guard(doubt=doubt)
+    if file.source.has_cells:
+        return Guard(refusal=imported_again(file, loader, work).refusal)
     needed = file.entry.needed([*work.functions, *(base.node for cls in work.classes for base in cls.lineage())])
     imported = imported_again(file, loader, work)
     refusal = _missed(file, needed) or _guarded(file, work) or imported.refusal
