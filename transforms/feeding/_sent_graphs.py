@@ -74,6 +74,8 @@ def _needs(file: FileFacts, node: cst.CSTNode, depth: int) -> bool:
         return False
     if isinstance(node, cst.Call):
         return _call_needs(file, node, depth + 1)
+    if isinstance(node, cst.Name) and any(_is_told(file, each) for each in file.flow.definitions(node)):
+        return True
     return any(_needs(file, source, depth + 1) for source in _sources(file, node))
 
 
@@ -103,6 +105,24 @@ def _sources(file: FileFacts, node: cst.CSTNode) -> list[cst.BaseExpression]:
     return []
 
 
+def _asks(call: cst.Call) -> bool:
+    """Whether a call of `requires_grad_` asks for gradients."""
+    return not call.args or _is_true(call.args[0].value)
+
+
+def _is_told(file: FileFacts, definition: Definition) -> bool:
+    """Whether a variable is told to need gradients: `x.requires_grad_()`, `x.requires_grad = True`."""
+    for use in file.flow.uses(definition):
+        asked = file.tree.parent(use)
+        around = file.tree.parent(asked) if isinstance(asked, cst.Attribute) and asked.value is use else None
+        if isinstance(asked, cst.Attribute) and isinstance(around, cst.Call) and asked.attr.value == "requires_grad_":
+            return _asks(around)
+        stored = file.tree.parent(around) if isinstance(around, cst.AssignTarget) else None
+        if isinstance(asked, cst.Attribute) and isinstance(stored, cst.Assign) and asked.attr.value == "requires_grad":
+            return _is_true(stored.value)
+    return False
+
+
 def _given(file: FileFacts, definition: Definition) -> Iterator[cst.BaseExpression]:
     """The expressions that a variable gets: of `a, b = ...` those for its place."""
     if isinstance(definition.node, cst.Param) and file.scope_name(definition.node).endswith("__init__"):
@@ -124,6 +144,8 @@ def _call_needs(file: FileFacts, call: cst.Call, depth: int) -> bool:
     method = func.attr.value if isinstance(func, cst.Attribute) else ""
     if (name or "").rpartition(".")[2] in _CUTS or method in _CUTS:
         return False
+    if method == "requires_grad_":
+        return _asks(call)
     if name in _PARAMETERS:
         return argument(call, "requires_grad", 1) is None
     if name is not None:
