@@ -125,6 +125,8 @@ REFUSED = {
     "print(f'{loss.item()=} {kl.item()}')": "an f-string shows how the figure is computed",
     "print((n := i), loss.item(), kl.item())": "the line 15 assigns or waits while it reports",
     "print(args.update(loss), loss.item(), kl.item())": "`args.update` on line 15 may change `loss`",
+    "print(kl.item(), args.clip(loss).item(), loss.item())": "`args.clip` on line 15 may change `loss`",
+    "print(kl.item(), loss.detach().mul_(2).item(), loss.item())": "`loss.detach().mul_` on line 15 may change `loss`",
     "print(args.a.item(), args.b.item())": "`args.a` could not be shown to be a tensor",
     "print(torch.rand((), device=device).item(), F.dropout(kl).item())": "may not be evaluated earlier",
     "for k, v in (('a', loss), ('b', kl)):\n    writer.add_scalar(k, v.item(), i)": "",

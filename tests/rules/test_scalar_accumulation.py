@@ -1221,6 +1221,50 @@ def test_public_attribute_in_a_loop_that_raises_for_whoever_calls() -> None:
     assert result(code + "\n\nTrainer(None, None).fit([])\n").outcome is Outcome.CHANGED
 
 
+COUNTED = PUBLIC.replace("self.total = 0.0", "self.total = 0").format(
+    added="(loss > 1).sum().item()", appended="loss.item()", more="", behind=""
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_theirs"),
+    [
+        ("def scale(trainer):\n    trainer.total /= 24\n", True),
+        ("trainer = Trainer(None, None)\ntrainer.total = 0.5\n", True),
+        ("def restore(trainer, saved):\n    trainer.total = saved['n']\n", True),
+        ("setattr(Trainer(None, None), 'total', 0.5)\n", True),
+        (
+            "def fill(t, saved):\n    for k in saved:\n        setattr(t, k, saved[k])\n\nfill(Trainer(1, 2), {})\n",
+            True,
+        ),
+        ("def fill(t, saved):\n    t.__dict__.update(saved)\n\nfill(Trainer(1, 2), {})\n", True),
+        ("class Other:\n    def __init__(self):\n        self.total = 0.5\n\nOther().total /= 2\n", False),
+        ("def parse(args):\n    for k in args:\n        setattr(args, k, 0)\n", False),
+    ],
+)
+def test_attributes_that_others_set(more: str, is_theirs: bool) -> None:
+    found = result(COUNTED + "\n\n" + more)
+    assert ("self.total += (loss > 1).sum()\n" in found.after.decode()) != is_theirs
+    assert bool(found.refused) == is_theirs
+
+
+def test_a_list_of_an_object_that_others_append_tensors_to() -> None:
+    more = "\n\ndef start(trainer: Trainer, first):\n    trainer.losses.append({})\n"
+    (refused,) = result(COUNTED + more.format("torch.ones(3)")).refused
+    assert refused.reason.startswith("what is appended to `self.losses` on line 2")
+    assert result(COUNTED + more.format("0.5")).refused == ()
+
+
+def test_a_dictionary_that_is_filled_as_a_whole() -> None:
+    code = training(
+        "stats = {'n': 0}\nstats.update(model.saved)",
+        "stats['n'] += (out.argmax(1) == y).sum().item()",
+        "return stats",
+    )
+    (reason,) = reasons(code)
+    assert reason == "`stats` is used as a whole on line 7"
+
+
 APPENDED = {
     "float(hits)": "hits.double()",
     "int(hits > 3)": "(hits > 3).long()",

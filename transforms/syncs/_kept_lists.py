@@ -29,6 +29,7 @@ from perfmod.transforms.syncs._host_reads import (
 from perfmod.transforms.syncs._kept_terms import kept_term
 from perfmod.transforms.syncs._moved_sums import Moved, insert_behind
 from perfmod.transforms.syncs._places import contents, may_be_kept, reads_in, steps_of
+from perfmod.transforms.syncs._set_from_outside import mentions
 from perfmod.transforms.syncs._terms import Term, term_of
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement
@@ -199,6 +200,11 @@ def _held_by_place(
             raise CannotRewrite(f"`{code}` is read in the loop on line {file.line(place)}")
         if not any(added is value for value in values):
             others.append(_number_appended(file, target, added))
+    own = file.classes.self_attribute(target)
+    for mention in mentions(file, target, own[0]) if own is not None and isinstance(target, cst.Attribute) else ():
+        added = _appended(file, mention)
+        if added is not None and not any(added is value for value in values):
+            _number_appended(file, target, added)
     chain = steps_of(target)
     is_any = chain is not None and chain[1][-1][0] == "index"
     container = target.value if isinstance(target, cst.Subscript) and (first.factory is not None or is_any) else None

@@ -17,6 +17,7 @@ from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.syncs._host_reads import CannotRewrite
+from perfmod.transforms.syncs._set_from_outside import require_own_entries, set_elsewhere
 
 Loop = cst.For | cst.While
 
@@ -106,9 +107,10 @@ def contents(file: FileFacts, target: cst.BaseExpression) -> Contents:
         values = [found.value for found in assigned if found.value is not None and not found.path]
         if own is None or not values or len(values) < len([a for a in assigned if not _is_augmented(file, a.node)]):
             raise CannotRewrite(f"where `{code}` gets its first value could not be shown")
-        return Contents(values)
+        return Contents([*values, *set_elsewhere(file, target, own[0])])
     if not isinstance(target, cst.Subscript):
         raise CannotRewrite(f"`{code}` could not be followed")
+    require_own_entries(file, target)
     chain = steps_of(target)
     step = chain[1][-1] if chain is not None else ("index", None)
     values, factory = [], None

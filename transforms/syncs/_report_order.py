@@ -35,15 +35,17 @@ def why_out_of_order(file: FileFacts, group: Sequence[cst.BaseSmallStatement], f
     calls = [call for statement in group for call in find_all(statement, cst.Call)]
     numbers = [figure.node for figure in found]
     for call in calls:
-        if is_harmless(file, call) or any(file.tree.is_within(call, node) for node in numbers):
+        if is_harmless(file, call) or call in numbers:
             continue
         given = {
             name.value
             for name in find_all(call, cst.Name)
-            if not any(file.tree.is_within(name, node) for node in numbers)
+            if not any(file.tree.is_within(name, node) and not file.tree.is_within(call, node) for node in numbers)
         }
         for figure in found:
             if figure.definition is not None or not _runs_before(file, call, figure):
+                continue
+            if file.tree.is_within(call, figure.node):
                 continue
             if not _is_out_of_reach(file, figure, given):
                 code, tensor = file.code(call.func), file.code(figure.tensor)
