@@ -23,6 +23,9 @@ from perfmod.transforms.implicit_reads import implicit_read
 from perfmod.transforms.operations import COPY, NODES, NUMBER, RULES, TESTS, Operation, goes_on, operation
 from perfmod.transforms.rule import Finding, Rule
 
+_Evaluated = dict[cst.FunctionDef, bool]
+"""The functions that were asked about: whether the rounds of an evaluation run them."""
+
 _NO_TENSOR = frozenset(
     {Kind.ARRAY, Kind.NUMBER, Kind.TEXT, Kind.NONE, Kind.DEVICE, Kind.LOADER, Kind.OPTIMIZER, Kind.MODULE}
 )
@@ -34,6 +37,7 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
     if not asked:
         return
     said: dict[str, list[Finding]] = {}
+    evaluated: _Evaluated = {}
     for finding in answers:
         said.setdefault(_hundred(finding.code), []).append(finding)
     for node in find_any(file.source.module, *NODES, *implicit_reads.NODES):
@@ -45,18 +49,15 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
             or _is_answered(file, node, found, said.get(_hundred(found.code), ()))
         ):
             continue
-        reason = _why_left(file, node, found)
+        reason = _why_left(file, node, found, evaluated)
         if reason is not None:
             # Of a branch only the test, so that its place is not that of what it holds.
             place = node.test if isinstance(node, TESTS) else node
             yield asked[found.code].refused(file, place, reason)
 
 
-def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | None:
+def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation, evaluated: _Evaluated) -> str | None:
     """Why an operation stays as it is; `None` where it is none of a step or evaluation, or not done on the device."""
-    is_of_step = file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)
-    if not (is_of_step or _is_evaluated(file, node, frozenset())):
-        return None
     value = file.value(found.tensor) if found.tensor is not None else TENSOR
     value = value.present or value
     elsewhere = Device.ACCELERATOR if found.is_of_host else Device.CPU
@@ -64,6 +65,9 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation) -> str | Non
     if value.kind in _NO_TENSOR or value.device is elsewhere:
         return None
     if not (is_shown or found.is_named or (found.tensor is not None and _may_be_tensor(file, found.tensor))):
+        return None
+    is_of_step = file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)
+    if not (is_of_step or _is_evaluated(file, node, evaluated)):
         return None
     gate = _gate(file, node, frozenset())
     if gate is not None:
@@ -104,17 +108,21 @@ def _ways(file: FileFacts, name: cst.Name) -> Iterator[cst.CSTNode]:
             yield from (statement.target, statement.value)
 
 
-def _is_evaluated(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.FunctionDef]) -> bool:
+def _is_evaluated(file: FileFacts, node: cst.CSTNode, known: _Evaluated) -> bool:
     """Whether the rounds of an evaluation come by: of a loop, of one that calls the function around, of Lightning's."""
-    function = file.tree.function(node)
     if in_evaluation(file, node):
         return True
-    if function is None or function in seen:
+    function = file.tree.function(node)
+    if function is None:
         return False
-    cls = file.classes.of(file.tree.scope(function))
-    if cls is not None and function.name.value in lightning.STEPS and lightning.is_lightning_module(cls):
-        return True
-    return any(_is_evaluated(file, call, seen | {function}) for call in file.values.calls.callers(function))
+    if function not in known:
+        # What calls itself is asked about once.
+        known[function] = False
+        cls = file.classes.of(file.tree.scope(function))
+        is_hook = function.name.value in lightning.STEPS and cls is not None and lightning.is_lightning_module(cls)
+        callers = file.values.calls.callers(function)
+        known[function] = is_hook or any(_is_evaluated(file, call, known) for call in callers)
+    return known[function]
 
 
 def _makes_batches(file: FileFacts, node: cst.CSTNode) -> bool:
