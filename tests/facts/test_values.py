@@ -535,3 +535,19 @@ def train(board=None):
 train(Board() if verbose else None)
 """
     assert asked(code) == ["tensor cpu floating 1", "tensor accelerator floating 1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "device"),
+    [(", device=device", "accelerator"), (", device='cuda'", "accelerator"), (", device='cpu'", "cpu"), ("", "cpu")],
+)
+def test_loaders_of_dgl_bring_batches_to_their_device(given: str, device: str) -> None:
+    code = f"""
+import dgl
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+for nodes, seeds, blocks in dgl.dataloading.DataLoader(graph, ids, sampler{given}):
+    use(seeds)
+"""
+    assert asked(code) == [f"tensor {device} ? ?"]

@@ -148,7 +148,10 @@ class CallValues:
         if name in ("builtins.super", "builtins.zip", "builtins.enumerate", "builtins.range"):
             return UNKNOWN
         if name in torch_api.LOADERS:
-            return Value(Kind.LOADER, name=name, call=node)
+            # DGL's bring their batches to the device that they are given.
+            where = argument(node, "device") if name.startswith("dgl.") else None
+            device = self._placement.device_of(where) if where is not None else None
+            return Value(Kind.LOADER, device=device, name=name, call=node)
         if name == "torch.device":
             return Value(Kind.DEVICE, device=self._placement.device_of(node), call=node)
         if name.startswith("torch.optim.") and not name.startswith("torch.optim.lr_scheduler."):
