@@ -317,6 +317,12 @@ def test_a_tensor_whose_text_names_its_operation_is_held_back(body: str, safety:
     assert found.outcome is (Outcome.CHANGED if safety is Safety.SAFE else Outcome.UNCHANGED)
 
 
+def test_a_tensor_that_a_caller_prints_is_held_back() -> None:
+    code = function("if c:\n    loss = loss * 0.5\nreturn loss") + "\n\nloss = f(*given)\nprint('loss', loss)\n"
+    (held,) = result(code).held_back
+    assert "printed on line 16" in held.reason
+
+
 def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
     code = function("h = x * 2\nif m.any():\n    h.masked_fill_(m, 0.0)\nreturn h").replace("flag: bool", "m: Tensor")
     assert result(code).outcome is Outcome.CHANGED

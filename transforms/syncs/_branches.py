@@ -16,7 +16,7 @@ from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
-from perfmod.transforms.syncs._printed import printed_with_graph
+from perfmod.transforms.syncs._printed import printed_itself
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import comments, dedent_block, replace
 
@@ -98,7 +98,7 @@ def _held_if_seen(
     if copies:
         reason = f"right unless somebody relies on the result being {shown(file, copies[0])} itself and not a copy"
         return Rewrite(edits, reason, Safety.UNSAFE, imports)
-    printed = printed_with_graph(file, bound)
+    printed = printed_itself(file, [use for definition in bound for use in file.flow.uses(definition)])
     if printed is not None:
         reason = f"a tensor is printed on line {file.line(printed)}, and `grad_fn` would be another in the text"
         return Rewrite(edits, reason, Safety.UNSAFE, imports)

@@ -42,7 +42,7 @@ from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection
 from perfmod.transforms.syncs._loss_calls import loss_call, objection, reduced, reduction_of, side, subject
 from perfmod.transforms.syncs._loss_table import Inside
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
-from perfmod.transforms.syncs._printed_losses import printed_itself
+from perfmod.transforms.syncs._printed import printed_itself
 from perfmod.transforms.writing import comments
 
 
@@ -148,7 +148,7 @@ class MaskedLoss(Rule):
             reason, safety = f"could not show that `{mask}` is a boolean mask", Safety.UNSAFE
         elif form.doubt or _loses_comment(file, call, form):
             reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
-        elif form.renamed is not None and (printed := printed_itself(file, form.renamed)) is not None:
+        elif form.renamed is not None and (printed := printed_itself(file, [form.renamed])) is not None:
             line = file.line(printed)
             reason = f"a tensor is printed on line {line}, and `grad_fn` would be another in the text"
             safety = Safety.UNSAFE
