@@ -351,7 +351,7 @@ class Tracing:
             return [(base, (None, *path))]
         if method == "__iter__" and not values:
             return [(base, path)]
-        if method in ("prepare", "setup_dataloaders") and values:
+        if method in torch_api.PREPARES and values:
             # Accelerate and Fabric give back what they were given, in the same order.
             if len(values) == 1:
                 return [(values[0], path)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
@@ -40,7 +41,7 @@ def why_no_workers_for_trainer(file: FileFacts, call: cst.Call) -> str:
 def prepared(file: FileFacts, loader: Loader) -> cst.Call | None:
     """The call by which Accelerate gets a loader, whose batches it moves by itself from then on."""
     for call in file.tree.all(cst.Call):
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("prepare", "prepare_data_loader"):
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in torch_api.PREPARES:
             continue
         if not (file.value(call.func.value).name or "").startswith("accelerate."):
             continue
