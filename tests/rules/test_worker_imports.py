@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 
 import pytest
 
 from perfmod.codemods.engine import Choice, Given, rewrite_together
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
-from perfmod.transforms.rule import Safety
+from tests.rules.test_worker_traps import said
 
 TRAIN = """\
 import argparse, sys
@@ -126,19 +125,6 @@ def files(
     train = TRAIN.replace("CHANGE", change).replace("ARGUMENT", argument).replace("TOP", top)
     data = DATA.replace("READ", read).replace("KEEP", keep)
     return {"train.py": train, "data.py": data, "config.py": CONFIG.replace("MADE", made)}
-
-
-def said(code: str | Mapping[str, str]) -> str:
-    """Why nothing is rewritten, or `""` where it is."""
-    written = {"train.py": code} if isinstance(code, str) else code
-    given = [Given(path, text.encode(), (path.removesuffix(".py"),)) for path, text in written.items()]
-    results = rewrite_together(given, [LoaderWithoutWorkers()], Choice())
-    assert not [result.reason for result in results if result.reason]
-    findings = [f for result in results for f in (*result.refused, *result.held_back)]
-    applied = [f for result in results for f in result.applied]
-    assert bool(findings) != bool(applied)
-    assert all(finding.safety is Safety.SAFE for finding in applied)
-    return " | ".join(finding.reason for finding in findings)
 
 
 CHANGES = [
