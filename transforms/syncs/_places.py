@@ -280,18 +280,20 @@ def _require_ordered_end(file: FileFacts, code: str, root: cst.Name, loop: Loop)
 def _is_local(file: FileFacts, root: cst.Name) -> bool:
     """Whether an object is made by the function that uses it, as a dictionary or list that is written down."""
     made = (cst.Dict, cst.DictComp, cst.List, cst.ListComp)
-    return all(
+    definitions = file.flow.definitions(root)
+    return bool(definitions) and all(
         definition.scope is file.tree.scope(root)
-        and (
-            isinstance(definition.part, made)
-            or (isinstance(definition.part, cst.Call) and _is_container(file, definition.part))
-        )
-        for definition in file.flow.definitions(root)
+        and (isinstance(definition.part, made) or _is_container(file, definition.part))
+        for definition in definitions
     )
 
 
-def _is_container(file: FileFacts, call: cst.Call) -> bool:
-    return file.qualified(call) in ("builtins.dict", "collections.defaultdict", "collections.Counter")
+def _is_container(file: FileFacts, made: cst.BaseExpression | None) -> bool:
+    return isinstance(made, cst.Call) and file.qualified(made) in (
+        "builtins.dict",
+        "collections.defaultdict",
+        "collections.Counter",
+    )
 
 
 def _require_same_place(file: FileFacts, target: cst.BaseExpression, root: cst.Name, loop: Loop) -> None:
