@@ -11,10 +11,13 @@ from pathlib import PurePath
 
 from attrs import evolve, frozen
 
+from perfmod.budget import OutOfTime, within
 from perfmod.codemods.engine import LIBRARIES, Choice, FileResult, Given, Outcome, Part, rewrite_together
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source, SourceError, decode, is_notebook
 
+TIME_LIMIT = 20.0
+"""Seconds of processor time for files that are read together, unless the user says otherwise."""
 _COMMENT = b"perfmod:"
 """In a comment it silences rules, and what is wrong with such a comment is reported."""
 
@@ -28,12 +31,14 @@ class Task:
         named: paths of those that the user gave by name; such a file that is no Python is a failure even where no
             rule would have looked into it.
         rules, choice: what the engine shall do.
+        time_limit: the seconds of processor time that it may take; then the files stay as they are.
     """
 
     files: tuple[Given, ...]
     named: frozenset[str]
     rules: tuple[Rule, ...]
     choice: Choice
+    time_limit: float = TIME_LIMIT
 
     @property
     def is_candidate(self) -> bool:
@@ -59,6 +64,12 @@ class Task:
 
     def run(self) -> tuple[FileResult, ...]:
         """The engine's results, in the order of the files."""
+        try:
+            return within(self.time_limit, self._run)
+        except OutOfTime:
+            return tuple(map(self._given_up, self.files))
+
+    def _run(self) -> tuple[FileResult, ...]:
         kept = tuple(file for file in self.files if self._is_read(file))
         paths = {file.path for file in kept}
         linked = [
@@ -69,6 +80,16 @@ class Task:
         ]
         results = {result.path: result for result in rewrite_together(linked, self.rules, self.choice)}
         return tuple(self._settled(file, results.get(file.path)) for file in self.files)
+
+    def _given_up(self, file: Given) -> FileResult:
+        """What is said of a file that was not analysed in time."""
+        if file.part is not Part.ASKED or not matters(file.data, self.rules):
+            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+        number = sum(matters(each.data, self.rules) for each in self.files)
+        work = f"{number} files that belong together need" if number > 1 else "it needs"
+        reason = f"not analysed: {work} more than {self.time_limit:g} s; --time-limit gives more"
+        outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED
+        return FileResult(file.path, outcome, file.data, file.data, reason)
 
     def under(self, rules: Collection[str]) -> Task:
         """The same with a part of its rules, by their codes."""

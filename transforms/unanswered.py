@@ -81,24 +81,32 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation, evaluated: _
     return f"`{file.code(taker)}` is given it on the host" if taker is not None else found.wait
 
 
-def _may_be_tensor(file: FileFacts, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+def _may_be_tensor(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether something of unknown kind is a tensor of the device by some way to it: `x` in a loop with `x = x / 2`."""
-    value = file.value(node)
-    value = value.present or value
-    if value.kind is not Kind.UNKNOWN or node in seen:
-        return value.is_tensor and value.device is Device.ACCELERATOR
-    seen |= {node}
-    if isinstance(node, cst.Name):
-        return any(_may_be_tensor(file, part, seen) for part in _ways(file, node))
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        is_of_tensors = node.func.attr.value in torch_api.TENSOR_OR_ARRAY - {"size", "dim", "numpy"}
-        return is_of_tensors and _may_be_tensor(file, node.func.value, seen)
-    if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)):
-        return any(_may_be_tensor(file, part, seen) for part in children(node))
+    waiting, seen = [node], {node}
+    while waiting:
+        value = file.value(part := waiting.pop())
+        value = value.present or value
+        if value.is_tensor and value.device is Device.ACCELERATOR:
+            return True
+        if value.kind is Kind.UNKNOWN:
+            further = [way for way in _ways(file, part) if way not in seen]
+            seen.update(further)
+            waiting += further
     return False
 
 
-def _ways(file: FileFacts, name: cst.Name) -> Iterator[cst.CSTNode]:
+def _ways(file: FileFacts, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    """What a value of unknown kind may have been made of, if that was a tensor."""
+    if isinstance(node, cst.Name):
+        return _given(file, node)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return [node.func.value] if node.func.attr.value in torch_api.TENSOR_OR_ARRAY - {"size", "dim", "numpy"} else []
+    is_computed = isinstance(node, (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget))
+    return children(node) if is_computed else []
+
+
+def _given(file: FileFacts, name: cst.Name) -> Iterator[cst.CSTNode]:
     """What may have given a name its value."""
     for definition in file.flow.definitions(name):
         if definition.part is not None:

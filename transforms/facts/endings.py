@@ -48,15 +48,17 @@ def catching(file: FileFacts, node: cst.CSTNode) -> Iterator[Catching]:
         child = ancestor
 
 
-def caught_by_callers(
-    file: FileFacts, function: cst.FunctionDef | None, seen: frozenset[cst.FunctionDef] = frozenset()
-) -> Iterator[Catching]:
+def caught_by_callers(file: FileFacts, function: cst.FunctionDef | None) -> Iterator[Catching]:
     """The same around the calls of a function in sight, and around those of the functions that call it."""
-    if function is None or function in seen:
-        return
-    for call in file.values.calls.callers(function):
-        yield from catching(file, call)
-        yield from caught_by_callers(file, file.tree.function(call), seen | {function})
+    waiting, seen = [function], {function}
+    while waiting:
+        current = waiting.pop()
+        for call in file.values.calls.callers(current) if current is not None else ():
+            yield from catching(file, call)
+            caller = file.tree.function(call)
+            if caller not in seen:
+                seen.add(caller)
+                waiting.append(caller)
 
 
 def _only_ends(file: FileFacts, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:

@@ -58,6 +58,7 @@ class Entry:
         self._classes = classes
         self._values = values
         self.statements = self.statements_of(tree.module)
+        self._repeatable: dict[cst.FunctionDef, bool] = {}
         self._places = {
             statement: place for module in tree.modules for place, statement in enumerate(self.statements_of(module))
         }
@@ -147,7 +148,7 @@ class Entry:
             return False
         return all(self._is_repeatable_call(n) for n in walk_scope(statement) if isinstance(n, cst.Call))
 
-    def _is_repeatable_call(self, call: cst.Call, seen: frozenset[cst.FunctionDef] = frozenset()) -> bool:
+    def _is_repeatable_call(self, call: cst.Call) -> bool:
         name = self._names.qualified(call.func)
         if name == "os.makedirs":
             return any(arg.keyword is not None and arg.keyword.value == "exist_ok" for arg in call.args)
@@ -156,10 +157,16 @@ class Entry:
         if name is not None:
             return name.startswith(_REPEATABLE)
         function = self._values.calls.resolve(call)
-        if function is not None and function not in seen:
-            seen |= {function}
-            return all(self._is_repeatable_call(n, seen) for n in walk(function.body) if isinstance(n, cst.Call))
+        if function is not None:
+            return self._is_repeatable_function(function)
         return isinstance(call.func, cst.Attribute) and call.func.attr.value in _REPEATABLE_METHODS
+
+    def _is_repeatable_function(self, function: cst.FunctionDef) -> bool:
+        if function not in self._repeatable:
+            self._repeatable[function] = False  # nobody knows when it ends calling itself
+            inner = (node for node in walk(function.body) if isinstance(node, cst.Call))
+            self._repeatable[function] = all(map(self._is_repeatable_call, inner))
+        return self._repeatable[function]
 
     def needed(self, code: Iterable[cst.CSTNode]) -> dict[Definition, Read]:
         """The module-level definitions that `code` reads, with those that they read in turn, and one use of

@@ -114,6 +114,7 @@ class Flow:
         self._definitions: dict[Read, tuple[Definition, ...]] = {}
         self._imported: dict[Definition, tuple[Definition, ...]] = {}
         self._uses: dict[Definition, list[Read]] | None = None
+        self._places: dict[cst.CSTNode, Place | None] = {}
         self._count = itertools.count()
         # Modules that are walked or have been, those that have been, and those that may bind names that nobody sees.
         self._begun: set[cst.Module] = set()
@@ -123,6 +124,7 @@ class Flow:
             self._walk(module)
         if self._is_linked:
             self._bind_from_outside()
+            self._places.clear()  # what was asked before all was bound
 
     def _walk(self, module: cst.Module) -> None:
         if module in self._begun:
@@ -252,8 +254,13 @@ class Flow:
 
     def place(self, node: cst.CSTNode) -> Place | None:
         """The module (or package) of the world that an expression is; `None` for everything else."""
-        if not self._is_linked:
+        if not self._is_linked or type(node) not in (cst.Attribute, cst.Name):
             return None
+        if node not in self._places:
+            self._places[node] = self._find_place(node)
+        return self._places[node]
+
+    def _find_place(self, node: cst.CSTNode) -> Place | None:
         if isinstance(node, cst.Name):
             return _only({self._imported_place(definition) for definition in self.seen(node)})
         if isinstance(node, cst.Attribute):

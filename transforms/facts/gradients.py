@@ -17,7 +17,7 @@ _OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"requires_grad_"
 
 def may_carry_gradient(file: FileFacts, node: cst.CSTNode) -> bool:
     """Whether the value of an expression may need a gradient; False only where it provably does not."""
-    return not runs_without_graph(file, node) and _may_carry(file, node, frozenset())
+    return not runs_without_graph(file, node) and _may_carry(file, node)
 
 
 def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -69,41 +69,48 @@ def _is_no_grad(file: FileFacts, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and not node.args and file.qualified(node) in _NO_GRAD
 
 
-def _may_carry(file: FileFacts, node: cst.CSTNode, seen: frozenset[Definition]) -> bool:
+def _may_carry(file: FileFacts, node: cst.CSTNode) -> bool:
     value = file.value(node)
     if value.kind is Kind.NUMBER or value.dtype in (DType.INTEGER, DType.BOOL):
         return False
     if isinstance(node, cst.Name):
-        return _name_may_carry(file, node, seen)
+        return _name_may_carry(file, node)
     if isinstance(node, cst.Attribute):
         return node.attr.value != "data"
     if isinstance(node, cst.Subscript):
-        return _may_carry(file, node.value, seen)
+        return _may_carry(file, node.value)
     if isinstance(node, cst.UnaryOperation):
-        return _may_carry(file, node.expression, seen)
+        return _may_carry(file, node.expression)
     if isinstance(node, cst.BinaryOperation):
-        return _may_carry(file, node.left, seen) or _may_carry(file, node.right, seen)
+        return _may_carry(file, node.left) or _may_carry(file, node.right)
     if isinstance(node, cst.Call):
-        return _call_may_carry(file, node, seen)
+        return _call_may_carry(file, node)
     return True
 
 
-def _name_may_carry(file: FileFacts, name: cst.Name, seen: frozenset[Definition]) -> bool:
+def _name_may_carry(file: FileFacts, name: cst.Name) -> bool:
     definitions = file.flow.definitions(name)
     # A tensor that is written in place takes over the graph of what is written.
     if not definitions or file.aliasing.is_mutated(name):
         return True
-    return any(
-        definition in seen
-        or definition.binding is not Binding.ASSIGNED
-        or bool(definition.path)
-        or definition.value is None
-        or (not runs_without_graph(file, definition.value) and _may_carry(file, definition.value, seen | {definition}))
-        for definition in definitions
-    )
+    return any(_definition_may_carry(file, definition) for definition in definitions)
 
 
-def _call_may_carry(file: FileFacts, call: cst.Call, seen: frozenset[Definition]) -> bool:
+def _definition_may_carry(file: FileFacts, definition: Definition) -> bool:
+    known = file.once(_carrying)
+    if definition not in known:
+        known[definition] = True  # what is defined by itself, round for round
+        value = definition.value if definition.binding is Binding.ASSIGNED and not definition.path else None
+        known[definition] = value is None or (not runs_without_graph(file, value) and _may_carry(file, value))
+    return known[definition]
+
+
+def _carrying(_file: FileFacts) -> dict[Definition, bool]:
+    """What was found out already."""
+    return {}
+
+
+def _call_may_carry(file: FileFacts, call: cst.Call) -> bool:
     arguments: list[cst.CSTNode] = [arg.value for arg in call.args]
     name = file.qualified(call)
     if name is not None:
@@ -119,4 +126,4 @@ def _call_may_carry(file: FileFacts, call: cst.Call, seen: frozenset[Definition]
         return True
     if short == "detach":
         return False
-    return short not in _OPERATIONS or any(_may_carry(file, argument, seen) for argument in arguments)
+    return short not in _OPERATIONS or any(_may_carry(file, argument) for argument in arguments)

@@ -42,6 +42,7 @@ class Names:
         self._tree = tree
         self._flow = flow
         self._known: dict[cst.CSTNode, str | None] = {}
+        self._members: dict[cst.CSTNode, str | None] = {}
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression, or `None` where it is no import and no builtin.
@@ -100,6 +101,13 @@ class Names:
 
     def member(self, node: cst.CSTNode) -> str | None:
         """The dotted name of a module in sight, or of what is read from one, as its import spells it."""
+        if type(node) not in (cst.Attribute, cst.Name):
+            return None
+        if node not in self._members:
+            self._members[node] = self._member(node)
+        return self._members[node]
+
+    def _member(self, node: cst.CSTNode) -> str | None:
         if isinstance(node, (cst.Name, cst.Attribute)) and isinstance(self._flow.place(node), cst.Module):
             return self._path(node)
         if isinstance(node, cst.Attribute) and isinstance(self._flow.place(node.value), cst.Module):

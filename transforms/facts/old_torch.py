@@ -40,10 +40,10 @@ def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
 def _is_loss(file: FileFacts, node: cst.BaseExpression, trained: set[str]) -> bool:
     if dotted(node):
         return dotted(node) in trained
-    return _may_have_no_dimension(file, node, frozenset())
+    return _may_have_no_dimension(file, node, set())
 
 
-def _may_have_no_dimension(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.FunctionDef]) -> bool:
+def _may_have_no_dimension(file: FileFacts, node: cst.BaseExpression, seen: set[cst.FunctionDef]) -> bool:
     value = file.value(node)
     if (value.is_tensor and value.rank == 0) or _is_reduced(node):
         return True
@@ -52,8 +52,9 @@ def _may_have_no_dimension(file: FileFacts, node: cst.BaseExpression, seen: froz
     function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
     if function is None or function in seen:
         return False
+    seen.add(function)
     results = (result.value for result in file.tree.results(function) if isinstance(result, cst.Return))
-    return any(result is not None and _may_have_no_dimension(file, result, seen | {function}) for result in results)
+    return any(result is not None and _may_have_no_dimension(file, result, seen) for result in results)
 
 
 def _is_reduced(node: cst.BaseExpression) -> bool:

@@ -70,7 +70,9 @@ class Shapes:
         self._values = values
         self._aliasing = aliasing
         self._stores = stores
+        self._keys: dict[cst.CSTNode, Key | None] = {}
         self._open: set[Definition] = set()
+        self._circles = 0
 
     def same(self, left: cst.CSTNode, right: cst.CSTNode) -> bool:
         """Whether both expressions provably have the same shape."""
@@ -79,6 +81,16 @@ class Shapes:
 
     def key(self, node: cst.CSTNode) -> Key | None:
         """Where the shape of an expression comes from; `None` where that cannot be said."""
+        if node in self._keys:
+            return self._keys[node]
+        known = self._circles
+        key = self._find(node)
+        # In the middle of a circle of definitions the answer depends on where one came in.
+        if known == self._circles or not self._open:
+            self._keys[node] = key
+        return key
+
+    def _find(self, node: cst.CSTNode) -> Key | None:
         if isinstance(node, cst.Name):
             return self._of_name(node)
         if isinstance(node, cst.Attribute):
@@ -127,6 +139,7 @@ class Shapes:
 
     def _of_definition(self, definition: Definition) -> Key:
         if definition in self._open:
+            self._circles += 1
             return definition
         self._open.add(definition)
         try:

@@ -112,16 +112,17 @@ def _adds(file: FileFacts, definition: Definition, found: Kept) -> bool:
 def _has_graph(file: FileFacts, tensor: cst.BaseExpression) -> bool:
     if runs_without_graph(file, tensor) or not may_carry_gradient(file, tensor):
         return False
-    return _is_computed(file, tensor, frozenset())
+    return _is_computed(file, tensor, set())
 
 
-def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition]) -> bool:
     """Whether a value is a loss that is differentiated, or the output of a model and what is computed from it."""
     if isinstance(node, cst.Name):
         if any(carriers(file, node)):
             return True
         found = [d for d in file.flow.definitions(node) if d.binding is Binding.ASSIGNED and d not in seen]
-        return any(d.part is not None and _is_computed(file, d.part, seen | {d}) for d in found)
+        seen.update(found)
+        return any(d.part is not None and _is_computed(file, d.part, seen) for d in found)
     if isinstance(node, cst.BinaryOperation):
         return _is_computed(file, node.left, seen) or _is_computed(file, node.right, seen)
     if isinstance(node, (cst.UnaryOperation, cst.Subscript)):
