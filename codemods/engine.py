@@ -22,6 +22,7 @@ from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
 from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
+from perfmod.transforms.facts.frameworks import trains_with_torch
 from perfmod.transforms.facts.old_torch import (
     LAST_WITH_FFI,
     LAST_WITH_VECTOR_LOSSES,
@@ -107,6 +108,8 @@ class Part(str, enum.Enum):
     """Rules look for their patterns in it, and it is rewritten."""
     PARTNER = "partner"
     """No rule is asked about it; it is rewritten where a finding of another file has edits in it."""
+    UNNAMED = "unnamed"
+    """It belongs to the project, and nobody asked for changes in it: a finding that would edit it is held back."""
     READ = "read"
     """Only facts are taken from it. A finding that would have to edit it is refused."""
 
@@ -353,7 +356,7 @@ class _Rewriting:
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
         """What the rules say about one file. Raises `_Failed` where one is broken."""
         try:
-            if not self.trains:
+            if not self.trains or not trains_with_torch(file):
                 return []
             found = _findings(_possible(self.rules.values(), file.source.text), file)
             text = self.texts[path]
@@ -386,11 +389,16 @@ class _Rewriting:
         changes = {change.path or path: change for change in finding.changes if change.edits}
         for place, change in changes.items():
             finding = self._fitted(finding, place, change, path)
+        unnamed = tuple(place for place in changes if self.files[place].part is Part.UNNAMED)
+        if unnamed and not finding.refused:
+            names = " and ".join(self.labels[place] for place in unnamed)
+            reason = f"also needs {names}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            finding = evolve(finding, reason=reason, unnamed=unnamed)
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
         elif finding.refused or not changes or finding.safety is Safety.ADVICE:
             found.refused[path].append(finding)
-        elif not self.choice.admits(finding, self.rules[finding.code]):
+        elif finding.unnamed or not self.choice.admits(finding, self.rules[finding.code]):
             found.held_back[path].append(finding)
         elif problem := self._problem(changes, path, world, found):
             found.refused[path].append(_refusal(finding, problem))
@@ -449,7 +457,7 @@ class _Rewriting:
                 for place, change in each.changes.items():
                     edits[place] += change.edits
         for each in batch:
-            self.applied[each.path].append(self.words.in_given(each.finding, self.texts[each.path]))
+            self.applied[each.path].append(self._as_given(each.finding, each.path))
             self._join(set(each.changes))
         needs = {
             place: found.preambles[place].missing([each.changes[place] for each in batch if place in each.changes])
@@ -474,7 +482,16 @@ class _Rewriting:
             self.together[path] = whole
 
     def _in_given(self, findings: Mapping[str, list[Finding]], path: str) -> list[Finding]:
-        return [self.words.in_given(finding, self.texts[path]) for finding in findings.get(path, ())]
+        return [self._as_given(finding, path) for finding in findings.get(path, ())]
+
+    def _as_given(self, finding: Finding, path: str) -> Finding:
+        """A finding of the current texts, with what it says and its edits in the given ones."""
+        edits = [self.texts[change.path or path].placed(edit) for change in finding.changes for edit in change.edits]
+        placed = [edit for edit in edits if edit is not None]
+        return evolve(
+            self.words.in_given(finding, self.texts[path]),
+            placed=tuple(placed) if len(placed) == len(edits) else None,
+        )
 
     def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
         """Findings of the given text in order, placed for somebody who has the file open."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from attrs import asdict, evolve
 
 from perfmod.codemods.edits import Splice
-from perfmod.transforms.rule import Edit, Finding
+from perfmod.transforms.rule import Edit, Finding, PlacedEdit
 from perfmod.transforms.source import LINE_NUMBERS, Source
 
 
@@ -27,6 +27,17 @@ class Text:
         self.source = self.source.reparse(splice.apply(self.source.text))
         self.splices.append(splice)
         return splice
+
+    def placed(self, edit: Edit) -> PlacedEdit | None:
+        """An edit of the current text in the given one; `None` where it edits what another edit wrote."""
+        if self.is_new(edit.start, edit.end):
+            return None
+        start = self.start_in_given(edit.start)
+        end = self.end_in_given(edit.end) if edit.end > edit.start else start
+        first, last = self.given.place(start), self.given.place(end)
+        return PlacedEdit(
+            self.given.path, first.cell, first.line, first.column, last.line, last.column, edit.replacement
+        )
 
     def to_bytes(self, given: bytes) -> bytes:
         """The file as it is now; raises `SourceError` where it cannot be written."""
@@ -102,9 +113,12 @@ class Words:
 
     def placed(self, finding: Finding, text: Text) -> Finding:
         """A finding of the given texts, for somebody who has the files open."""
+        end = text.given.place(finding.end)
         return evolve(
             finding,
             **asdict(text.given.place(finding.start)),
+            end_line=end.line,
+            end_column=end.column,
             message=self._reworded(finding.message, text.given.in_words, lambda other, own: other.given.in_words(own)),
             reason=self._reworded(finding.reason, text.given.in_words, lambda other, own: other.given.in_words(own)),
         )

@@ -62,7 +62,7 @@ SAFETY = {
 
 def page_path(rule: Rule) -> Path:
     """Where a rule's page stands."""
-    return RULE_PAGES / f"{rule.code}-{rule.name}.md"
+    return ROOT / rule.page
 
 
 def table_row(*cells: object) -> str:

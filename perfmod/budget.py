@@ -25,7 +25,7 @@ _GRACE: Final = 2.0
 """Seconds in which stopped work has to end: it may be in the middle of a call that is no Python."""
 
 
-class OutOfTime(Exception):  # noqa: N818
+class OutOfTime(Exception):
     """The work took more time than it was given."""
 
 
@@ -40,16 +40,13 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
         OutOfTime: it was stopped after so many `seconds`.
     """
     running = _Running(work)
-    begin = time.process_time()
+    end = time.process_time() + seconds
     try:
-        while running.is_alive():
-            left = seconds - (time.process_time() - begin)
-            if left <= 0:
-                raise OutOfTime
+        while running.is_alive() and (left := end - time.process_time()) > 0:
             running.join(max(left, _SHORTEST_LOOK))
-    except BaseException:
-        running.stop()
-        raise
+    finally:
+        if running.is_alive():  # also where somebody presses Ctrl-C meanwhile
+            running.stop()
     return running.result()
 
 
@@ -84,6 +81,8 @@ class _Running(threading.Thread, Generic[Result]):
             self.join(_GRACE)
 
     def result(self) -> Result:
+        if not self._returned and (self._raised is None or isinstance(self._raised, _Stop)):
+            raise OutOfTime
         if self._raised is not None:
             raise self._raised
         (returned,) = self._returned

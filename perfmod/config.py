@@ -21,26 +21,33 @@ else:
     import tomli as tomllib
 
 
+_LIST, _TRUTH, _SECONDS = "a list of strings", "true or false", "a positive number of seconds"
+
+
 @frozen
 class Config:
-    """What `[tool.perfmod]` may say; the names of the fields are the keys.
+    """What `[tool.perfmod]` may say; the names of the fields, with hyphens, are the keys.
 
     Attributes:
         select: codes, names or prefixes of the rules to run, instead of all.
         ignore: codes, names or prefixes of the rules to leave out.
         exclude: patterns in the language of `.gitignore`, relative to the folder of the file.
         unsafe: apply findings whose rewrite could not be proven, too.
+        time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
         path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
     """
 
-    select: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
-    ignore: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
-    exclude: tuple[str, ...] = field(default=(), metadata={"type": "a list of strings"})
-    unsafe: bool = field(default=False, metadata={"type": "true or false"})
+    select: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
+    ignore: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
+    exclude: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
+    unsafe: bool = field(default=False, metadata={"type": _TRUTH})
+    time_limit: float = field(default=20.0, metadata={"type": _SECONDS})
     path: Path | None = None
 
 
-KEYS: Mapping[str, str] = {key.name: key.metadata["type"] for key in attrs.fields(Config) if "type" in key.metadata}
+KEYS: Mapping[str, str] = {
+    key.name.replace("_", "-"): key.metadata["type"] for key in attrs.fields(Config) if "type" in key.metadata
+}
 """The keys of `[tool.perfmod]` and what their values are."""
 
 
@@ -51,6 +58,7 @@ class Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool | None = None
+    time_limit: float | None = None
 
 
 @frozen
@@ -58,7 +66,7 @@ class Settings:
     """What holds for the files of one target.
 
     Attributes:
-        select, ignore, unsafe: as in `Config`, after the command line had its say.
+        select, ignore, unsafe, time_limit: as in `Config`, after the command line had its say.
         exclude: as in `Config`.
         origin: the `pyproject.toml` that took part, for messages; None where there is none.
     """
@@ -67,6 +75,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     unsafe: bool = False
+    time_limit: float = Config().time_limit
     origin: Path | None = None
 
     @property
@@ -89,6 +98,7 @@ def settings_for(folder: Path, options: Options) -> Settings:
         ignore=options.ignore or (() if options.select else config.ignore),
         exclude=config.exclude,
         unsafe=config.unsafe if options.unsafe is None else options.unsafe,
+        time_limit=config.time_limit if options.time_limit is None else options.time_limit,
         origin=config.path,
     )
 
@@ -130,11 +140,15 @@ def _config(table: Mapping[str, Any], path: Path) -> Config:
             raise UsageMistake(f'{shown(path)}: [tool.perfmod] has no key "{key}"; {hint}')
         if not _fits(value, KEYS[key]):
             raise UsageMistake(f'{shown(path)}: [tool.perfmod] "{key}" must be {KEYS[key]}')
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    values: dict[str, Any] = {
+        key.replace("-", "_"): tuple(value) if isinstance(value, list) else value for key, value in table.items()
+    }
     return Config(**values, path=path)
 
 
 def _fits(value: object, wanted: str) -> bool:
-    if wanted == "true or false":
+    if wanted == _TRUTH:
         return isinstance(value, bool)
+    if wanted == _SECONDS:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
     return isinstance(value, list) and all(isinstance(entry, str) for entry in value)

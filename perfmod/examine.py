@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 from attrs import evolve, field, frozen
 
@@ -53,11 +54,14 @@ class _Plan:
     cache: Cache | None
 
 
-Progress = Callable[[int, int], None]
-"""Told the number of files done and the number of all."""
+class Progress(Protocol):
+    """Told what is done."""
+
+    def __call__(self, done: int, total: int, new: Sequence[Examined]) -> None:
+        """So many of all files are done, and these were done last."""
 
 
-def _silent(_done: int, _total: int) -> None:
+def _silent(done: int, total: int, new: Sequence[Examined]) -> None:
     """Somebody who does not want to know."""
 
 
@@ -74,7 +78,8 @@ def examine(
     """Run the engine over every file that `targets` lead to, and over what belongs to the trainings in them.
 
     At most `jobs` processes are used, by default as many as there are processors. `isolated` keeps to the given
-    files, each for itself. `progress` is told after every file.
+    files, each for itself. `progress` is told of files as they are done, those that are read together at once, in an
+    order that does not depend on the processes; the result is in the order of their paths.
 
     Raises:
         UsageMistake: a wrong path, rule or configuration; nothing was read then.
@@ -94,7 +99,7 @@ def examine(
         if plan.cache is not None:
             plan.cache.save()
     unlisted = [_unlisted(path, reason) for path, reason in found.unlisted]
-    return [*sorted(examined, key=lambda each: each.file.real.parts), *unlisted]
+    return [*sorted(examined, key=_path_of), *unlisted]
 
 
 def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
@@ -103,7 +108,8 @@ def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     suffix = ".ipynb" if data.lstrip().startswith(b"{") and b'"nbformat"' in data else ""
     file = FoundFile(f"<stdin>{suffix}", cwd / f"stdin{suffix or '.py'}", True, settings_for(cwd, options), cwd)
     plan = _plan(file.settings, options, use_cache=False)
-    (result,) = Task((Given(file.shown, data),), frozenset({file.shown}), plan.rules, plan.choice).run()
+    given, named = (Given(file.shown, data),), frozenset({file.shown})
+    (result,) = Task(given, named, plan.rules, plan.choice, file.settings.time_limit).run()
     return Examined(file, result)
 
 
@@ -149,7 +155,7 @@ class _Opened:
         paths = {member.file.real: member.file.shown for member in kept}
         files = tuple(_given(member, readable[member.file.real], paths, pins) for member in kept)
         named = frozenset(member.file.shown for member in kept if member.file.named)
-        task = Task(files, named, plan.rules, plan.choice)
+        task = Task(files, named, plan.rules, plan.choice, unit.settings.time_limit)
         is_clean = plan.cache is not None and plan.cache.is_clean(task.digest)
         return cls(tuple(member.file for member in kept), task, settled, is_clean)
 
@@ -211,12 +217,16 @@ def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progres
     with closing(results):
         for each in results:
             plan, unit = opened.popleft()
-            new = list(unit.examined(each))
+            new = sorted(unit.examined(each), key=_path_of)
             if plan.cache is not None and unit.task is not None and all(_is_clean(one.result) for one in new):
                 plan.cache.add_clean(unit.task.digest)
             examined += new
-            progress(min(total, len(examined)), total)
+            progress(min(total, len(examined)), total, new)
     return examined
+
+
+def _path_of(each: Examined) -> tuple[str, ...]:
+    return each.file.real.parts
 
 
 def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:

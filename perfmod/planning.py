@@ -97,7 +97,7 @@ class _Planning:
             def part(name: str, settings: Settings = settings, is_first: bool = number == 0) -> Part:
                 if name in asked:
                     return Part.ASKED if asked[name] == settings else Part.READ
-                return Part.PARTNER if is_first and name in group.files else Part.READ
+                return Part.UNNAMED if is_first and name in group.files else Part.READ
 
             whole = set(names)
             is_open = self.project.links.open(whole)

@@ -13,11 +13,10 @@ from attrs import evolve, frozen
 
 from perfmod.budget import OutOfTime, within
 from perfmod.codemods.engine import LIBRARIES, Choice, FileResult, Given, Outcome, Part, rewrite_together
+from perfmod.config import Settings
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source, SourceError, decode, is_notebook
 
-TIME_LIMIT = 20.0
-"""Seconds of processor time for files that are read together, unless the user says otherwise."""
 _COMMENT = b"perfmod:"
 """In a comment it silences rules, and what is wrong with such a comment is reported."""
 
@@ -38,7 +37,7 @@ class Task:
     named: frozenset[str]
     rules: tuple[Rule, ...]
     choice: Choice
-    time_limit: float = TIME_LIMIT
+    time_limit: float = Settings().time_limit
 
     @property
     def is_candidate(self) -> bool:

@@ -104,6 +104,25 @@ class Change:
 
 
 @frozen
+class PlacedEdit:
+    """An edit for somebody who has the files open; lines and columns count from 1, ends lie behind the last character.
+
+    Attributes:
+        path: the file.
+        cell: in a notebook, the place among all cells, from 1, to whose code the lines count.
+        replacement: what stands there instead.
+    """
+
+    path: str
+    cell: int | None
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    replacement: str
+
+
+@frozen
 class Finding:
     """One place where a rule saw its pattern: an atomic set of edits, or a refusal.
 
@@ -111,6 +130,7 @@ class Finding:
         code: the rule's code, such as `PM101`.
         start, end: the characters of `Source.text` that show the pattern.
         line, column: where it starts, both from 1.
+        end_line, end_column: in what the engine hands out, where it ends, behind its last character.
         cell: in what the engine hands out, the place among all cells of the notebook, from 1, whose line that is; None
             for other files.
         message: what is wrong here, in one line.
@@ -126,6 +146,9 @@ class Finding:
         scope: dotted place in the file, such as `MaskedLoss.forward`; empty at module level.
         snippet: the code of the pattern, part of the fingerprint.
         step_in_sight: whether a training step that reaches this code was seen in the file.
+        unnamed: in what the engine hands out, the files that it would change and that nobody asked to be changed.
+        placed: in what the engine hands out, its edits in the files as they were given; None where it edits what
+            another finding has written.
     """
 
     code: str
@@ -147,6 +170,10 @@ class Finding:
     snippet: str = ""
     step_in_sight: bool = True
     cell: int | None = None
+    unnamed: tuple[str, ...] = ()
+    end_line: int = 0
+    end_column: int = 0
+    placed: tuple[PlacedEdit, ...] | None = None
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -188,6 +215,11 @@ class Rule(ABC):
     references: ClassVar[tuple[str, ...]]
     changes_results: ClassVar[str]
     """The paragraph “When this changes results”."""
+
+    @property
+    def page(self) -> str:
+        """Its page, from the root of this project."""
+        return f"docs/rules/{self.code}-{self.name}.md"
 
     @abstractmethod
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +17,9 @@ from perfmod.cli.options import (
     OutputFormat,
     Paths,
     Select,
+    TimeLimit,
     Unsafe,
+    Verbose,
     options,
 )
 from perfmod.cli.script_arguments import script_arguments
@@ -33,6 +36,9 @@ from perfmod.cli.verifying import (
     Timeout,
     request,
 )
+
+if TYPE_CHECKING:
+    from perfmod.examine import Examined
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")]
 PatchFile = Annotated[
@@ -57,6 +63,8 @@ def apply(
     jobs: Jobs = None,
     no_cache: NoCache = False,
     isolated: Isolated = False,
+    time_limit: TimeLimit = None,
+    verbose: Verbose = False,
     verify: Verify = False,
     entry: Entry = None,
     device: DeviceName = Device.CUDA,
@@ -70,10 +78,10 @@ def apply(
 ) -> int:
     """Rewrite training code so that its steps run faster on CUDA.
 
-    Only what is proven to leave the training as it is; the rest is listed with its reason.
-    With a file, those of its project that it imports are rewritten as well. Files that import these are read, and
-    changed only where a rewrite needs it; such rewrites in several files are written together or not at all.
-    From stdin (-), the new code goes to stdout. `perfmod revert` takes the changes back.
+    Only what is proven to leave the training as it is; the rest is held back or refused, and -v says why.
+    With a file, those of its project that it imports are rewritten as well, and no others. Rewrites that go over
+    several files are written together or not at all. From stdin (-), the new code goes to stdout.
+    `perfmod revert` takes the changes back.
     """
     from perfmod import applying
     from perfmod.cli.examining import examined
@@ -82,13 +90,30 @@ def apply(
     from perfmod.errors import ExitCode, UsageMistake
     from perfmod.files import STDIN
     from perfmod.report import json, text
-    from perfmod.report.output import console, write_file, write_result
+    from perfmod.report.output import console, write_diff, write_file, write_result
+    from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
 
     cwd = Path.cwd()
     if verify and (len(paths) != 1 or paths == [STDIN]):
         raise UsageMistake("--verify takes one script, or one folder with --entry; its arguments stand behind --")
-    results = examined(paths, options(select, ignore, unsafe), jobs, use_cache=not no_cache, isolated=isolated)
+    as_json = output_format is OutputFormat.JSON
+    talk = console(stderr=True)
+
+    def told(new: Sequence[Examined]) -> None:
+        if not as_json:
+            text.render_findings(finding_rows(new, catalog.rules()), talk, verbose=verbose)
+
+    results = examined(
+        paths,
+        options(select, ignore, unsafe, time_limit),
+        jobs,
+        use_cache=not no_cache,
+        isolated=isolated,
+        # What does not pay is taken back below, and nobody should read of it before.
+        told=None if verify else told,
+        beside=None if verify or as_json else talk,
+    )
     code = ExitCode.OK
     if verify:
         asked = request(
@@ -106,9 +131,9 @@ def apply(
             links=link,
         )
         results, code = proven(asked, results, report)
+        told(results)
     from_stdin = paths == [STDIN]
     wrote = not (dry_run or patch or from_stdin)
-    as_json = output_format is OutputFormat.JSON
     diffs = {} if wrote and not as_json else applying.patch(results, cwd)
     if wrote:
         results = applying.write(results, cwd)
@@ -119,11 +144,9 @@ def apply(
     if as_json:
         write_result(json.render(rows).encode())
         return rows.exit_code or code
-    talk = console(stderr=True)
-    text.render_findings(rows, talk)
-    text.render_summary(rows, talk)
+    text.render_summary(rows, talk, verbose=verbose)
     if dry_run and not patch:
-        write_result(b"".join(diffs.values()))
+        write_diff(b"".join(diffs.values()))
     elif from_stdin and not patch:
         write_result(b"".join(each.result.after for each in results))
     return rows.exit_code or code

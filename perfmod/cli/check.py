@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,17 +16,23 @@ from perfmod.cli.options import (
     OutputFormat,
     Paths,
     Select,
+    TimeLimit,
     Unsafe,
+    Verbose,
     options,
 )
+
+if TYPE_CHECKING:
+    from perfmod.examine import Examined
 
 ExplainAll = Annotated[
     bool,
     typer.Option(
         "--explain-all",
-        help="List every occurrence of a pattern, also silenced ones, and count the reasons at the end.",
+        help="As -v, also what comments silence, and count the reasons at the end.",
     ),
 ]
+ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 also if something would be rewritten.")]
 
 
 def check(
@@ -37,27 +44,40 @@ def check(
     jobs: Jobs = None,
     no_cache: NoCache = False,
     isolated: Isolated = False,
+    time_limit: TimeLimit = None,
+    verbose: Verbose = False,
     explain_all: ExplainAll = False,
+    exit_zero: ExitZero = False,
 ) -> int:
     """List what makes the steps of training code slow, and change nothing.
 
-    Exits with 1 if something could be rewritten or is held back; refusals and advice alone do not count.
-    With a file, those of its project that it imports are examined as well, as `apply` does.
+    Exits with 1 if `apply` with the same options would rewrite something; what is held back, refused or advice does
+    not count. With a file, those of its project that it imports are examined as well, as `apply` does.
     """
     from perfmod.cli.examining import examined
     from perfmod.codemods import catalog
+    from perfmod.errors import ExitCode
     from perfmod.report import json, text
     from perfmod.report.output import console, write_result
     from perfmod.report.reasons import reason_rows
-    from perfmod.report.rows import report
+    from perfmod.report.rows import finding_rows, report
 
-    results = examined(paths, options(select, ignore, unsafe), jobs, use_cache=not no_cache, isolated=isolated)
+    as_json = output_format is OutputFormat.JSON
+    out, verbose = console(stderr=False), verbose or explain_all
+
+    def told(new: Sequence[Examined]) -> None:
+        if not as_json:
+            text.render_findings(finding_rows(new, catalog.rules()), out, verbose=verbose, everything=explain_all)
+
+    chosen = options(select, ignore, unsafe, time_limit)
+    results = examined(
+        paths, chosen, jobs, use_cache=not no_cache, isolated=isolated, told=told, beside=None if as_json else out
+    )
     rows = report("check", results, catalog.rules())
     reasons = reason_rows(rows) if explain_all else None
-    if output_format is OutputFormat.JSON:
+    if as_json:
         write_result(json.render(rows, reasons).encode())
     else:
-        text.render_findings(rows, console(stderr=False), everything=explain_all)
-        text.render_reasons(reasons or (), console(stderr=False))
-        text.render_summary(rows, console(stderr=True))
-    return rows.exit_code
+        text.render_reasons(reasons or (), out)
+        text.render_summary(rows, console(stderr=True), verbose=verbose)
+    return ExitCode.OK if exit_zero and rows.exit_code is ExitCode.FOUND else rows.exit_code

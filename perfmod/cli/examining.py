@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfmod.config import Options
 from perfmod.errors import UsageMistake
@@ -11,15 +13,43 @@ from perfmod.examine import Examined, examine, examine_bytes
 from perfmod.files import STDIN
 from perfmod.report.output import progress_bar
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Told = Callable[[Sequence[Examined]], None]
+"""What is done with files as soon as they are examined."""
+
 
 def examined(
-    paths: list[str], options: Options, jobs: int | None = None, *, use_cache: bool = True, isolated: bool = False
+    paths: list[str],
+    options: Options,
+    jobs: int | None = None,
+    *,
+    use_cache: bool = True,
+    isolated: bool = False,
+    told: Told | None = None,
+    beside: Console | None = None,
 ) -> list[Examined]:
-    """Results of all files. Raises `UsageMistake` for a wrong path, rule or configuration."""
+    """Results of all files, each handed to `told` as soon as it is there.
+
+    Where `told` prints to a terminal, `beside` is its console, which then also shows how far it is.
+
+    Raises:
+        UsageMistake: a wrong path, rule or configuration.
+    """
     cwd = Path.cwd()
     if STDIN in paths:
         if len(paths) > 1:
             raise UsageMistake("- stands for standard input and cannot be combined with other paths")
-        return [examine_bytes(sys.stdin.buffer.read(), options, cwd=cwd)]
-    with progress_bar("Reading") as progress:
+        results = [examine_bytes(sys.stdin.buffer.read(), options, cwd=cwd)]
+        if told is not None:
+            told(results)
+        return results
+    with progress_bar("Reading", beside) as show:
+
+        def progress(done: int, total: int, new: Sequence[Examined]) -> None:
+            if told is not None:
+                told(new)
+            show(done, total)
+
         return examine(paths, options, cwd=cwd, isolated=isolated, jobs=jobs, use_cache=use_cache, progress=progress)

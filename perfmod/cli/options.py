@@ -42,14 +42,29 @@ Jobs = Annotated[
 Isolated = Annotated[
     bool, typer.Option("--isolated", help="Keep to the given files, and read each for itself, without its project.")
 ]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        min=0.1,
+        help="Leave files alone that take longer to analyse together.",
+        show_default="20",
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say why: also what is held back, what is refused, and advice.")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read every file anew.")]
 
 
-def options(select: list[str] | None, ignore: list[str] | None, unsafe: bool | None) -> Options:
+def options(
+    select: list[str] | None, ignore: list[str] | None, unsafe: bool | None, time_limit: float | None = None
+) -> Options:
     """The settings that the command line gives; rules may be listed with commas."""
     from perfmod.config import Options
 
-    return Options(_split(select), _split(ignore), unsafe)
+    return Options(_split(select), _split(ignore), unsafe, time_limit)
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

@@ -21,7 +21,12 @@ def render(report: Report, reasons: Sequence[ReasonRow] | None = None) -> str:
         "wrote": report.wrote,
         "files": [attrs.asdict(row) for row in report.files],
         "findings": [attrs.asdict(row) for row in report.findings],
-        "summary": {"files": report.count_files(), "findings": report.count_findings()},
+        "summary": {
+            "files": report.count_files(),
+            "would_change": sum(row.would_change for row in report.files),
+            "findings": report.count_findings(),
+            "fixable": sum(row.fixable for row in report.findings),
+        },
     }
     if reasons is not None:
         document["reasons"] = [attrs.asdict(row) for row in reasons]

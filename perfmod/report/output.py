@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0
 """Seconds before a progress bar appears."""
+_DIFF_STYLES = {"diff ": "bold", "--- ": "bold", "+++ ": "bold", "@@": "cyan", "+": "green", "-": "red"}
+"""By how the lines of a diff begin; the first that fits counts."""
 
 
 def write_result(data: bytes) -> None:
@@ -24,6 +26,19 @@ def write_result(data: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def write_diff(data: bytes) -> None:
+    """Put a diff on stdout as it is; on a terminal with colours."""
+    out = console(stderr=False)
+    if not out.is_terminal:
+        write_result(data)
+        return
+    from rich.text import Text
+
+    for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+        style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), "")
+        out.print(Text(line, style), soft_wrap=True, highlight=False)
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -56,15 +71,19 @@ def status(label: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to tell the numbers of done and all; on a terminal it shows a bar once that takes long."""
+def progress_bar(label: str, beside: Console | None = None) -> Iterator[Callable[[int, int], None]]:
+    """A function to tell the numbers of done and all; on a terminal it shows a bar once that takes long.
+
+    `beside` is the console on which other things are printed meanwhile, so that the bar stays below them.
+    """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=console(stderr=True), transient=True)
+    shared = beside if beside is not None and beside.is_terminal else console(stderr=True)
+    bar = Progress(*columns, console=shared, transient=True)
     task = bar.add_task(label)
     began = time.monotonic()
 

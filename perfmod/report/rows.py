@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import attrs
 from attrs import frozen
 
 from perfmod.codemods.engine import FileResult, Outcome
@@ -35,20 +36,45 @@ class State(str, enum.Enum):
 
 
 @frozen
-class FindingRow:
-    """One finding; line and column count from 1 in the file as it was, `flag` admits what is held back.
+class EditRow:
+    """One edit of a finding: what stands there in the file as it was, up to the end, is replaced."""
 
-    In a notebook they count in the code cell that is number `cell` of all its cells, from 1. `elsewhere` are the paths
-    of the other files that its rewrite changes along with this one.
+    path: str
+    cell: int | None
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    replacement: str
+
+
+@frozen
+class FindingRow:
+    """One finding.
+
+    Attributes:
+        line, column, end_line, end_column: where it stands in the file as it was, from 1; the end is behind its last
+            character. In a notebook they count in the code cell that is number `cell` of all its cells, from 1.
+        flag: what has to be added to the command line so that a rewrite that is held back is made: an option, or the
+            path of another file that it changes.
+        fixable: whether there is a rewrite: it is made, or held back.
+        edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
+            finding's rewrite has written.
+        imports: the modules that the rewrite needs to be imported in its own file.
+        page: the rule's page in the documentation, from the root of this project.
+        elsewhere: the paths of the other files that its rewrite changes along with this one.
     """
 
     path: str
     line: int
     column: int
+    end_line: int
+    end_column: int
     code: str
     name: str
     family: Family
     state: State
+    fixable: bool
     message: str
     reason: str
     safety: Safety
@@ -57,7 +83,10 @@ class FindingRow:
     scope: str
     step_in_sight: bool
     fingerprint: str
+    page: str
     cell: int | None = None
+    edits: tuple[EditRow, ...] | None = None
+    imports: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
 
     @property
@@ -72,6 +101,7 @@ class FileRow:
     """One file.
 
     Attributes:
+        would_change: whether its rewrites change it, be they written or not.
         reason: why it was skipped or failed.
         warnings: what is wrong with its `# perfmod:` comments, with the lines.
         patch: its diff; None where it is unchanged, not UTF-8, or nobody asked for it.
@@ -79,6 +109,7 @@ class FileRow:
 
     path: str
     outcome: Outcome
+    would_change: bool
     reason: str
     warnings: tuple[str, ...]
     patch: str | None
@@ -115,12 +146,10 @@ class Report:
 
     @property
     def exit_code(self) -> ExitCode:
-        """A failed file outweighs what `check` found; refusals and advice alone are nothing found."""
-        if any(row.outcome is Outcome.FAILED for row in self.files):
-            return ExitCode.FAILED
-        counts = self.count_findings()
-        found = counts[State.REWRITTEN] + counts[State.HELD_BACK]
-        return ExitCode.FOUND if self.command == "check" and found else ExitCode.OK
+        """What `apply` would do counts for `check`, also where other files failed; what is held back does not."""
+        if self.command == "check" and self.count_findings()[State.REWRITTEN]:
+            return ExitCode.FOUND
+        return ExitCode.FAILED if any(row.outcome is Outcome.FAILED for row in self.files) else ExitCode.OK
 
 
 def report(
@@ -132,10 +161,14 @@ def report(
     patches: Mapping[Path, bytes] | None = None,
 ) -> Report:
     """The rows of a run; `patches` are the diffs by real path."""
-    by_code = {rule.code: rule for rule in rules}
     files = [_file_row(each, (patches or {}).get(each.file.real)) for each in examined]
-    findings = [row for each in examined for row in _finding_rows(each.result, by_code)]
-    return Report(command, wrote, tuple(files), tuple(findings))
+    return Report(command, wrote, tuple(files), finding_rows(examined, rules))
+
+
+def finding_rows(examined: Sequence[Examined], rules: Sequence[Rule]) -> tuple[FindingRow, ...]:
+    """The rows of the findings in some files."""
+    by_code = {rule.code: rule for rule in rules}
+    return tuple(row for each in examined for row in _finding_rows(each.result, by_code))
 
 
 def _file_row(each: Examined, patch: bytes | None) -> FileRow:
@@ -147,6 +180,7 @@ def _file_row(each: Examined, patch: bytes | None) -> FileRow:
     return FileRow(
         path=each.result.path,
         outcome=each.result.outcome,
+        would_change=changed,
         reason="\n".join(shown(line) for line in each.result.reason.splitlines()),
         warnings=tuple(shown(warning) for warning in each.result.warnings),
         patch=text,
@@ -163,23 +197,30 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
     }
     found = [(state, finding) for state, findings in states.items() for finding in findings]
     for state, finding in sorted(found, key=lambda pair: _order(pair[1])):
+        rule = by_code[finding.code]
         yield FindingRow(
             path=result.path,
             line=finding.line,
             column=finding.column,
+            end_line=finding.end_line,
+            end_column=finding.end_column,
             code=finding.code,
-            name=by_code[finding.code].name,
-            family=by_code[finding.code].family,
+            name=rule.name,
+            family=rule.family,
             state=state,
+            fixable=state in (State.REWRITTEN, State.HELD_BACK),
             message=shown(finding.message),
             reason=shown(finding.reason),
             safety=finding.safety,
             numerics=finding.numerics.value,
-            flag=_flag(finding, by_code[finding.code]) if state is State.HELD_BACK else "",
+            flag=_flag(finding, rule) if state is State.HELD_BACK else "",
             scope=finding.scope,
             step_in_sight=finding.step_in_sight,
             fingerprint=finding.fingerprint,
+            page=rule.page,
             cell=finding.cell,
+            edits=_edits(finding) if finding.edits or finding.elsewhere else None,
+            imports=finding.imports,
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
         )
 
@@ -188,6 +229,14 @@ def _order(finding: Finding) -> tuple[int, int, int, str]:
     return finding.cell or 0, finding.line, finding.column, finding.code
 
 
+def _edits(finding: Finding) -> tuple[EditRow, ...] | None:
+    if finding.placed is None:
+        return None
+    return tuple(EditRow(**attrs.asdict(edit) | {"path": shown(edit.path)}) for edit in finding.placed)
+
+
 def _flag(finding: Finding, rule: Rule) -> str:
+    if finding.unnamed:
+        return " ".join(map(shown, finding.unnamed))
     chosen = [f"--select {finding.code}"] if Safety.OPT_IN in (finding.safety, rule.safety) else []
     return " ".join([*chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])

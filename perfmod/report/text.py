@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.text import Text
 
 from perfmod.codemods.engine import Outcome
@@ -25,28 +26,28 @@ _STYLES = {
     State.ADVICE: "blue",
     State.SUPPRESSED: "dim",
 }
+_QUIET = {State.REFUSED: "refused", State.ADVICE: "advice", State.SUPPRESSED: "silenced by comments"}
+"""What is only counted, and how that is called."""
+_NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
+"""What is said of rewrites that are not in the files, by command."""
 
 
-def render_findings(report: Report, console: Console, *, everything: bool = False) -> None:
-    """Two lines per finding: where, rule, what; what became of it, why.
+def render_findings(
+    rows: Iterable[FindingRow], console: Console, *, verbose: bool = False, everything: bool = False
+) -> None:
+    """A line for each rewrite: where, which rule, what is wrong there.
 
-    Suppressed ones are only counted, unless `everything` is wanted.
+    With `verbose` also what is held back, what is refused, and advice, each with a second line that says why;
+    suppressed ones only if `everything` is wanted.
     """
-    for row in report.findings:
-        if everything or row.state is not State.SUPPRESSED:
-            _print(
-                console,
-                (row.place, "bold"),
-                ": ",
-                (row.code, "bold cyan"),
-                f" {row.name} [{row.numerics}] {row.message}",
-            )
-            _print(
-                console,
-                "    ",
-                (_became(row, report), _STYLES[row.state]),
-                f": {row.reason}{_along(row)}{_caveat(row)}",
-            )
+    for row in rows:
+        if row.state is State.REWRITTEN or (verbose and row.state is not State.SUPPRESSED) or everything:
+            along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere and not verbose else ""
+            _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{along}")
+            if verbose or everything:
+                _print(
+                    console, (_became(row), _STYLES[row.state]), f": {row.reason}{_along(row)}{_caveat(row)}", indent=4
+                )
 
 
 def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
@@ -64,23 +65,34 @@ def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
         )
 
 
-def render_summary(report: Report, console: Console) -> None:
-    """The files that were not done, how to get what is held back, and the numbers, which add up."""
+def render_summary(report: Report, console: Console, *, verbose: bool = False) -> None:
+    """What there is to know besides the rewrites: what is held back and how to get it, and what was not done."""
     for file in report.files:
         for warning in file.warnings:
             _print(console, (file.path, "bold"), ": ", ("warning", "yellow"), f": {warning}")
+    for file in report.files:
         if file.outcome in (Outcome.FAILED, Outcome.SKIPPED):
             style = "red" if file.outcome is Outcome.FAILED else "yellow"
             _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
-    for flag, number in report.flags().items():
-        _print(console, (f"{number} held back", "yellow"), f"; {flag} applies {_them(number)}")
-    files = report.count_files()
-    changed = files.pop(Outcome.CHANGED.value)
-    numbers = [f"{changed} {'changed' if report.wrote else 'would change'}"]
-    numbers += [f"{number} {outcome}" for outcome, number in files.items()]
-    _print(console, (f"{_counted(len(report.files), 'file')}: ", "bold"), ", ".join(numbers))
-    findings = [f"{number} {state.replace('-', ' ')}" for state, number in report.count_findings().items()]
-    _print(console, (f"{_counted(len(report.findings), 'finding')}: ", "bold"), ", ".join(findings))
+    findings, files = report.count_findings(), report.count_files()
+    rewrites, total = findings[State.REWRITTEN.value], _counted(len(report.files), "file")
+    if rewrites:
+        ending = "" if report.wrote else f"; {_NOT_WRITTEN[report.command]}"
+        number = f"{_counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
+        _print(console, (f"{number} in {files[Outcome.CHANGED.value]} of {total}", "bold"), ending)
+    else:
+        _print(console, (f"nothing to rewrite in {total}", "bold"))
+    held_back = findings[State.HELD_BACK.value]
+    if held_back:
+        ways = ", ".join(f"{number} with {flag}" for flag, number in report.flags().items())
+        hint = "" if verbose else "; -v shows them"
+        _print(console, (f"{held_back} held back", "yellow"), f": {ways}{hint}")
+    others = [f"{findings[state.value]} {word}" for state, word in _QUIET.items() if findings[state.value]]
+    if others:
+        _print(console, ", ".join(others), "" if verbose else "; -v says why")
+    troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
+    if troubles:
+        _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))
 
 
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
@@ -100,11 +112,11 @@ def _from(cwd: Path, path: Path) -> str:
     return shown(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
-def _became(row: FindingRow, report: Report) -> str:
+def _became(row: FindingRow) -> str:
     if row.state is State.REWRITTEN:
-        return "rewritten" if report.wrote else "rewrite"
+        return f"rewrite, {row.numerics}"
     if row.state is State.HELD_BACK:
-        return f"held back, {row.safety.value} ({row.flag})"
+        return f"held back, add {row.flag}"
     return str(row.state.value)
 
 
@@ -116,16 +128,17 @@ def _caveat(row: FindingRow) -> str:
 
 def _along(row: FindingRow) -> str:
     """The other files that are rewritten, or would be."""
-    return f" (with {' and '.join(row.elsewhere)})" if row.elsewhere else ""
+    return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _them(number: int) -> str:
-    return "it" if number == 1 else "them"
-
-
-def _print(console: Console, *parts: str | tuple[str, str]) -> None:
-    console.print(Text.assemble(*parts), soft_wrap=True, highlight=False)
+def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0) -> None:
+    """A line, as long as it is; on a terminal it is wrapped at its width."""
+    text = Text.assemble(*parts)
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False), highlight=False)
+    else:
+        console.print(" " * indent, text, sep="", soft_wrap=True, highlight=False)

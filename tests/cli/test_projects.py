@@ -46,14 +46,14 @@ def units(project: Path, *targets: str) -> list[dict[str, str]]:
 
 def test_a_file_brings_what_it_imports(write: Write, perfmod: Run) -> None:
     """Also over several files, packages, relative imports, re-exports; what imports it stays."""
-    write("train.py", f"import engine\nfrom src.data import load\n{SLOW}")
+    write("train.py", f"import torch\nimport engine\nfrom src.data import load\n{SLOW}")
     write("engine.py", f"from lib import helper\n{SLOW}")
     write("lib/__init__.py", "from .deep import helper\n")
     write("lib/deep.py", f"from . import deeper\n{SLOW}")
     write("lib/deeper.py", SLOW)
     write("lib/unused.py", SLOW)
     write("src/data/__init__.py", f"import torch\n{SLOW}")
-    write("evaluate.py", f"import engine\n{SLOW}")
+    write("evaluate.py", f"import torch\nimport engine\n{SLOW}")
     write("other.py", SLOW)
     everything = ["engine.py", "lib/deep.py", "lib/deeper.py", "src/data/__init__.py", "train.py"]
     assert dry(perfmod, "train.py") == everything
@@ -70,9 +70,9 @@ def test_parts(project: Path, write: Write) -> None:
     write("evaluate.py", f"import engine\n{SLOW}")
     write("notes.py", "import json\n")
     write("lonely.py", SLOW)
-    parts = {"engine.py": "asked", "evaluate.py": "partner", "train.py": "asked"}
+    parts = {"engine.py": "asked", "evaluate.py": "unnamed", "train.py": "asked"}
     assert units(project, "train.py") == [parts]
-    assert units(project, "evaluate.py") == [{**parts, "evaluate.py": "asked", "train.py": "partner"}]
+    assert units(project, "evaluate.py") == [{**parts, "evaluate.py": "asked", "train.py": "unnamed"}]
     assert units(project, ".") == [dict.fromkeys(parts, "asked"), {"lonely.py": "asked"}]
     assert units(project, "notes.py") == [{"notes.py": "asked"}]
 
@@ -106,7 +106,7 @@ def test_circles(project: Path, write: Write, perfmod: Run) -> None:
 def test_what_git_ignores_stays(write: Write, perfmod: Run) -> None:
     write(".gitignore", "generated/\n")
     write("pyproject.toml", '[tool.perfmod]\nexclude = ["vendored.py"]\n')
-    write("train.py", f"import generated.engine, vendored, venv.x\n{SLOW}")
+    write("train.py", f"import torch, generated.engine, vendored, venv.x\n{SLOW}")
     for name in ("generated/engine.py", "vendored.py", "venv/x.py", "lib/site-packages/torch/__init__.py"):
         write(name, SLOW)
     assert dry(perfmod, "train.py") == ["train.py"]
@@ -114,7 +114,7 @@ def test_what_git_ignores_stays(write: Write, perfmod: Run) -> None:
 
 def test_followed_files_are_told(project: Path, write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the path from where the user stands, in the way that the given path was written."""
-    write("exp/train.py", f"import sys\nfrom lib import engine\n{SLOW}")
+    write("exp/train.py", f"import sys, torch\nfrom lib import engine\n{SLOW}")
     write("lib/engine.py", SLOW)
     ran = perfmod("check", "exp/train.py")
     assert ran.code == ExitCode.FOUND
@@ -126,7 +126,7 @@ def test_followed_files_are_told(project: Path, write: Write, perfmod: Run, monk
 
 
 def test_a_broken_file_fails_only_where_it_is_asked_about(write: Write, perfmod: Run) -> None:
-    write("train.py", f"import helper\nimport engine\n{SLOW}")
+    write("train.py", f"import torch, helper\nimport engine\n{SLOW}")
     write("helper.py", "import engine\nprint 'two'\n")
     write("engine.py", SLOW)
     write("test_engine.py", "import engine\ntorch_slow(\n")
@@ -246,7 +246,7 @@ class TestCache:
 
 
 FAR = {
-    "train.py": "from engine import torch_far\n\ntorch_far()\n",
+    "train.py": "from engine import torch_far\nimport torch\ntorch_far()\n",
     "engine.py": "def torch_far(): pass\n",
     "evaluate.py": f"from engine import torch_far\n\ntorch_far()\n{SLOW}",
     "other.py": SLOW,

@@ -256,17 +256,15 @@ class Flow:
         """The module (or package) of the world that an expression is; `None` for everything else."""
         if not self._is_linked or type(node) not in (cst.Attribute, cst.Name):
             return None
-        if node not in self._places:
-            self._places[node] = self._find_place(node)
-        return self._places[node]
-
-    def _find_place(self, node: cst.CSTNode) -> Place | None:
+        if node in self._places:
+            return self._places[node]
+        found: Place | None = None
         if isinstance(node, cst.Name):
-            return _only({self._imported_place(definition) for definition in self.seen(node)})
-        if isinstance(node, cst.Attribute):
-            around = self.place(node.value)
-            return self._member_place(around, node.attr.value) if around is not None else None
-        return None
+            found = _only({self._imported_place(definition) for definition in self.seen(node)})
+        elif isinstance(node, cst.Attribute) and (around := self.place(node.value)) is not None:
+            found = self._member_place(around, node.attr.value)
+        self._places[node] = found
+        return found
 
     def imported(self, node: cst.CSTNode) -> set[cst.Module]:
         """The modules of the world that an `ImportAlias` or `ImportStar` runs, packages on the way not counted."""

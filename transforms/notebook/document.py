@@ -290,16 +290,9 @@ class _Writer:
     def source(self, new: str) -> str:
         """The JSON text of a source; strings that stay are taken over as they are written."""
         text = self.document.text
-        if not self.cell.is_list:
+        if len(self.cell.tokens) == 1 and (not self.cell.is_list or "\n" in self.cell.source[:-1]):
             (token,) = self.cell.tokens
-            segments = _SEGMENT.findall(text, token.start + 1, token.end - 1)
-            lines = _lines(new)
-            old = _aligned([json.loads(f'"{segment}"') for segment in segments], lines)
-            written = (
-                segments[was] if was is not None and stays else self._quoted(line)[1:-1]
-                for line, (was, stays) in zip(lines, old, strict=True)
-            )
-            return f'"{"".join(written)}"'
+            return f"{text[self.cell.start : token.start]}{self._string(token, new)}{text[token.end : self.cell.end]}"
         # As nbformat splits, so that saving the notebook in Jupyter changes nothing more.
         lines = new.splitlines(keepends=True)
         tokens = self.cell.tokens
@@ -312,6 +305,17 @@ class _Writer:
                 text[tokens[was].start : tokens[was].end] if was is not None and stays else self._quoted(line)
             )
         return f"[{''.join(pieces)}{layout.behind}]" if lines else "[]"
+
+    def _string(self, token: Token, new: str) -> str:
+        """All lines of a source as one string; those that stay are taken over as they are written."""
+        segments = _SEGMENT.findall(self.document.text, token.start + 1, token.end - 1)
+        lines = _lines(new)
+        old = _aligned([json.loads(f'"{segment}"') for segment in segments], lines)
+        written = (
+            segments[was] if was is not None and stays else self._quoted(line)[1:-1]
+            for line, (was, stays) in zip(lines, old, strict=True)
+        )
+        return f'"{"".join(written)}"'
 
     def _layout(self) -> _Layout:
         """The layout of the cell's list; where it has too few strings to tell, that of the other cells."""

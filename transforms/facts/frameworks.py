@@ -1,0 +1,104 @@
+"""Which library a file trains with: PyTorch, by itself or through a framework built on it, or another one.
+
+The code of other frameworks looks alike: `loss.numpy().item()`, `DataLoader(dataset)`, `loss.backward()` stand in
+scripts of Paddle too, and mean something else there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_any
+
+_TORCH = frozenset(
+    {
+        "accelerate", "allennlp", "apex", "avalanche", "botorch", "catalyst", "clip", "colossalai", "composer",
+        "deepspeed", "detectron2", "dgl", "diffusers", "espnet", "fairscale", "fairseq", "fastai", "flair",
+        "gpytorch", "ignite", "kornia", "lightning", "lightning_fabric", "mmcv", "mmdet", "mmengine", "mmseg",
+        "monai", "nemo", "open_clip", "peft", "pyro", "pytorch3d", "pytorch_lightning", "pytorch_metric_learning",
+        "pytorch_transformers", "recbole", "segmentation_models_pytorch", "sentence_transformers", "setfit",
+        "skorch", "speechbrain", "stable_baselines3", "tensordict", "tianshou", "timm", "torch", "torch_geometric",
+        "torch_xla", "torchaudio", "torchdata", "torchmetrics", "torchrl", "torchtext", "torchvision",
+        "transformers", "trl", "ultralytics",
+    }
+)  # fmt: skip
+"""PyTorch, and packages that are built on it, by the first part of their names."""
+_OTHERS = frozenset(
+    {
+        "chainer", "cupy", "flax", "haiku", "jax", "jittor", "keras", "megengine", "mindspore", "mlx", "mxnet",
+        "oneflow", "paddle", "paddlenlp", "ppdet", "tensorflow", "tf_keras", "theano", "tinygrad",
+    }
+)  # fmt: skip
+"""Packages with tensors and training loops of their own."""
+
+
+def trains_with_torch(file: FileFacts) -> bool:
+    """Whether a file, or one in sight that it is linked with by imports, imports PyTorch or a framework built on it.
+
+    It is none of PyTorch's where it imports another framework alone, or where such a file imports it. Code that
+    imports nothing from out of sight is a fragment, and may be PyTorch's.
+    """
+    return file.source.module in file.once(_of_torch)
+
+
+def _of_torch(file: FileFacts) -> Collection[cst.Module]:
+    """The files that train with PyTorch."""
+    imports = {source.module: _Imports.of(file, source.module) for source in file.world.files}
+    foreign = {module for module, each in imports.items() if each.packages & _OTHERS and not each.packages & _TORCH}
+    foreign |= {other for module in foreign for other in imports[module].files if not imports[other].packages & _TORCH}
+    neighbours = {module: set(each.files) for module, each in imports.items()}
+    for module, each in imports.items():
+        for other in each.files:
+            neighbours[other].add(module)
+    found: set[cst.Module] = set()
+    for module in imports:
+        if module not in found:
+            linked = _reached(module, neighbours)
+            packages = {name for each in linked for name in imports[each].packages}
+            found |= linked if packages & _TORCH or not packages else set()
+    return found - foreign
+
+
+def _reached(start: cst.Module, neighbours: Mapping[cst.Module, Collection[cst.Module]]) -> set[cst.Module]:
+    found, waiting = {start}, [start]
+    while waiting:
+        further = set(neighbours[waiting.pop()]) - found
+        found |= further
+        waiting += further
+    return found
+
+
+@frozen
+class _Imports:
+    """What a file imports, wherever in it.
+
+    Attributes:
+        packages: those out of sight, by the first part of their names.
+        files: those in sight.
+    """
+
+    packages: frozenset[str]
+    files: Collection[cst.Module]
+
+    @classmethod
+    def of(cls, file: FileFacts, module: cst.Module) -> _Imports:
+        packages: set[str] = set()
+        files: dict[cst.Module, None] = {}
+        for alias in find_any(module, cst.ImportAlias, cst.ImportStar):
+            seen = file.flow.imported(alias)
+            files.update(dict.fromkeys(seen))
+            statement = file.tree.parent(alias)
+            if isinstance(statement, cst.Import) and isinstance(alias, cst.ImportAlias):
+                name = dotted(alias.name)
+            elif isinstance(statement, cst.ImportFrom) and not statement.relative and statement.module is not None:
+                name = dotted(statement.module)
+            else:
+                continue
+            if not seen:
+                packages.add(name.partition(".")[0])
+        return cls(frozenset(packages), tuple(files))
