@@ -298,7 +298,7 @@ def _import_edits(
     if groups and not standard:
         return [insert_after_statement(source, groups[-1].lines[-1], f"\n{block}")]
     if groups:
-        return [_opening(source, groups[0].lines[0], f"{block}\n\n")]
+        return [_opening(source, groups[0].lines[0], f"{block}\n\n", above_label=True)]
     openers = [line for line in top if _is_docstring(line) or _is_future(line)]
     if openers:
         text = f"\n{block}" + _blank_behind(source, openers[-1], 1)
@@ -318,9 +318,25 @@ def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
     return insert_after_statement(source, (kin or plain)[-1], wanted.code)
 
 
-def _opening(source: Source, first: cst.BaseStatement, text: str) -> Edit:
-    """Above the first statement of a file, below the comments about the file; in a notebook those are about code."""
-    return insert_before_statement(source, first, text) if source.has_cells else _above(source, first, text)
+def _opening(source: Source, first: cst.BaseStatement, text: str, *, above_label: bool = False) -> Edit:
+    """Above the first statement of a file, below the comments about the file; in a notebook those are about code.
+
+    `above_label` where a comment right above the statement, if it is not about the file, is about it alone: `# PyTorch`.
+    """
+    if source.has_cells:
+        return insert_before_statement(source, first, text)
+    at = source.line_start(statement_start(source, first))
+    label = _label_start(source, at) if above_label else at
+    return Edit(label, label, text.replace("\n", source.newline))
+
+
+def _label_start(source: Source, at: int) -> int:
+    """Where the comments begin that stand right above a line, behind a blank line; the line where there are none."""
+    start = at
+    while start and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+        start = source.line_start(start - 1)
+    is_apart = start and not source.text[source.line_start(start - 1) : start].strip()
+    return start if is_apart else at
 
 
 def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:
