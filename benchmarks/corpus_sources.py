@@ -34,13 +34,13 @@ class Unavailable(Exception):
 
 @frozen
 class Repository:
-    """One entry of `corpus/repositories.toml`; its head says what the fields mean."""
+    """One entry of `corpus/repositories.toml` or `corpus/unseen.toml`; their heads say what the fields mean."""
 
     name: str
     commit: str
-    licence: str
     kind: str
-    note: str
+    licence: str = ""
+    note: str = ""
     paths: Sequence[str] = (".",)
 
     @property
@@ -123,6 +123,11 @@ class Package:
 def repositories() -> list[Repository]:
     """What `corpus/repositories.toml` lists, in its order."""
     return [Repository(**entry) for entry in _manifest("repositories.toml")["repository"]]
+
+
+def unseen() -> list[Repository]:
+    """What `corpus/unseen.toml` lists, in its order; `kind` is its group."""
+    return [Repository(**entry) for entry in _manifest("unseen.toml")["repository"]]
 
 
 def packages() -> list[Package]:

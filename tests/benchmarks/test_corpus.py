@@ -552,29 +552,38 @@ def test_reasons_fall_into_classes() -> None:
 
 
 def entry(number: int, **more: Any) -> dict[str, Any]:
-    row = {"number": number, "repository": "karpathy/nanoGPT", "path": "train.py", "cell": 0, "line": number}
-    return row | {"rule": "PM106", "fingerprint": "0", "verdict": "right", "note": "", "mended": ""} | more
+    row = {"number": number, "repository": "KimRass/DDPM", "path": "train.py", "cell": 0, "line": number}
+    graded = {"grade": "merge", "wrong": False, "note": "", "mended": ""}
+    return row | {"rule": "PM106", "fingerprint": "0"} | graded | more
 
 
-def test_a_table_of_verdicts_is_complete_or_says_what_is_missing() -> None:
-    problems = module("precision").problems
-    whole = {"reader": "somebody", "edit": [entry(1), entry(2)]}
-    assert problems(whole, edits=2, least=1) == []
-    assert problems(whole) == ["2 edits instead of 150", "1 repositories instead of 40"]
-    assert "no verdict" in problems({**whole, "edit": [entry(1, verdict="")]}, edits=1, least=1)[0]
-    assert "wrong without a note" in problems({**whole, "edit": [entry(1, verdict="wrong")]}, edits=1, least=1)[0]
-    wrong = entry(1, verdict="wrong", note="the list is read in the loop")
-    assert "is wrong: the list" in problems({**whole, "edit": [wrong]}, edits=1, least=1)[0]
-    assert problems({**whole, "edit": [wrong | {"mended": "abc"}]}, edits=1, least=1) == []
-    assert "there twice" in problems({**whole, "edit": [entry(1), entry(2, line=1)]}, edits=2, least=1)[0]
-    assert problems({**whole, "reader": ""}, edits=2, least=1) == ["nobody signed as its reader"]
+def test_a_table_of_grades_is_complete_or_says_what_is_missing() -> None:
+    problems = module("mergeable").problems
+    whole = {"reader": "somebody", "hunk": [entry(1), entry(2, grade="nit", note="a comma")]}
+    assert problems(whole, hunks=2, least=1) == []
+    assert problems(whole) == ["2 hunks instead of 150", "1 repositories instead of 30"]
+    assert "no grade" in problems({**whole, "hunk": [entry(1, grade="")]}, hunks=1, least=1)[0]
+    assert "no note" in problems({**whole, "hunk": [entry(1, grade="nit")]}, hunks=1, least=1)[0]
+    assert "there twice" in problems({**whole, "hunk": [entry(1), entry(2, line=1)]}, hunks=2, least=1)[0]
+    assert problems({**whole, "reader": ""}, hunks=2, least=1) == ["nobody signed as its reader"]
+    assert "not in the manifest" in problems({**whole, "hunk": [entry(1, repository="a/b")]}, hunks=1, least=1)[0]
 
 
-def test_edits_are_drawn_from_every_repository_first_and_the_same_for_a_seed(tmp_path: Path) -> None:
-    precision, sources = module("precision"), module("corpus_sources")
+def test_a_table_has_to_be_merged_and_never_wrong() -> None:
+    problems = module("mergeable").problems
+    wrong = entry(1, grade="reject", wrong=True, note="the list is read in the loop")
+    assert "is wrong: the list" in problems({"reader": "x", "hunk": [wrong]}, hunks=1, least=1)[0]
+    rows = [entry(n) for n in range(1, 10)]
+    ugly = [entry(n, grade="differently", note="too long") for n in (10, 11)]
+    assert problems({"reader": "x", "hunk": [*rows, ugly[0]]}, hunks=10, least=1) == []
+    assert problems({"reader": "x", "hunk": [*rows, *ugly]}, hunks=11, least=1) == ["9 of 11 would be merged"]
+
+
+def test_hunks_are_drawn_from_every_repository_first_and_the_same_for_a_seed(tmp_path: Path) -> None:
+    mergeable, sources = module("mergeable"), module("corpus_sources")
     pool = [
-        precision.Edit(
-            sources.Repository(f"owner/n{number % 5}", "0" * 40, "MIT", "toy", "note"),
+        mergeable.Hunk(
+            sources.Repository(f"owner/n{number % 5}", "0" * 40, "sealed"),
             {**finding(number, "PM106", "rewritten", "safe so"), "name": "n", "message": "m", "safety": "safe"}
             | {"numerics": "bitwise", "fingerprint": f"{number:016x}"},
             "a\nb\n",
@@ -583,12 +592,20 @@ def test_edits_are_drawn_from_every_repository_first_and_the_same_for_a_seed(tmp
         )
         for number in range(1, 60)
     ]
-    drawn = precision.draw(pool, 7, seed=1)
+    drawn = mergeable.draw(pool, 7, seed=1)
     assert len(drawn) == 7
-    assert {edit.repository.name for edit in drawn} == {f"owner/n{number}" for number in range(5)}
-    assert drawn == precision.draw(pool, 7, seed=1) != precision.draw(pool, 7, seed=2)
-    precision.write(drawn, tmp_path / "drawn", 1)
+    assert {hunk.repository.name for hunk in drawn} == {f"owner/n{number}" for number in range(5)}
+    assert drawn == mergeable.draw(pool, 7, seed=1) != mergeable.draw(pool, 7, seed=2)
+    mergeable.write(drawn, tmp_path / "drawn", 1)
     assert "+c" in (tmp_path / "drawn" / "001.txt").read_text()
-    table = precision.tomllib.loads((tmp_path / "drawn" / "precision.toml").read_text())
-    assert [row["number"] for row in table["edit"]] == list(range(1, 8))
-    assert "no verdict" in " ".join(precision.problems(table, edits=7, least=1))
+    table = mergeable.tomllib.loads((tmp_path / "drawn" / "mergeable.toml").read_text())
+    assert [row["number"] for row in table["hunk"]] == list(range(1, 8))
+    assert "no grade" in " ".join(mergeable.problems(table, hunks=7, least=1))
+
+
+def test_repositories_that_nobody_tuned_to_are_in_no_corpus() -> None:
+    sources = module("corpus_sources")
+    unseen = sources.unseen()
+    assert len(unseen) >= 200
+    assert {each.kind for each in unseen} == {"development", "sealed"}
+    assert not {each.name for each in unseen} & {each.name for each in sources.repositories()}

@@ -1,22 +1,23 @@
-"""Are the rewrites right? Draws applied `safe` edits for a reader, and checks the table of what the reader found.
+"""Would a maintainer merge the diffs? Draws hunks from repositories that nobody tuned to; checks the readers' table.
 
-    python benchmarks/precision.py --draw DIR --sources DIR [--seed N] [--count 150] [--only OWNER/NAME ...]
-    python benchmarks/precision.py --check
+    python benchmarks/mergeable.py --draw DIR --sources DIR [--group sealed] [--seed N] [--count 150]
+    python benchmarks/mergeable.py --check
 
-`--draw` runs perfmod over the repositories of `corpus/repositories.toml` (under `--sources`, as for `corpus.py`) and
-draws `--count` of the applied findings whose safety is `safe`: one from every repository that has any, as long as they
-last, the rest from all that are left, with a seeded generator. DIR gets `001.txt` and so on, each with the finding, the
-code around it and the diffs of the repository that have to do with it, and `precision.toml`, a table with an empty
-verdict for each.
+`--draw` runs perfmod, as it is by default, over repositories of `corpus/unseen.toml` (under `--sources`, as for
+`corpus.py`) that are of a group, and draws `--count` of the rewrites: one from every repository that has any, as long
+as they last, the rest from all that are left, with a seeded generator. DIR gets `001.txt` and so on, each with what
+perfmod says, the code around and the diffs that have to do with it, and `mergeable.toml`, a table with an empty grade
+for each.
 
-Somebody who did not write the rule reads each against the code, writes `right` or `wrong` for its `verdict` and, for a
-wrong one, what is wrong with it as its `note`, and commits the table as `benchmarks/results/precision.toml`. When the
-rule was mended, `mended` gets the commit that did it.
+Somebody who did not write the rules reads each as the maintainer of that code would read a pull request, and writes a
+`grade`: `merge` (as it is), `nit` (after a small remark), `differently` (right, but not the line that an expert would
+write), `reject` (no gain, or not wanted); `wrong = true` where a value, a gradient, a mutated argument or an exception
+of the training, or a shown figure by more than a rounding of float32, would change; and a `note` for all but the first
+grade. The table is committed as `benchmarks/results/mergeable.toml`; what was changed because of a row stands in its
+`mended`.
 
-`results/precision_first.toml` to `precision_sixth.toml` are those of earlier draws, whose wrong ones were mended.
-
-`--check` demands of that table: enough edits over enough repositories of the manifest, a reader, a verdict for each,
-a note for each wrong one, and none wrong that is not mended. The exit code is 1 otherwise.
+`--check` demands of that table: enough hunks over enough repositories, a reader, a grade for each, notes, nothing
+wrong, and nine of ten merged as they are or after a nit. The exit code is 1 otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from typing import Any
 from attrs import frozen
 from corpus_checks import apply
 from corpus_index import cells_of
-from corpus_sources import Repository, Unavailable, git, repositories
+from corpus_sources import Repository, Unavailable, git, unseen
 from revision import revision
 from rich.console import Console
 
@@ -45,16 +46,19 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TABLE = Path(__file__).resolve().parent / "results" / "precision.toml"
-EDITS = 150
-REPOSITORIES = 40
+TABLE = Path(__file__).resolve().parent / "results" / "mergeable.toml"
+HUNKS = 150
+REPOSITORIES = 30
+MERGED = 0.9
+"""The share that has to be merged as it is or after a nit."""
+GRADES = ("merge", "nit", "differently", "reject")
 AROUND = 25
 """Lines of code that are shown above and below a finding."""
-FIELDS = ("number", "repository", "path", "cell", "line", "rule", "fingerprint", "verdict", "note", "mended")
+FIELDS = ("number", "repository", "path", "cell", "line", "rule", "fingerprint", "grade", "wrong", "note", "mended")
 
 
 @frozen
-class Edit:
+class Hunk:
     """One applied finding.
 
     Attributes:
@@ -76,11 +80,11 @@ class Edit:
         path, line, cell = finding["path"], finding["line"], finding.get("cell") or 0
         place = f"{path}, cell {cell}, line {line}" if cell else f"{path}:{line}"
         head = [
-            f"edit {number}: {self.repository.name} at {self.repository.commit[:10]}",
+            f"hunk {number}: {self.repository.name} at {self.repository.commit[:10]}",
             f"{self.repository.url}/blob/{self.repository.commit}/{path}#L{line}",
             f"{place}, in {finding['scope'] or 'the module'}",
             f"{finding['code']} {finding['name']}: {finding['message']}",
-            f"claimed: {finding['safety']}, {finding['numerics']}: {finding['reason']}",
+            f"claimed: {finding['numerics']}: {finding['reason']}",
         ]
         lines, places = _shown(path, self.before)
         at = places.index((cell, line)) if (cell, line) in places else 0
@@ -105,24 +109,25 @@ class Edit:
             "line": finding["line"],
             "rule": finding["code"],
             "fingerprint": finding["fingerprint"],
-            "verdict": "",
+            "grade": "",
+            "wrong": False,
             "note": "",
             "mended": "",
         }
 
 
-def collect(chosen: Sequence[Repository], sources: Path, together: int, talk: Console) -> list[Edit]:
-    """All applied safe findings."""
-    found: list[Edit] = []
+def collect(chosen: Sequence[Repository], sources: Path, together: int, talk: Console) -> list[Hunk]:
+    """All rewrites."""
+    found: list[Hunk] = []
     with ProcessPoolExecutor(together) as processes:
-        for repository, edits in zip(chosen, processes.map(partial(edits_in, sources=sources), chosen), strict=True):
-            talk.print(f"{repository.name}: {edits if isinstance(edits, str) else len(edits)}", highlight=False)
-            found += [] if isinstance(edits, str) else edits
+        for repository, hunks in zip(chosen, processes.map(partial(hunks_in, sources=sources), chosen), strict=True):
+            talk.print(f"{repository.name}: {hunks if isinstance(hunks, str) else len(hunks)}", highlight=False)
+            found += [] if isinstance(hunks, str) else hunks
     return found
 
 
-def edits_in(repository: Repository, sources: Path) -> list[Edit] | str:
-    """The applied safe findings of a repository, or why it cannot be read."""
+def hunks_in(repository: Repository, sources: Path) -> list[Hunk] | str:
+    """The rewrites of a repository, or why it cannot be read."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
         try:
@@ -130,85 +135,87 @@ def edits_in(repository: Repository, sources: Path) -> list[Edit] | str:
         except Unavailable as error:
             return str(error)
         run = apply(tree, repository.paths, scratch, jobs=1)
-        rewritten = [each for each in run.findings if each["state"] == "rewritten" and each["safety"] == "safe"]
+        rewritten = [each for each in run.findings if each["state"] == "rewritten"]
         if not rewritten:
             return []
         changed = [each["path"] for each in run.files if each["outcome"] == "changed"]
-        # A finding may stand in a file whose code stays as it is, with all its edits elsewhere.
+        # A finding may stand in a file whose code stays as it is, with all its hunks elsewhere.
         read = {*changed, *(each["path"] for each in rewritten)}
         before = {path: _text(tree / path) for path in read}
         (scratch / "drawn.diff").write_bytes(run.patch)
         git(tree, "apply", str(scratch / "drawn.diff"))
         after = {path: _text(tree / path) for path in read}
     diffs = {path: _diff(path, _shown(path, before[path])[0], _shown(path, after[path])[0]) for path in changed}
-    edits = []
+    hunks = []
     for each in rewritten:
         path = each["path"]
         near = {name: diff for name, diff in diffs.items() if name in each["elsewhere"] and name != path}
-        edits.append(Edit(repository, each, before[path], after[path], near))
-    return edits
+        hunks.append(Hunk(repository, each, before[path], after[path], near))
+    return hunks
 
 
-def draw(edits: Sequence[Edit], count: int, seed: int) -> list[Edit]:
+def draw(hunks: Sequence[Hunk], count: int, seed: int) -> list[Hunk]:
     """`count` of them: one of every repository first, then any; ordered by repository and place."""
     generator = random.Random(seed)
-    pool = list(edits)
+    pool = list(hunks)
     generator.shuffle(pool)
-    first: dict[str, Edit] = {}
-    for edit in pool:
-        first.setdefault(edit.repository.name, edit)
+    first: dict[str, Hunk] = {}
+    for hunk in pool:
+        first.setdefault(hunk.repository.name, hunk)
     chosen = list(first.values())[:count]
-    taken = {id(edit) for edit in chosen}
-    chosen += [edit for edit in pool if id(edit) not in taken][: count - len(chosen)]
-    order = {id(edit): number for number, edit in enumerate(edits)}
-    return sorted(chosen, key=lambda edit: order[id(edit)])
+    taken = {id(hunk) for hunk in chosen}
+    chosen += [hunk for hunk in pool if id(hunk) not in taken][: count - len(chosen)]
+    order = {id(hunk): number for number, hunk in enumerate(hunks)}
+    return sorted(chosen, key=lambda hunk: order[id(hunk)])
 
 
-def write(chosen: Sequence[Edit], folder: Path, seed: int) -> None:
+def write(chosen: Sequence[Hunk], folder: Path, seed: int) -> None:
     """The pages, and the table to be filled in."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, edit in enumerate(chosen, start=1):
-        (folder / f"{number:03d}.txt").write_text(edit.page(number), encoding="utf-8")
+    for number, hunk in enumerate(chosen, start=1):
+        (folder / f"{number:03d}.txt").write_text(hunk.page(number), encoding="utf-8")
     head = [
-        "# Applied `safe` edits, drawn by `benchmarks/precision.py`, and what a reader found. verdict: right or wrong;",
-        "# note: what is wrong; mended: the commit that mended the rule.",
+        "# Rewrites drawn by `benchmarks/mergeable.py`, and the grades of readers who did not write the rules.",
         f"seed = {seed}",
         f"commit = {json.dumps(revision() or '')}",
         'reader = ""',
     ]
-    rows = [edit.entry(number) for number, edit in enumerate(chosen, start=1)]
-    # JSON's strings and integers are TOML's.
-    tables = ["\n".join(["[[edit]]", *(f"{key} = {json.dumps(row[key])}" for key in FIELDS)]) for row in rows]
-    (folder / "precision.toml").write_text("\n".join(head) + "\n\n" + "\n\n".join(tables) + "\n", encoding="utf-8")
+    rows = [hunk.entry(number) for number, hunk in enumerate(chosen, start=1)]
+    # JSON's strings, integers and truths are TOML's.
+    tables = ["\n".join(["[[hunk]]", *(f"{key} = {json.dumps(row[key])}" for key in FIELDS)]) for row in rows]
+    (folder / TABLE.name).write_text("\n".join(head) + "\n\n" + "\n\n".join(tables) + "\n", encoding="utf-8")
 
 
-def problems(table: Mapping[str, Any], *, edits: int = EDITS, least: int = REPOSITORIES) -> list[str]:
-    """What a table lacks to be complete; none where every edit is judged and right."""
-    rows = table.get("edit", [])
+def problems(table: Mapping[str, Any], *, hunks: int = HUNKS, least: int = REPOSITORIES) -> list[str]:
+    """What a table lacks to be complete and good enough; none where nothing does."""
+    rows = table.get("hunk", [])
     found = []
     if not table.get("reader"):
         found.append("nobody signed as its reader")
-    if len(rows) < edits:
-        found.append(f"{len(rows)} edits instead of {edits}")
+    if len(rows) < hunks:
+        found.append(f"{len(rows)} hunks instead of {hunks}")
     names = {row["repository"] for row in rows}
     if len(names) < least:
         found.append(f"{len(names)} repositories instead of {least}")
-    unknown = names - {repository.name for repository in repositories()}
+    unknown = names - {repository.name for repository in unseen()}
     found += [f"{name} is not in the manifest" for name in sorted(unknown)]
     places = [
         (row["repository"], row["path"], row["cell"], row["line"], row["rule"], row["fingerprint"]) for row in rows
     ]
     found += [f"{place} is there twice" for place in sorted(set(places)) if places.count(place) > 1]
     for row in rows:
-        name = f"edit {row['number']} ({row['repository']}, {row['path']}:{row['line']}, {row['rule']})"
+        name = f"hunk {row['number']} ({row['repository']}, {row['path']}:{row['line']}, {row['rule']})"
         if missing := [key for key in FIELDS if key not in row]:
             found.append(f"{name} has no {', '.join(missing)}")
-        elif row["verdict"] not in ("right", "wrong"):
-            found.append(f"{name} has no verdict")
-        elif row["verdict"] == "wrong" and not row["note"]:
-            found.append(f"{name} is wrong without a note")
-        elif row["verdict"] == "wrong" and not row["mended"]:
+        elif row["grade"] not in GRADES:
+            found.append(f"{name} has no grade")
+        elif row["grade"] != GRADES[0] and not row["note"]:
+            found.append(f"{name} has no note")
+        elif row["wrong"]:
             found.append(f"{name} is wrong: {row['note']}")
+    merged = sum(row.get("grade") in GRADES[:2] for row in rows)
+    if merged < MERGED * len(rows):
+        found.append(f"{merged} of {len(rows)} would be merged")
     return found
 
 
@@ -233,11 +240,12 @@ def main() -> int:
     assert __doc__
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--draw", type=Path, metavar="DIR", help="draw edits, and write pages and table to DIR")
+    which.add_argument("--draw", type=Path, metavar="DIR", help="draw hunks, and write pages and table to DIR")
     which.add_argument("--check", action="store_true", help="check the committed table")
     parser.add_argument("--sources", type=Path, metavar="DIR", help="the repositories, as DIR/<owner>/<name>")
-    parser.add_argument("--seed", type=int, default=20261120)
-    parser.add_argument("--count", type=int, default=EDITS)
+    parser.add_argument("--group", default="sealed", help="the repositories of the manifest that are drawn from")
+    parser.add_argument("--seed", type=int, default=20261123)
+    parser.add_argument("--count", type=int, default=HUNKS)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these repositories alone")
     parser.add_argument("--together", type=int, default=1, metavar="N", help="repositories at the same time")
     args = parser.parse_args()
@@ -250,12 +258,12 @@ def main() -> int:
         return 1 if found else 0
     if args.sources is None:
         parser.error("--draw needs --sources")
-    entries = [each for each in repositories() if args.only is None or each.name in args.only]
-    edits = collect(entries, args.sources.resolve(), args.together, talk)
-    chosen = draw(edits, args.count, args.seed)
+    entries = [each for each in unseen() if (each.name in args.only if args.only else each.kind == args.group)]
+    found = collect(entries, args.sources.resolve(), args.together, talk)
+    chosen = draw(found, args.count, args.seed)
     write(chosen, args.draw, args.seed)
-    names = {edit.repository.name for edit in chosen}
-    talk.print(f"{len(chosen)} of {len(edits)} safe edits, from {len(names)} repositories, are in {args.draw}")
+    names = {hunk.repository.name for hunk in chosen}
+    talk.print(f"{len(chosen)} of {len(found)} rewrites, from {len(names)} repositories, are in {args.draw}")
     return 0
 
 
