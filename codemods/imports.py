@@ -321,7 +321,7 @@ def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:
 def _opening(source: Source, first: cst.BaseStatement, text: str, *, above_label: bool = False) -> Edit:
     """Above the first statement of a file, below the comments about the file; in a notebook those are about code.
 
-    `above_label` where a comment right above the statement, if it is not about the file, is about it alone: `# PyTorch`.
+    `above_label` where a comment right above the statement is its heading, `# PyTorch`, and not about the file.
     """
     if source.has_cells:
         return insert_before_statement(source, first, text)

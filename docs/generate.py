@@ -1,5 +1,5 @@
-"""Writes what is generated: the rules' pages, the README's table of rules and its measured results, the schema of the
-verifier's record.
+"""Writes what is generated: the rules' pages and their table, the README's diff and gains, the measured evidence, the
+schema of the verifier's record.
 
     python docs/generate.py [--check]
 
@@ -29,11 +29,15 @@ ROOT = Path(__file__).resolve().parents[1]
 RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
 README = ROOT / "README.md"
-EXAMPLE = ROOT / "examples" / "segmentation" / "train.py"
+RULES = ROOT / "docs" / "rules.md"
+EVIDENCE = ROOT / "docs" / "evidence.md"
+EXAMPLE = ROOT / "examples" / "digits" / "train.py"
 RESULTS = ROOT / "benchmarks" / "results" / "reference_scripts_h200.json"
 VERIFIED_REFERENCE = RESULTS.with_name("verify_reference_h200.json")
 FALSE_ALARMS = RESULTS.with_name("false_alarms_h200.json")
 VERIFIED_PUBLIC = RESULTS.with_name("verify_public_h200.json")
+TIMES = RESULTS.with_name("time_budget.json")
+GRADES = RESULTS.with_name("mergeable.toml")
 PUBLIC_SCRIPTS = ROOT / "benchmarks" / "public_scripts.toml"
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -126,29 +130,64 @@ def _diff(case: Golden) -> str:
 
 
 def render_rule_table(rules: Iterable[Rule]) -> str:
-    """The README's table of rules."""
+    """The table of rules."""
     lines = [table_row("rule", "what it finds", "what it writes", "numerics"), table_row(*["---"] * 4)]
     for rule in rules:
-        link = f"[{rule.code} {rule.name}](docs/rules/{page_path(rule).name})"
+        link = f"[{rule.code} {rule.name}](rules/{page_path(rule).name})"
         lines.append(table_row(link, rule.summary, rule.fix_title, rule.numerics.value))
     return "\n".join(lines)
 
 
 def render_example() -> str:
-    """The README's first diff: what becomes of the loss of the segmentation example."""
+    """The README's first diff: what becomes of a first script."""
     before = EXAMPLE.read_bytes()
     after = rewrite(before, EXAMPLE.name, catalog.rules()).after
-    old, new = (_loss_class(text.decode()).splitlines() for text in (before, after))
-    lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+    old, new = (text.decode().splitlines() for text in (before, after))
+    lines = list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:]
     return "\n".join(["```diff", *(line for line in lines if not line.startswith("@@")), "```"])
 
 
-def _loss_class(script: str) -> str:
-    return script.partition("class ForegroundLoss")[2].partition("def build_loader")[0]
+def render_gains(reference: Mapping[str, Any] | None) -> str:
+    """The README's table of what the rules gained, on each script; nothing where nothing was verified."""
+    if reference is None:
+        return ""
+    runs = [row for row in reference["verifications"] if not (row["options"] and row["longest"] is not None)]
+    environment = next(row["environment"] for row in runs if row["environment"].get("torch"))
+    setting = (
+        f"Time of a step as written over that of a rewritten one, with its 95 % interval, on one {environment['gpu']} "
+        f"(torch {environment['torch']}); each rule on top of those above it. 1.00x is no gain: what a pattern costs "
+        "depends on the script, and `apply --verify` keeps only what pays on yours."
+    )
+    lines = [table_row("script", "rule", "training", "step"), table_row("---", "---", "---", "--:")]
+    for row in runs:
+        if row.get("speed"):
+            lines.append(
+                table_row(f"**{_origin(row['script'])}**", "all", row["equality"]["verdict"], _ratio(row["speed"]))
+            )
+        lines += [
+            table_row(
+                "",
+                f"[{rule['code']} {rule['name']}](docs/rules/{rule['code']}-{rule['name']}.md)",
+                rule["equality"],
+                _ratio(rule),
+            )
+            for rule in row["rules"]
+            if rule["ratio"] is not None
+        ]
+    source = VERIFIED_REFERENCE.relative_to(ROOT).as_posix()
+    return "\n\n".join(
+        [setting, "\n".join(lines), f"Measured by `python benchmarks/verify_reference.py` ([`{source}`]({source}))."]
+    )
+
+
+def _origin(script: str) -> str:
+    """A script with a link to where it is kept."""
+    example, reference = f"examples/{script}/train.py", f"benchmarks/reference/{script}/original.py"
+    return f"[{script}]({example if (ROOT / example).exists() else reference})"
 
 
 def render_results(results: Mapping[str, Any] | None) -> str:
-    """The README's measured results; nothing where nothing was measured."""
+    """The reference scripts next to an expert's version; nothing where nothing was measured."""
     if results is None:
         return ""
     machine = results["machine"]
@@ -187,15 +226,15 @@ def render_results(results: Mapping[str, Any] | None) -> str:
         "The training stays the same: largest relative difference to the script as written, and implicit "
         "synchronisations as PyTorch counts them."
     )
-    origin = f"Measured by `python benchmarks/reference_scripts.py` ([`{source}`]({source}))."
-    parts = ["## What it brings", setting, "\n".join(speed), same, "\n".join(training), origin]
+    origin = f"Measured by `python benchmarks/reference_scripts.py` ([`{source}`](../{source}))."
+    parts = ["## Next to an expert", setting, "\n".join(speed), same, "\n".join(training), origin]
     return "\n\n".join(parts)
 
 
 def render_verified(
     reference: Mapping[str, Any] | None, public: Mapping[str, Any] | None, themselves: Mapping[str, Any] | None
 ) -> str:
-    """The README's figures of `perfmod verify`; nothing where nothing was verified."""
+    """The figures of `perfmod verify`; nothing where nothing was verified."""
     if reference is None or public is None:
         return ""
     own, others = reference["verifications"], public["scripts"]
@@ -243,8 +282,8 @@ def render_verified(
         table.append(table_row(name, *_verified(row), codes))
     links = [path.relative_to(ROOT).as_posix() for path in (VERIFIED_REFERENCE, VERIFIED_PUBLIC)]
     origin = (
-        f"Measured by `python benchmarks/verify_reference.py` ([`{links[0]}`]({links[0]})) and "
-        f"`python benchmarks/verify_public.py` ([`{links[1]}`]({links[1]}))."
+        f"Measured by `python benchmarks/verify_reference.py` ([`{links[0]}`](../{links[0]})) and "
+        f"`python benchmarks/verify_public.py` ([`{links[1]}`](../{links[1]}))."
     )
     tables = ["\n".join(lines) for lines in (scripts, rules, table)]
     alarms = [] if themselves is None else [_alarms(themselves["runs"])]
@@ -259,7 +298,7 @@ def _alarms(runs: Sequence[Mapping[str, Any]]) -> str:
     source = FALSE_ALARMS.relative_to(ROOT).as_posix()
     return (
         f"False alarms: {scripts} scripts were compared with themselves, {len(runs)} times in all, with `--quick`; "
-        f"wrong verdicts: {len(wrong)}{f' ({named})' if named else ''} ([`{source}`]({source}))."
+        f"wrong verdicts: {len(wrong)}{f' ({named})' if named else ''} ([`{source}`](../{source}))."
     )
 
 
@@ -287,6 +326,53 @@ def _read(path: Path) -> dict[str, Any] | None:
     return measured
 
 
+def _read_toml(path: Path) -> dict[str, Any] | None:
+    return tomllib.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def render_grades(table: Mapping[str, Any] | None) -> str:
+    """What reviewers said of drawn diffs; nothing where nobody was asked."""
+    if table is None:
+        return ""
+    rows = table["hunk"]
+    grades = ("merge", "nit", "differently", "reject")
+    lines = [table_row("rule", *grades, "wrong"), table_row("---", *["--:"] * 5)]
+    for code in [*sorted({row["rule"] for row in rows}), "all"]:
+        own = [row for row in rows if code in ("all", row["rule"])]
+        counts = [sum(row["grade"] == grade for row in own) for grade in grades]
+        lines.append(table_row(code, *counts, sum(row["wrong"] for row in own)))
+    repositories = len({row["repository"] for row in rows})
+    source = GRADES.relative_to(ROOT).as_posix()
+    setting = (
+        f"{len(rows)} rewrites, drawn from what perfmod does by default in {repositories} repositories that are in no "
+        "corpus and that nobody had looked at, read by people who had not written the rules, as the maintainer of that "
+        'code would: merged as it is, after a nit, "write it differently", rejected.'
+    )
+    return "\n\n".join(
+        [
+            setting,
+            "\n".join(lines),
+            f"Drawn and checked by `python benchmarks/mergeable.py` ([`{source}`](../{source})).",
+        ]
+    )
+
+
+def render_times(measured: Mapping[str, Any] | None) -> str:
+    """How long perfmod takes over repositories; nothing where that was not measured."""
+    if measured is None:
+        return ""
+    rows = [row for row in measured["repositories"] if "slowest" in row]
+    slowest = max(rows, key=lambda row: row["slowest"]["seconds"])
+    source = TIMES.with_suffix(".md").relative_to(ROOT).as_posix()
+    return (
+        f"{len(rows)} repositories that are in no corpus, {sum(row['files'] for row in rows):,} files, one process "
+        f"each: {sum(row['processor_seconds'] for row in rows):,.0f} s of processor time; the slowest group of files "
+        f"that are read together took {slowest['slowest']['seconds']:.1f} s ({slowest['repository']}), the limit is "
+        f"{measured['time_limit']:g} s; groups beyond it: {sum(row['over'] for row in rows)}. Measured by "
+        f"`python benchmarks/time_budget.py` ([`{source}`](../{source}))."
+    )
+
+
 def fill(text: str, section: str, content: str) -> str:
     """`text` with everything between the markers of `section` replaced.
 
@@ -296,7 +382,7 @@ def fill(text: str, section: str, content: str) -> str:
     begin, end = f"<!-- generated: {section} -->", f"<!-- end of {section} -->"
     pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if not pattern.search(text):
-        raise ValueError(f"{README.name} has no markers for {section}")
+        raise ValueError(f"there are no markers for {section}")
     body = f"{begin}\n{content}\n{end}" if content else f"{begin}\n{end}"
     return pattern.sub(lambda _: body, text)
 
@@ -309,15 +395,18 @@ def generated() -> dict[Path, str]:
         cases.setdefault(golden.rule, []).append(golden)
     files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
+    reference = _read(VERIFIED_REFERENCE)
     sections = {
-        "example": render_example(),
-        "rules": render_rule_table(rules),
-        "results": render_results(_read(RESULTS)),
-        "verified": render_verified(_read(VERIFIED_REFERENCE), _read(VERIFIED_PUBLIC), _read(FALSE_ALARMS)),
+        (README, "example"): render_example(),
+        (README, "gains"): render_gains(reference),
+        (RULES, "rules"): render_rule_table(rules),
+        (EVIDENCE, "results"): render_results(_read(RESULTS)),
+        (EVIDENCE, "verified"): render_verified(reference, _read(VERIFIED_PUBLIC), _read(FALSE_ALARMS)),
+        (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),
+        (EVIDENCE, "time"): render_times(_read(TIMES)),
     }
-    files[README] = README.read_text("utf-8")
-    for section, content in sections.items():
-        files[README] = fill(files[README], section, content)
+    for (path, section), content in sections.items():
+        files[path] = fill(files.get(path) or path.read_text("utf-8"), section, content)
     return files
 
 
