@@ -147,8 +147,12 @@ class Report:
     @property
     def exit_code(self) -> ExitCode:
         """What `apply` would do counts for `check`, also where other files failed; what is held back does not."""
-        if self.command == "check" and self.count_findings()[State.REWRITTEN]:
-            return ExitCode.FOUND
+        found = self.command == "check" and self.count_findings()[State.REWRITTEN]
+        return ExitCode.FOUND if found else self.exit_code_of_files
+
+    @property
+    def exit_code_of_files(self) -> ExitCode:
+        """Whether a file failed, whatever was found in the others."""
         return ExitCode.FAILED if any(row.outcome is Outcome.FAILED for row in self.files) else ExitCode.OK
 
 
