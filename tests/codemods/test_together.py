@@ -292,7 +292,7 @@ def test_fingerprints_do_not_tell_whether_a_file_was_alone() -> None:
 
 
 def test_rewrites_that_never_end_leave_the_files_as_they_were() -> None:
-    forth = toys.renaming(r"\bslow\b", "slow + slow")
+    forth = toys.renaming(r"\bslow\b", "slow, slow")
     results = together({"a.py": A, "b.py": B}, [forth])
     assert results["a.py"].outcome is Outcome.FAILED
     assert "does not settle: PM901" in results["a.py"].reason
