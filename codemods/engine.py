@@ -391,8 +391,9 @@ class _Rewriting:
             finding = self._fitted(finding, place, change, path)
         unnamed = tuple(place for place in changes if self.files[place].part is Part.UNNAMED)
         if unnamed and not finding.refused:
-            names = " and ".join(self.labels[place] for place in unnamed)
-            reason = f"also needs {names}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            needs = f"also needs {' and '.join(unnamed)}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            is_admitted = self.choice.admits(finding, self.rules[finding.code])
+            reason = needs if is_admitted else f"{finding.reason}; it {needs}"
             finding = evolve(finding, reason=reason, unnamed=unnamed)
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
