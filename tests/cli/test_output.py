@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -165,47 +161,6 @@ def test_stdin_that_fails_passes_through(perfmod_process: RunProcess) -> None:
     assert ran.out == b"torch_slow(\n"
 
 
-def test_json(write: Write, perfmod: Run) -> None:
-    write("train.py", ALL)
-    write("bad.py", "torch_slow(\n")
-    dry = perfmod("apply", "--dry-run", ".")
-    ran = perfmod("apply", "--dry-run", "--output-format", "json", ".")
-    document = json.loads(ran.out)
-    assert ran.code == ExitCode.FAILED
-    assert ran.err == ""
-    assert document["schema_version"] == 1
-    assert (document["command"], document["wrote"]) == ("apply", False)
-    bad, good = document["files"]
-    assert (bad["path"], bad["outcome"], bad["patch"]) == ("bad.py", "failed", None)
-    assert "line 1" in bad["reason"]
-    assert good == {
-        "path": "train.py",
-        "outcome": "changed",
-        "would_change": True,
-        "reason": "",
-        "warnings": [],
-        "patch": dry.out.decode(),
-    }
-    assert [(row["code"], row["state"], row["flag"]) for row in document["findings"]] == [
-        ("PM901", "rewritten", ""),
-        ("PM902", "held-back", "--unsafe"),
-        ("PM903", "held-back", "--select PM903"),
-        ("PM904", "refused", ""),
-    ]
-    summary = document["summary"]
-    assert sum(summary["files"].values()) == len(document["files"])
-    assert sum(summary["findings"].values()) == len(document["findings"])
-    assert (summary["would_change"], summary["fixable"]) == (1, 3)
-
-
-def test_json_of_a_patch_that_is_not_utf_8(write: Write, perfmod: Run) -> None:
-    write("train.py", b"# coding: latin-1\ntorch_slow('\xe4')\n")
-    (row,) = json.loads(perfmod("check", "--output-format", "json", ".").out)["files"]
-    assert row["patch"] is None
-    (row,) = json.loads(perfmod("apply", "--output-format", "json", ".").out)["files"]
-    assert (row["outcome"], row["patch"]) == ("changed", None)
-
-
 @pytest.mark.parametrize("again", [1, 2])
 def test_warnings_about_comments(write: Write, perfmod: Run, again: int) -> None:
     write("train.py", "x = 1  # perfmod: ignore[PM777]\n")
@@ -238,31 +193,3 @@ def test_explain(perfmod: Run, name: str) -> None:
     assert ran.code == ExitCode.OK
     assert page.startswith("PM901 slow-call: a slow call\nsyncs; numerics bitwise; safe; torch 2.1 or later; stable\n")
     assert "\nWhen this changes results\nNever: both functions are made up.\n" in page
-
-
-def colours(project: Path, **environment: str) -> bool:
-    """Whether there is colour on stderr when it is a terminal."""
-    leader, follower = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "cli_fakes", "check", "."],
-        stdout=subprocess.DEVNULL,
-        stderr=follower,
-        cwd=project,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
-        check=False,
-    )
-    os.close(follower)
-    shown = os.read(leader, 100_000)
-    os.close(leader)
-    assert done.returncode == ExitCode.FAILED
-    assert b"bad.py" in shown
-    return re.search(rb"\x1b\[[0-9;]*3[0-9]", shown) is not None
-
-
-def test_colour_only_on_a_terminal(project: Path, write: Write, perfmod_process: RunProcess) -> None:
-    write("bad.py", "torch_slow(\n")
-    assert colours(project)
-    assert not colours(project, NO_COLOR="1")
-    ran = perfmod_process("check", ".", TERM="xterm-256color")
-    assert "\x1b" not in ran.err
-    assert b"\x1b" not in ran.out

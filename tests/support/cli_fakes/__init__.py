@@ -33,14 +33,15 @@ class _CallRule(Rule):
     changes_results = "Never: both functions are made up."
     slow: ClassVar[str]
     fast: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Modules that the rewrite imports."""
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
             assert isinstance(call, cst.Call)
             if self.fast:
-                yield self.found(
-                    file, call, "the fast one does the same", [Edit(*file.source.span(call.func), self.fast)]
-                )
+                edits = [Edit(*file.source.span(call.func), self.fast)]
+                yield self.found(file, call, "the fast one does the same", edits, imports=self.needed)
             else:
                 yield self.refused(file, call, "its result is used on line 41")
 
