@@ -73,6 +73,24 @@ def test_there_and_back(project: Path, write: Write, perfmod: Run) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run) -> None:
+    """The diff is the one line of the file, and git and revert agree about every byte."""
+    cell = notebooks.code(["import torch\nx = 'é'\ntorch_slow()\n"])
+    other = notebooks.code([]) | {"source": "y = 1\ntorch_slow()"}
+    path = write("train.ipynb", notebooks.document(cell, "z = 1\ntorch_slow()", other))
+    before = path.read_bytes()
+    diff = perfmod("apply", ".", "--dry-run").out
+    assert perfmod("apply", ".").code == ExitCode.OK
+    assert path.read_bytes() == before.replace(b"torch_slow", b"torch_fast")
+    cells = json.loads(path.read_bytes())["cells"]
+    assert [type(each["source"]) for each in cells] == [list, list, str]
+    assert [len(each["source"]) for each in cells[:2]] == [1, 2]
+    added, removed = ([line for line in diff.splitlines()[3:] if line[:1] == sign] for sign in (b"+", b"-"))
+    assert (len(added), len(removed)) == (3, 3)
+    subprocess.run(["git", "apply", "-R", "-"], input=diff, check=True, cwd=project)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("data", "named", "found"),
     [
