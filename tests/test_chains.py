@@ -91,17 +91,19 @@ def pairs(link: str, last: str, links: int = LINKS) -> str:
 def score_model() -> str:
     """As in score-based diffusion: the blocks of a list are applied one by one, some of them under a condition."""
     blocks: Iterable[list[str]] = (
-        [f"if flags[{i}]:", "    h = modules[m](h)", "    m += 1", "h = F.relu(h)"] for i in range(LINKS)
+        [f"if flags[{i}]:", "    h = modules[m](h)", "    m += 1", "h = (h + h) / 2.0"] for i in range(LINKS)
     )
     chain = [line for block in blocks for line in block]
-    tail = ["if h.max() > 1:", "    h = h / h.max().item()", "print(h.sum().item())", "return h"]
+    tail = ["if h > 1:", "    h = -h", "print(float(h))", "return h"]
     forward = "class Net(nn.Module):\n    def forward(self, x, flags):\n        BODY\n"
     return put(forward, "modules, m = self.blocks, 0", "h = modules[m](x)", *chain, *tail) + put(TRAIN, "pass")
 
 
 def unknown_tensors() -> str:
-    chain = arms("x = x * 2", "x = x.abs() + x")
-    return put(TRAIN, "x = unseen(images)", *chain, "if (x > 0).any():", "    x = -x", "print(x.sum().item())")
+    """Nothing tells that they are tensors, and nothing that they are not."""
+    return put(
+        TRAIN, "x = unseen(images)", *arms("x = x.float()", "x = x + x"), "if x > 0:", "    x = -x", "print(f'{x}')"
+    )
 
 
 def a_function_in_both_arms() -> str:
@@ -132,16 +134,30 @@ def a_loss_without_backward() -> str:
 
 
 def gradients() -> str:
-    chain = arms("x = x + images", "x = x * images")
-    return put(TRAIN, "x = images * 2.0", *chain, "x[x > 0] = out[x > 0]", "total += x.sum().item()")
+    """There are none, whichever way the figures come."""
+    return put(TRAIN, "x = out.detach() * 2.0", *arms("x = x + 1.0", "x = x * x"), "total += x.sum()")
+
+
+def kept_tensors() -> str:
+    """Whether one that is kept in a list keeps a graph."""
+    loop = put(TRAIN, "x = images", *arms("x = x + weight", "x = x * weight"), "kept.append(x)")
+    return loop.replace("total = 0.0", "total, kept, weight = 0.0, [], torch.zeros(3, requires_grad=True)")
+
+
+def functions_that_hand_on() -> str:
+    """Whether one of them may return a mean, as old code reads it."""
+    chain = pairs(
+        "def $A(x):\n    if x is None:\n        return $B(x)\n    return $C(x)\n", "def $A(x):\n    return x\n"
+    )
+    return chain + put(TRAIN, "print(Part0(out).data[0])")
 
 
 def functions_that_call_two() -> str:
     chain = pairs(
         "def $A(x):\n    return $B(x) + $C(x * 2)\n",
-        "def $A(x):\n    print(x.item())\n    return x\n",
+        "def $A(x):\n    return x.item()\n",
     )
-    return chain + put(TRAIN, "Part0(loss)")
+    return chain + put(TRAIN, "total += Part0(loss)")
 
 
 def functions_that_a_script_calls() -> str:
@@ -234,6 +250,8 @@ def datasets_of_datasets() -> str:
         shapes_in_both_arms,
         a_loss_without_backward,
         gradients,
+        kept_tensors,
+        functions_that_hand_on,
         functions_that_call_two,
         functions_that_a_script_calls,
         methods_that_call_two,
