@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import itertools
+import subprocess
 import sys
 import threading
 import time
@@ -110,6 +111,23 @@ def test_deep_recursion() -> None:
     assert within(10, lambda: depth(5_000)) == 5_000
     with pytest.raises(RecursionError):
         within(10, lambda: depth(1_000_000))
+
+
+def test_there_is_a_stack_for_it() -> None:
+    """In a process of its own: one that runs out of it dies. Some versions of Python allow fewer such calls."""
+    code = """
+from perfmod.budget import within
+
+def depth(frames):
+    return 0 if frames == 0 else 1 + max(map(depth, [frames - 1]))
+
+try:
+    print(within(60, lambda: depth(19_000)))
+except RecursionError:
+    print("too deep")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) in ((0, "19000\n"), (0, "too deep\n"))
 
 
 def test_ctrl_c_ends_the_work() -> None:

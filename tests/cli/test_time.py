@@ -36,11 +36,13 @@ def test_findings_are_printed_as_files_finish(
         program, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         assert process.stdout is not None
-        readable, _, _ = select.select([process.stdout], [], [], 60)
-        assert readable
-        assert process.stdout.readline() == b"a.py:1:1: PM901 slow-call: a slow call\n"
-        assert process.poll() is None
-        process.terminate()
+        try:
+            readable, _, _ = select.select([process.stdout], [], [], 60)
+            assert readable
+            assert process.stdout.readline() == b"a.py:1:1: PM901 slow-call: a slow call\n"
+            assert process.poll() is None
+        finally:
+            process.terminate()
 
 
 def test_ctrl_c_in_the_middle_of_a_file(project: Path, write: Write) -> None:
