@@ -273,7 +273,7 @@ class TestTogether:
         assert paths["evaluate.py"].read_text() == "from engine import torch_near\n\ntorch_near()\n"
         assert paths["other.py"].read_text() == SLOW
         assert ran.err == (
-            "evaluate.py:3:1: PM906 far-call: a slow call (also changes engine.py and train.py)\n"
+            "train.py:3:1: PM906 far-call: a slow call (also changes engine.py and evaluate.py)\n"
             "1 rewrite made in 3 of 3 files\n"
         )
         assert perfmod("check", *TRAINING).code == ExitCode.OK
@@ -307,7 +307,7 @@ class TestTogether:
         assert "1 with evaluate.py tools/export.py" in ran.err
         monkeypatch.chdir(project / "tools")
         ran = perfmod("check", "../train.py", "export.py")
-        assert ran.err == "nothing to rewrite in 3 files\n2 held back: 2 with ../evaluate.py; -v shows them\n"
+        assert ran.err == "nothing to rewrite in 3 files\n1 held back: 1 with ../evaluate.py; -v shows them\n"
         assert perfmod("apply", "../train.py", "export.py", "../evaluate.py").code == ExitCode.OK
         assert not self.unchanged(paths)
 
@@ -336,7 +336,7 @@ class TestTogether:
         assert [row["path"] for row in document["files"]] == ["engine.py", "evaluate.py", "train.py"]
         assert all(row["patch"] and row["would_change"] for row in document["files"])
         assert [(row["path"], row["elsewhere"]) for row in document["findings"]] == [
-            ("evaluate.py", ["engine.py", "train.py"])
+            ("train.py", ["engine.py", "evaluate.py"])
         ]
         assert self.unchanged(paths)
 
