@@ -87,6 +87,14 @@ class Splice:
         """Whether a character of the new text was written by an edit."""
         return offset < self._last_edit(offset)[1]
 
+    def touched(self, start: int, end: int) -> bool:
+        """Whether an edit wrote into some characters of the new text, or took some from between them.
+
+        Where `start` is `end`, whether that place lies within what an edit wrote.
+        """
+        places = zip(self.edits, self.starts, strict=True)
+        return any(at < end and start < at + len(edit.replacement) for edit, at in places)
+
     def old_end(self, offset: int) -> int:
         """Where what ends at `offset` of the new text ended; behind the replaced text, if it was written."""
         if offset == 0:

@@ -22,7 +22,7 @@ from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
 from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
-from perfmod.transforms.facts.frameworks import trains_with_torch
+from perfmod.transforms.facts.frameworks import trains_with_another, trains_with_torch
 from perfmod.transforms.facts.old_torch import (
     LAST_WITH_FFI,
     LAST_WITH_VECTOR_LOSSES,
@@ -388,11 +388,12 @@ class _Rewriting:
         finding = reported
         changes = {change.path or path: change for change in finding.changes if change.edits}
         for place, change in changes.items():
-            finding = self._fitted(finding, place, change, path)
+            finding = self._fitted(finding, place, change, path, world)
         unnamed = tuple(place for place in changes if self.files[place].part is Part.UNNAMED)
         if unnamed and not finding.refused:
-            names = " and ".join(self.labels[place] for place in unnamed)
-            reason = f"also needs {names}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            needs = f"also needs {' and '.join(unnamed)}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            is_admitted = self.choice.admits(finding, self.rules[finding.code])
+            reason = needs if is_admitted else f"{finding.reason}; it {needs}"
             finding = evolve(finding, reason=reason, unnamed=unnamed)
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
@@ -405,13 +406,15 @@ class _Rewriting:
         else:
             found.admitted.append(_Admitted(path, finding, changes))
 
-    def _fitted(self, finding: Finding, place: str, change: Change, path: str) -> Finding:
+    def _fitted(self, finding: Finding, place: str, change: Change, path: str, world: World) -> Finding:
         """A finding as far as a file can hold its edits, which a notebook cannot everywhere, and others not at all."""
         if finding.refused:
             return finding
         source = self.texts[place].source
         if self.files[place].part is Part.READ:
             return _refusal(finding, f"{self.labels[place]} would have to change too, and is only read here")
+        if place != path and trains_with_another(world.files[source]):
+            return _refusal(finding, f"{self.labels[place]} would have to change too, and is not PyTorch code alone")
         if obstacle := source.obstacle(change.edits):
             return _refusal(finding, self._said_of(place, obstacle, path))
         if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(change.edits)):

@@ -30,10 +30,11 @@ class Text:
 
     def placed(self, edit: Edit) -> PlacedEdit | None:
         """An edit of the current text in the given one; `None` where it edits what another edit wrote."""
-        if self.is_new(edit.start, edit.end):
-            return None
-        start = self.start_in_given(edit.start)
-        end = self.end_in_given(edit.end) if edit.end > edit.start else start
+        start, end = edit.start, edit.end
+        for splice in reversed(self.splices):
+            if splice.touched(start, end):
+                return None
+            start, end = splice.old(start), splice.old_end(end) if end > start else splice.old(start)
         first, last = self.given.place(start), self.given.place(end)
         return PlacedEdit(
             self.given.path, first.cell, first.line, first.column, last.line, last.column, edit.replacement

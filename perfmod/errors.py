@@ -18,7 +18,7 @@ class ExitCode(enum.IntEnum):
     OK = 0
     """It worked, and `check` found nothing that could be rewritten."""
     FOUND = 1
-    """`check` found something that could be rewritten, or that is held back."""
+    """`check` found something that `apply` with the same options would rewrite, whether other files failed or not."""
     USAGE = 2
     """A wrong path, option, rule or configuration; nothing was changed."""
     FAILED = 3

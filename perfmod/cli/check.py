@@ -56,7 +56,6 @@ def check(
     """
     from perfmod.cli.examining import examined
     from perfmod.codemods import catalog
-    from perfmod.errors import ExitCode
     from perfmod.report import json, text
     from perfmod.report.output import console, write_result
     from perfmod.report.reasons import reason_rows
@@ -80,4 +79,4 @@ def check(
     else:
         text.render_reasons(reasons or (), out)
         text.render_summary(rows, console(stderr=True), verbose=verbose)
-    return ExitCode.OK if exit_zero and rows.exit_code is ExitCode.FOUND else rows.exit_code
+    return rows.exit_code_of_files if exit_zero else rows.exit_code

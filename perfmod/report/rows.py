@@ -55,8 +55,8 @@ class FindingRow:
     Attributes:
         line, column, end_line, end_column: where it stands in the file as it was, from 1; the end is behind its last
             character. In a notebook they count in the code cell that is number `cell` of all its cells, from 1.
-        flag: what has to be added to the command line so that a rewrite that is held back is made: an option, or the
-            path of another file that it changes.
+        flag: what has to be added to the command line so that a rewrite that is held back is made: the paths of other
+            files that it changes, options, or both.
         fixable: whether there is a rewrite: it is made, or held back.
         edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
             finding's rewrite has written.
@@ -147,8 +147,12 @@ class Report:
     @property
     def exit_code(self) -> ExitCode:
         """What `apply` would do counts for `check`, also where other files failed; what is held back does not."""
-        if self.command == "check" and self.count_findings()[State.REWRITTEN]:
-            return ExitCode.FOUND
+        found = self.command == "check" and self.count_findings()[State.REWRITTEN]
+        return ExitCode.FOUND if found else self.exit_code_of_files
+
+    @property
+    def exit_code_of_files(self) -> ExitCode:
+        """Whether a file failed, whatever was found in the others."""
         return ExitCode.FAILED if any(row.outcome is Outcome.FAILED for row in self.files) else ExitCode.OK
 
 
@@ -236,7 +240,6 @@ def _edits(finding: Finding) -> tuple[EditRow, ...] | None:
 
 
 def _flag(finding: Finding, rule: Rule) -> str:
-    if finding.unnamed:
-        return " ".join(map(shown, finding.unnamed))
+    named = map(shown, finding.unnamed)
     chosen = [f"--select {finding.code}"] if Safety.OPT_IN in (finding.safety, rule.safety) else []
-    return " ".join([*chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])
+    return " ".join([*named, *chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])

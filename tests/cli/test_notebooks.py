@@ -17,21 +17,22 @@ NOTEBOOK = notebooks.document(
     notebooks.text("# Title"), "%%time\nx = 1\ntorch_slow()\ntorch_risky()", "!ls\ntorch_kept()", indent=2, end=""
 )
 TALK = """\
-train.ipynb:cell 2:3:1: PM901 slow-call [bitwise] a slow call
-    rewrite: the fast one does the same (no training step in sight)
-train.ipynb:cell 2:4:1: PM902 risky-call [bitwise] a slow call
-    held back, unsafe (--unsafe): the fast one does the same (no training step in sight)
-train.ipynb:cell 3:2:1: PM904 kept-call [bitwise] a slow call
+train.ipynb:cell 2:3:1: PM901 slow-call: a slow call
+    rewrite, bitwise: the fast one does the same (no training step in sight)
+train.ipynb:cell 2:4:1: PM902 risky-call: a slow call
+    held back, add --unsafe: the fast one does the same (no training step in sight)
+train.ipynb:cell 3:2:1: PM904 kept-call: a slow call
     refused: its result is used on line 41 (no training step in sight)
 """
 
 
 def test_findings_name_cells(write: Write, perfmod: Run) -> None:
     write("train.ipynb", NOTEBOOK)
-    ran = perfmod("check", ".")
+    ran = perfmod("check", ".", "-v")
     assert ran.code == ExitCode.FOUND
     assert ran.out.decode() == TALK
-    assert ran.err.splitlines()[1] == "1 file: 1 would change, 0 unchanged, 0 skipped, 0 failed"
+    assert ran.err.splitlines()[0] == "1 rewrite in 1 of 1 file; `perfmod apply` makes them"
+    assert perfmod("check", ".").out.decode() == TALK.splitlines(keepends=True)[0]
 
 
 def test_json_names_cells(write: Write, perfmod: Run) -> None:
@@ -66,10 +67,28 @@ def test_there_and_back(project: Path, write: Write, perfmod: Run) -> None:
     path.chmod(0o640)
     assert perfmod("apply", ".").code == ExitCode.OK
     assert path.read_bytes() == patched
-    assert ": 0 changed," in perfmod("apply", ".").err
+    assert perfmod("apply", ".").err.startswith("nothing to rewrite in 1 file\n")
     assert perfmod("revert").code == ExitCode.OK
     assert path.read_bytes() == NOTEBOOK
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run) -> None:
+    """The diff is the one line of the file, and git and revert agree about every byte."""
+    cell = notebooks.code(["import torch\nx = 'é'\ntorch_slow()\n"])
+    other = notebooks.code([]) | {"source": "y = 1\ntorch_slow()"}
+    path = write("train.ipynb", notebooks.document(cell, "z = 1\ntorch_slow()", other))
+    before = path.read_bytes()
+    diff = perfmod("apply", ".", "--dry-run").out
+    assert perfmod("apply", ".").code == ExitCode.OK
+    assert path.read_bytes() == before.replace(b"torch_slow", b"torch_fast")
+    cells = json.loads(path.read_bytes())["cells"]
+    assert [type(each["source"]) for each in cells] == [list, list, str]
+    assert [len(each["source"]) for each in cells[:2]] == [1, 2]
+    added, removed = ([line for line in diff.splitlines()[3:] if line[:1] == sign] for sign in (b"+", b"-"))
+    assert (len(added), len(removed)) == (3, 3)
+    subprocess.run(["git", "apply", "-R", "-"], input=diff, check=True, cwd=project)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -106,9 +125,10 @@ def test_what_cannot_be_read(write: Write, perfmod: Run, data: bytes, named: str
 def test_checkpoints_are_read_if_they_are_named(write: Write, perfmod: Run) -> None:
     write("train.ipynb", NOTEBOOK)
     path = write(".ipynb_checkpoints/train-checkpoint.ipynb", NOTEBOOK)
-    assert "1 file: 1 changed" in perfmod("apply", ".").err
+    assert "1 rewrite made in 1 of 1 file\n" in perfmod("apply", ".").err
     assert path.read_bytes() == NOTEBOOK
-    assert "1 file: 1 changed" in perfmod("apply", str(path)).err
+    assert "1 rewrite made in 1 of 1 file\n" in perfmod("apply", str(path)).err
+    assert path.read_bytes() != NOTEBOOK
 
 
 def test_the_same_bytes_as_a_script_are_another_file(write: Write, perfmod: Run) -> None:
@@ -154,7 +174,7 @@ def test_notebooks_are_not_verified(write: Write, perfmod: Run) -> None:
 def test_a_notebook_is_read_with_what_it_imports(write: Write, perfmod: Run) -> None:
     write("lib.py", "torch_slow()\n")
     write("train.ipynb", notebooks.document("from lib import *", "torch_slow()"))
-    assert "2 files: 2 changed" in perfmod("apply", "train.ipynb").err
+    assert "2 rewrites made in 2 of 2 files\n" in perfmod("apply", "train.ipynb").err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "."]])

@@ -49,7 +49,7 @@ def test_lists_with_commas(write: Write, perfmod: Run) -> None:
 def test_a_prefix_does_not_opt_in(write: Write, perfmod: Run) -> None:
     path = write("train.py", "torch_optional()\n")
     ran = perfmod("apply", ".", "--select", "PM9")
-    assert "1 held back; --select PM903 applies it" in ran.err
+    assert "1 held back: 1 with --select PM903; -v shows them\n" in ran.err
     assert path.read_text() == "torch_optional()\n"
     perfmod("apply", ".", "--select", "optional-call")
     assert path.read_text() == "torch_chosen()\n"

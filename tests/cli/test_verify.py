@@ -190,14 +190,15 @@ IN_TWO = SCRIPT.replace("import sys\n", "import sys\n\nfrom engine import loss_o
 
 
 def test_the_other_files_of_the_training(project: Path, perfmod: Run, write: Write) -> None:
-    """What is verified and written is the whole training; a script that calls into it changes along."""
+    """What is verified and written is the whole training; a script of the folder that calls into it changes along."""
     write("train.py", IN_TWO)
     write("engine.py", ENGINE)
-    write("evaluate.py", "from engine import torch_far\n\ntorch_far()\ntorch_slow()\n")
-    ran = perfmod("apply", "train.py", "--verify", *FAST)
+    write("evaluate.py", "import torch\nfrom engine import torch_far\n\ntorch_far()\ntorch_slow()\n")
+    ran = perfmod("apply", ".", "--entry", "train.py", "--verify", *FAST)
     assert ran.code == ExitCode.OK, ran.err
     assert ".mean() * torch_fast() * torch_near()\n" in (project / "engine.py").read_text()
-    assert (project / "evaluate.py").read_text() == "from engine import torch_near\n\ntorch_near()\ntorch_slow()\n"
+    expected = "import torch\nfrom engine import torch_near\n\ntorch_near()\ntorch_slow()\n"
+    assert (project / "evaluate.py").read_text() == expected
     assert "evaluate.py: is not imported by this script, and changes only along with files that are" in ran.err
     assert "engine.py:17" in ran.err
 
@@ -210,8 +211,8 @@ def test_what_is_refuted_in_another_file_is_withdrawn_there(perfmod: Run, write:
     )
     engine = write("engine.py", wrong)
     caller = write("evaluate.py", "from engine import torch_far\n\ntorch_far()\n")
-    assert perfmod("verify", "train.py", *FAST).code == ExitCode.REFUTED
-    ran = perfmod("apply", "train.py", "--verify", *FAST)
+    assert perfmod("verify", ".", "--entry", "train.py", *FAST).code == ExitCode.REFUTED
+    ran = perfmod("apply", ".", "--entry", "train.py", "--verify", *FAST)
     assert ran.code == ExitCode.OK, ran.err
     assert engine.read_text() == wrong.replace("* torch_slow()", "* torch_fast()")
     assert caller.read_text() == "from engine import torch_far\n\ntorch_far()\n"

@@ -116,7 +116,6 @@ def test_failed_write_is_reported(write: Write, perfmod: Run) -> None:
     ran = perfmod("apply", ".")
     assert ran.code == ExitCode.FAILED
     assert "a.py: failed: is read-only; make it writable first" in ran.err
-    assert "2 files: 1 changed, 0 unchanged, 0 skipped, 1 failed" in ran.err
-    assert "1 finding: 1 rewritten" in ran.err
+    assert ran.err.endswith("\n1 rewrite made in 1 of 2 files\n1 file failed\n")
     assert other.read_text() == "torch_fast()\n"
     assert locked.read_text() == "torch_slow()\n"

@@ -66,6 +66,29 @@ def test_insertions_at_one_place_keep_the_order_in_which_they_were_given() -> No
     assert splice.apply("xy") == "-zay"
 
 
+@given(texts_with_edits(), st.integers(0, 40), st.integers(0, 40))
+def test_what_no_edit_touched_stands_on_both_sides(case: tuple[str, list[Edit]], start: int, length: int) -> None:
+    text, edits = case
+    splice = Splice.of(edits)
+    new = splice.apply(text)
+    start = min(start, len(new))
+    end = min(start + length, len(new))
+    if not splice.touched(start, end) and end > start:
+        assert new[start:end] == text[splice.old(start) : splice.old_end(end)]
+    assert splice.touched(start, end) >= any(map(splice.wrote, range(start, end)))
+
+
+def test_what_an_edit_touched() -> None:
+    """`a----b`, of which the edit wrote the dashes, and `ab`, from between which it took them."""
+    written, removed = Splice.of([Edit(1, 2, "----")]), Splice.of([Edit(1, 5, "")])
+    assert [written.touched(0, 1), written.touched(5, 6), written.touched(1, 1), written.touched(5, 5)] == [False] * 4
+    assert written.touched(0, 2)
+    assert written.touched(4, 6)
+    assert written.touched(3, 3)
+    assert [removed.touched(0, 1), removed.touched(1, 2), removed.touched(1, 1)] == [False] * 3
+    assert removed.touched(0, 2)
+
+
 def test_touching_edits_do_not_overlap_and_equal_starts_do() -> None:
     assert disjoint([Edit(0, 3, "")], [Edit(3, 5, ""), Edit(5, 5, "x")])
     assert not disjoint([Edit(3, 3, "a")], [Edit(3, 5, "")])

@@ -270,6 +270,35 @@ def test_what_is_written_together_is_named_through_others_too() -> None:
     }
 
 
+@pytest.mark.parametrize("choice", [Choice(), Choice(unsafe=True)])
+def test_a_file_that_nobody_named_is_not_changed(choice: Choice) -> None:
+    """The finding is held back, whatever else is admitted, and a comment silences it as any other."""
+    result = together({"a.py": A, "b.py": B}, [pairing(safety=Safety.UNSAFE)], choice, b=Part.UNNAMED)
+    (finding,) = result["a.py"].held_back
+    needs = "also needs b.py: name it too"
+    assert finding.reason == (needs if choice.unsafe else f"as on line 5 of b.py; it {needs}")
+    assert finding.unnamed == ("b.py",)
+    assert {each.outcome for each in result.values()} == {Outcome.UNCHANGED}
+    silenced = together({"a.py": A.replace("(1)", "(1)  # perfmod: ignore"), "b.py": B}, [pairing()], b=Part.UNNAMED)
+    assert len(silenced["a.py"].suppressed) == 1
+    assert not silenced["a.py"].held_back
+
+
+def test_nothing_is_found_in_a_file_that_nobody_named() -> None:
+    result = together({"a.py": A, "b.py": "import torch\nslow\n"}, [toys.renaming()], b=Part.UNNAMED)
+    assert [len(each.applied) for each in result.values()] == [1, 0]
+    assert result["b.py"].outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize("b", ["import paddle\nslowed\n", "slowed\n"])
+def test_a_file_of_another_framework_is_not_changed_along(b: str) -> None:
+    """Whether it imports that itself or is imported by a file that does."""
+    files = {"a.py": A, "b.py": b, "c.py": "import paddle\nimport b\n"}
+    result = together(files, [pairing()])["a.py"]
+    assert result.outcome is Outcome.UNCHANGED
+    assert [each.reason for each in result.refused] == ["b.py would have to change too, and is not PyTorch code alone"]
+
+
 def test_a_finding_may_change_nothing_but_other_files() -> None:
     def check(file: FileFacts) -> Iterator[Finding]:
         source = file.world.source_at("b.py")
@@ -292,7 +321,7 @@ def test_fingerprints_do_not_tell_whether_a_file_was_alone() -> None:
 
 
 def test_rewrites_that_never_end_leave_the_files_as_they_were() -> None:
-    forth = toys.renaming(r"\bslow\b", "slow + slow")
+    forth = toys.renaming(r"\bslow\b", "slow, slow")
     results = together({"a.py": A, "b.py": B}, [forth])
     assert results["a.py"].outcome is Outcome.FAILED
     assert "does not settle: PM901" in results["a.py"].reason

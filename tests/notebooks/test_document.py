@@ -71,6 +71,30 @@ def test_sources_that_are_one_string() -> None:
     assert after == before.replace(rb"b = '\\n'\n", rb"b = '\\t'\nd = 4\n")
 
 
+@pytest.mark.parametrize("indent", [None, 1, "\t"])
+def test_lists_of_one_string_stay_that(indent: int | str | None) -> None:
+    """As some editors write a cell of several lines; a line of its own is what nbformat makes of it in any case."""
+
+    def written(source: str) -> bytes:
+        return notebooks.document("q = 1\nr = 2", notebooks.code([source]), notebooks.code(["s = 3"]), indent=indent)
+
+    before = written("a = 1\nb = 'é\\n'\nc = 3\n")
+    assert replaced(before, (1, "b = 'é", "b = 'ü\\t")) == written("a = 1\nb = 'ü\\t\\n'\nc = 3\n")
+    assert replaced(before, (1, "a = 1", "z = 0\na = 1")) == written("z = 0\na = 1\nb = 'é\\n'\nc = 3\n")
+    assert replaced(before, (1, "c = 3\n", "")) == written("a = 1\nb = 'é\\n'\n")
+    assert replaced(before, (1, "\nb = 'é\\n'\nc = 3\n", "")) == written("a = 1")
+    escaped = before.replace(b"a = 1", rb"\u0061 = 1")
+    assert replaced(escaped, (1, "c = 3", "c = 4")) == escaped.replace(b"c = 3", b"c = 4")
+
+
+def test_a_list_of_one_line_becomes_a_list_of_lines() -> None:
+    """One string tells nothing about the style where it is one line."""
+    for line in ("a = 1", "a = 1\n"):
+        before = notebooks.document("q = 1\nr = 2", notebooks.code([line]))
+        after = replaced(before, (1, "a = 1", "a = 1\nb = 2"))
+        assert json.loads(after)["cells"][1]["source"] == ["a = 1\n", line.replace("a = 1", "b = 2")]
+
+
 def test_odd_spelling_of_what_stays() -> None:
     """Escapes that nobody needs, white space that nobody writes, keys that come twice."""
     lines = [

@@ -39,10 +39,14 @@ class ClassFacts:
         return self.node.name.value
 
     def lineage(self) -> Iterator[ClassFacts]:
-        """The class and its ancestors in sight, nearest first."""
-        yield self
-        for parent in self.parents:
-            yield from parent.lineage()
+        """The class and its ancestors in sight, nearest first, each once."""
+        waiting, seen = [self], set[ClassFacts]()
+        while waiting:
+            cls = waiting.pop()
+            if cls not in seen:
+                seen.add(cls)
+                yield cls
+                waiting += reversed(cls.parents)
 
     def method(self, name: str) -> cst.FunctionDef | None:
         """The method that a call through an instance reaches."""
@@ -54,10 +58,14 @@ class ClassFacts:
         return [found for cls in family for found in cls.assigned.get(name, ())]
 
     def descendants(self) -> Iterator[ClassFacts]:
-        """The classes in sight that derive from it."""
-        for child in self.children:
-            yield child
-            yield from child.descendants()
+        """The classes in sight that derive from it, each once."""
+        waiting, seen = [*reversed(self.children)], set[ClassFacts]()
+        while waiting:
+            cls = waiting.pop()
+            if cls not in seen:
+                seen.add(cls)
+                yield cls
+                waiting += reversed(cls.children)
 
     def derives(self, *prefixes: str) -> bool:
         """Whether a base has one of these qualified names, or begins with one that ends in a dot."""

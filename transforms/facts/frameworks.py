@@ -38,38 +38,59 @@ _OTHERS = frozenset(
 
 
 def trains_with_torch(file: FileFacts) -> bool:
-    """Whether a file, or one in sight that it is linked with by imports, imports PyTorch or a framework built on it.
+    """Whether a file imports PyTorch or a framework built on it, itself or through files in sight, or such a file
+    imports it.
 
-    It is none of PyTorch's where it imports another framework alone, or where such a file imports it. Code that
-    imports nothing from out of sight is a fragment, and may be PyTorch's.
+    It is none of PyTorch's where it imports another framework alone, or where such a file imports it; nor where it
+    differentiates by itself. Code that imports nothing from out of sight is a fragment, and may be PyTorch's.
     """
-    return file.source.module in file.once(_of_torch)
+    return file.source.module in file.once(_trainings).torch
 
 
-def _of_torch(file: FileFacts) -> Collection[cst.Module]:
-    """The files that train with PyTorch."""
+def trains_with_another(file: FileFacts) -> bool:
+    """Whether a file imports another framework alone, or such a file imports it."""
+    return file.source.module in file.once(_trainings).others
+
+
+@frozen
+class _Trainings:
+    """The files that train with PyTorch, and those that train with other frameworks."""
+
+    torch: Collection[cst.Module]
+    others: Collection[cst.Module]
+
+
+def _trainings(file: FileFacts) -> _Trainings:
     imports = {source.module: _Imports.of(file, source.module) for source in file.world.files}
-    foreign = {module for module, each in imports.items() if each.packages & _OTHERS and not each.packages & _TORCH}
-    foreign |= {other for module in foreign for other in imports[module].files if not imports[other].packages & _TORCH}
+    used = {module: _reached(module, {each: imports[each].files for each in imports}) for module in imports}
+    with_torch = {module for module, each in imports.items() if each.packages & _TORCH}
+    without = {module: imports[module].files for module in imports if module not in with_torch}
+    foreign = {module for module in without if imports[module].packages & _OTHERS}
+    others = {other for module in foreign for other in _reached(module, without) if other in without}
+    # What differentiates by itself, as micrograd does, and what uses it.
+    methods = (function for function in file.tree.all(cst.FunctionDef) if function.name.value == "backward")
+    engines = {file.source_of(method).module for method in methods}
+    others |= {module for module in imports if used[module] & engines and not used[module] & with_torch}
+    found = {other for module in imports if used[module] & with_torch for other in used[module]}
+    return _Trainings((found | _fragments(imports)) - others, others)
+
+
+def _fragments(imports: Mapping[cst.Module, _Imports]) -> set[cst.Module]:
+    """Files that import nothing from out of sight, nor does any that they are linked with."""
     neighbours = {module: set(each.files) for module, each in imports.items()}
     for module, each in imports.items():
         for other in each.files:
             neighbours[other].add(module)
-    found: set[cst.Module] = set()
-    for module in imports:
-        if module not in found:
-            linked = _reached(module, neighbours)
-            packages = {name for each in linked for name in imports[each].packages}
-            found |= linked if packages & _TORCH or not packages else set()
-    return found - foreign
+    linked = {module: _reached(module, neighbours) for module in imports}
+    return {module for module, all_ in linked.items() if not any(imports[each].packages for each in all_)}
 
 
-def _reached(start: cst.Module, neighbours: Mapping[cst.Module, Collection[cst.Module]]) -> set[cst.Module]:
+def _reached(start: cst.Module, further: Mapping[cst.Module, Collection[cst.Module]]) -> set[cst.Module]:
     found, waiting = {start}, [start]
     while waiting:
-        further = set(neighbours[waiting.pop()]) - found
-        found |= further
-        waiting += further
+        new = set(further.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
     return found
 
 

@@ -106,6 +106,7 @@ class _Survey:
     def __init__(self, file: FileFacts, loader: Loader) -> None:
         self.file = file
         self.found = WorkerCode()
+        self._in_memory: dict[End, bool] = {}
         self._held_seen: set[cst.CSTNode] = set()
         self._born: set[cst.FunctionDef | None] = set()  # what makes new objects, and stores in them
         self._written: list[tuple[cst.BaseExpression, cst.CSTNode]] = []
@@ -140,8 +141,14 @@ class _Survey:
 
     def _datasets(self, ends: Iterable[End]) -> bool:
         """Look at every possible dataset. Whether all of them lie in memory."""
-        in_memory = [self._dataset(end) for end in ends]
+        in_memory = [self._known_dataset(end) for end in ends]
         return bool(in_memory) and all(in_memory)
+
+    def _known_dataset(self, end: End) -> bool:
+        if end not in self._in_memory:
+            self._in_memory[end] = True  # what is made of itself lies where the others that it is made of lie
+            self._in_memory[end] = self._dataset(end)
+        return self._in_memory[end]
 
     def _dataset(self, end: End) -> bool:
         """Look at one possible dataset. Whether its samples lie in memory ready-made."""

@@ -210,10 +210,10 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
     node = _without_copies(node)
     if isinstance(node, cst.Name):
         definitions = file.flow.definitions(node)
-        trained = bool(definitions) and all(_is_trained(file, d, frozenset()) for d in definitions)
-        return trained or _adds_trained(file, node, frozenset())
+        trained = bool(definitions) and all(_is_trained(file, definition) for definition in definitions)
+        return trained or _adds_trained(file, node, {})
     if isinstance(node, cst.BinaryOperation):
-        return _adds_trained(file, node, frozenset())
+        return _adds_trained(file, node, {})
     if isinstance(node, cst.Attribute):
         cls = file.classes.around(node)
         code = dotted(node)
@@ -222,30 +222,31 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
             bool(code)
             and around is not None
             and any(
-                dotted(other) == code and _backward_runs_on(file, other, frozenset())
+                dotted(other) == code and _backward_runs_on(file, other, set())
                 for other in find_all(around, cst.Attribute)
             )
         )
     return False
 
 
-def _adds_trained(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+def _adds_trained(file: FileFacts, node: cst.BaseExpression, known: dict[tuple[Definition, ...], bool]) -> bool:
     """Whether an expression is arithmetic of numbers and of losses that are differentiated one by one."""
     node = _without_copies(node)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
         numbers = [file.value(side).kind is Kind.NUMBER for side in (node.left, node.right)]
-        sides = [_adds_trained(file, side, seen) for side in (node.left, node.right)]
+        sides = [_adds_trained(file, side, known) for side in (node.left, node.right)]
         return any(sides) and all(map(any, zip(numbers, sides, strict=True)))
     if not isinstance(node, cst.Name):
         return False
     definitions = file.flow.definitions(node)
-    if not definitions or not seen.isdisjoint(definitions):
-        return False
-    if all(_is_trained(file, definition, frozenset()) for definition in definitions):
-        return True
-    seen |= {*definitions}
-    parts = [definition.part if definition.binding is Binding.ASSIGNED else None for definition in definitions]
-    return all(part is not None and _adds_trained(file, part, seen) for part in parts)
+    if definitions not in known:
+        known[definitions] = False  # what is made of itself only
+        parts = [definition.part if definition.binding is Binding.ASSIGNED else None for definition in definitions]
+        known[definitions] = bool(definitions) and (
+            all(_is_trained(file, definition) for definition in definitions)
+            or all(part is not None and _adds_trained(file, part, known) for part in parts)
+        )
+    return known[definitions]
 
 
 def _without_copies(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -261,14 +262,28 @@ def _without_copies(node: cst.BaseExpression) -> cst.BaseExpression:
         node = inner.value
 
 
-def _is_trained(file: FileFacts, definition: Definition, seen: frozenset[Definition]) -> bool:
-    if definition in seen:
-        return False
-    seen = seen | {definition}
+def _is_trained(file: FileFacts, definition: Definition) -> bool:
+    known, seen = file.once(_trained), set[Definition]()
+    if definition not in known:
+        known[definition] = _leads_to_backward(file, definition, seen)
+        known |= {} if known[definition] else dict.fromkeys(seen, False)
+    return known[definition]
+
+
+def _trained(_file: FileFacts) -> dict[Definition, bool]:
+    """What was found out already."""
+    return {}
+
+
+def _leads_to_backward(file: FileFacts, definition: Definition, seen: set[Definition]) -> bool:
+    known = file.once(_trained).get(definition)
+    if known is not None or definition in seen:
+        return bool(known)
+    seen.add(definition)
     return any(_backward_runs_on(file, use, seen) for use in file.flow.uses(definition))
 
 
-def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: frozenset[Definition]) -> bool:
+def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: set[Definition]) -> bool:
     node: cst.CSTNode = use
     parent = file.tree.parent(node)
     while True:
@@ -292,7 +307,7 @@ def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: frozenset[
         elif not isinstance(parent, cst.UnaryOperation):
             break
         node, parent = parent, file.tree.parent(parent)
-    return any(_is_trained(file, definition, seen) for definition in _made_by(file, node, parent))
+    return any(_leads_to_backward(file, definition, seen) for definition in _made_by(file, node, parent))
 
 
 def _made_by(file: FileFacts, value: cst.CSTNode, statement: cst.CSTNode | None) -> list[Definition]:

@@ -33,14 +33,15 @@ class _CallRule(Rule):
     changes_results = "Never: both functions are made up."
     slow: ClassVar[str]
     fast: ClassVar[str]
+    needed: ClassVar[tuple[str, ...]] = ()
+    """Modules that the rewrite imports."""
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
             assert isinstance(call, cst.Call)
             if self.fast:
-                yield self.found(
-                    file, call, "the fast one does the same", [Edit(*file.source.span(call.func), self.fast)]
-                )
+                edits = [Edit(*file.source.span(call.func), self.fast)]
+                yield self.found(file, call, "the fast one does the same", edits, imports=self.needed)
             else:
                 yield self.refused(file, call, "its result is used on line 41")
 
@@ -104,8 +105,35 @@ class EndlessCall(_CallRule):
             yield finding
 
 
+class BusyCall(_CallRule):
+    """Takes half a minute, in Python all the time."""
+
+    code = "PM907"
+    name = "busy-call"
+    slow = "torch_busy"
+    fast = ""
+    triggers = frozenset({slow})
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for finding in super().check(file):
+            end = time.monotonic() + 30
+            while time.monotonic() < end:
+                pass
+            yield finding
+
+
+class TwiceCall(_CallRule):
+    """Safe, and what it writes is rewritten once more."""
+
+    code = "PM908"
+    name = "twice-call"
+    slow = "torch_twice"
+    fast = "torch_slow"
+    triggers = frozenset({slow})
+
+
 class FarCall(_CallRule):
-    """Safe, and renames the function in the file that defines it, along with its calls elsewhere."""
+    """Safe without arguments, and renames the function in the file that defines it, along with its calls elsewhere."""
 
     code = "PM906"
     name = "far-call"
@@ -116,6 +144,7 @@ class FarCall(_CallRule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         places = {source.path: source for source in file.world.files}
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
+            assert isinstance(call, cst.Call)
             named = m.Name(self.slow)
             function = m.FunctionDef(name=named)
             edits = [
@@ -125,12 +154,14 @@ class FarCall(_CallRule):
                 for node in m.findall(definition, named)
             ]
             if any(m.findall(source.module, function) for source in places.values()):
-                yield self.found(file, call, "the fast one does the same", edits)
+                safety = Safety.UNSAFE if call.args else Safety.SAFE
+                reason = "the fast one may not take arguments" if call.args else "the fast one does the same"
+                yield self.found(file, call, reason, edits, safety=safety)
             else:
                 yield self.refused(file, call, f"`{self.slow}` is not in sight")
 
 
-RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall(), FarCall())
+RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall(), FarCall(), BusyCall(), TwiceCall())
 
 
 def install() -> None:

@@ -23,10 +23,17 @@ class Ran:
     @property
     def complaint(self) -> str:
         """The one line that a mistake is answered with; asserts that it is one line and nothing else."""
-        assert not self.out
-        assert self.err.startswith("perfmod: ")
         assert self.err.count("\n") == 1
-        return self.err.removeprefix("perfmod: ").rstrip("\n")
+        return self.last_words
+
+    @property
+    def last_words(self) -> str:
+        """The one line that a mistake is answered with, behind what was found until then; asserts that it is last."""
+        assert not self.out
+        *_, last = self.err.splitlines()
+        assert last.startswith("perfmod: ")
+        assert self.err.count("perfmod: ") == 1
+        return last.removeprefix("perfmod: ")
 
 
 class Run(Protocol):
