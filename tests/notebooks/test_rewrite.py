@@ -236,7 +236,7 @@ def test_workers_get_no_guard_in_a_notebook() -> None:
     assert "__name__" not in result.after.decode()
     assert after(result)[2] == LOOP
     assert after(result)[0].startswith("import os\n\nimport torch")
-    assert "num_workers=NUM_WORKERS" in after(result)[1]
+    assert "num_workers=min(8, os.cpu_count() or 1)" in after(result)[1]
 
 
 def test_workers_of_what_a_cell_defines_are_held_back() -> None:

@@ -121,6 +121,8 @@ def _count(file: FileFacts, number: cst.CSTNode) -> int | None:
     """A number of workers, as far as it is positive for sure: `None` where it is not known."""
     if isinstance(number, cst.Integer):
         return number.evaluated_value
+    if isinstance(number, cst.BooleanOperation) and isinstance(number.operator, cst.Or):
+        return _count(file, number.right)  # `os.cpu_count() or 1`
     if not isinstance(number, cst.Call):
         return None
     name = file.qualified(number)
