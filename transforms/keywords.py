@@ -10,7 +10,9 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.style import width
 
-_BEHIND = re.compile(r"(?:[ \t]*(?P<comma>,))?(?P<close>[ \t]*[)\]}:,]+|)(?P<comment>[ \t]*(?:#[^\r\n]*)?)(?=\r\n|\r|\n|\Z)")
+_BEHIND = re.compile(
+    r"(?:[ \t]*(?P<comma>,))?(?P<close>[ \t]*[)\]}:,]+|)(?P<comment>[ \t]*(?:#[^\r\n]*)?)(?=\r\n|\r|\n|\Z)"
+)
 
 
 def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True) -> tuple[Edit, ...]:

@@ -72,14 +72,19 @@ def reasons(result: FileResult, code: str) -> list[str]:
 )
 def test_lightning_s_training_loader_gets_workers_and_all_pin(package: str) -> None:
     after = run(LIGHTNING.replace("import pytorch_lightning as pl", package)).after.decode()
-    assert "batch_size=2, shuffle=True, num_workers=min(8, os.cpu_count() or 1), pin_memory=True)" in " ".join(after.split())
+    assert "batch_size=2, shuffle=True, num_workers=min(8, os.cpu_count() or 1), pin_memory=True)" in " ".join(
+        after.split()
+    )
     assert "DataLoader(Squares(), batch_size=4, pin_memory=True)" in after
 
 
 def test_a_loader_handed_to_fit() -> None:
     direct = LIGHTNING.replace("fit(Lit(), Data())", "fit(Lit(), DataLoader(Squares(), batch_size=3))")
     after = " ".join(run(direct).after.decode().split())
-    assert "fit(Lit(), DataLoader(Squares(), batch_size=3, num_workers=min(8, os.cpu_count() or 1), pin_memory=True))" in after
+    assert (
+        "fit(Lit(), DataLoader(Squares(), batch_size=3, num_workers=min(8, os.cpu_count() or 1), pin_memory=True))"
+        in after
+    )
     named = LIGHTNING.replace(
         "fit(Lit(), Data())", "fit(Lit(), val_dataloaders=DataLoader(Squares(), batch_size=3))"
     ).replace("LightningDataModule", "Callback")
@@ -168,8 +173,9 @@ def test_the_trainer_s_loaders_get_workers_by_its_arguments() -> None:
     assert held.safety is Safety.UNSAFE
     assert "not followed" in held.reason
     after = run(TRAINER, unsafe=True).after.decode()
-    assert 'output_dir="out", per_device_train_batch_size=8, dataloader_num_workers=min(8, os.cpu_count() or 1))' in " ".join(
-        after.split()
+    assert (
+        'output_dir="out", per_device_train_batch_size=8, dataloader_num_workers=min(8, os.cpu_count() or 1))'
+        in " ".join(after.split())
     )
     assert run(after, unsafe=True).after == after.encode()
     zero = TRAINER.replace("batch_size=8", "batch_size=8, dataloader_num_workers=0")

@@ -48,8 +48,7 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
 
 
 def option_called(file: FileFacts, options: cst.BaseExpression, name: str) -> Option | None:
-    """The option of a name among those that a parser gave; `None` where they are none, or not a single one is declared.
-    """
+    """The option of a name among those that a parser gave; `None` where they are none, or no single one is declared."""
     declared = file.once(_declarations).get(name)
     parsed = _parsed(file, options) if declared else []
     if not declared or not parsed:
@@ -72,9 +71,7 @@ def option_called(file: FileFacts, options: cst.BaseExpression, name: str) -> Op
             parent = file.tree.parent(held.node)
             if held.path or not isinstance(parent, cst.Attribute):
                 escape = escape or held.node
-    escape = escape or next(
-        (call for call in file.tree.all(cst.Call) if _asks_for_default(call, name)), None
-    )
+    escape = escape or next((call for call in file.tree.all(cst.Call) if _asks_for_default(call, name)), None)
     long = [text for text in texts if text.startswith("--")] or texts
     return Option(long[0], declared[0], defaults[0] if len(defaults) == 1 else None, tuple(reads), escape)
 

@@ -15,12 +15,19 @@ from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import kept_batch, own_batches
-from perfmod.transforms.feeding._copies import Copy, Write, copies, filled_from, has_accelerator, written_after
+from perfmod.transforms.feeding._copies import (
+    BatchWrite,
+    Copy,
+    copies,
+    filled_from,
+    has_accelerator,
+    writes,
+    written_after,
+)
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
-from perfmod.transforms.feeding._mps import may_not_wait
 from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import asked, places
@@ -91,7 +98,7 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
 def why_uncopied(file: FileFacts, loader: Loader) -> str:
     """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
     if not loader.iterations:
-        return "no loop over its batches is in sight"
+        return "no loop over this loader found; pass the folder that contains it"
     if any(loader in copy.computed for copy in file.once(copies)):
         return "only what the host computes of its batches is copied"
     fill = filled_from(file, loader)
@@ -114,7 +121,7 @@ def why_copied_otherwise(file: FileFacts) -> str:
     return ""
 
 
-def why_overwritten(file: FileFacts, found: list[Copy], written: tuple[Write, ...]) -> str:
+def why_overwritten(file: FileFacts, found: list[Copy], written: tuple[BatchWrite, ...]) -> str:
     """Which write into a batch comes while a copy may still be under way; empty where none does."""
     for copy in found:
         write = written_after(file, copy, written) if copy.blocks else None
@@ -129,14 +136,21 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     if copy.pinned_here:
         return "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
     if copy.cast is not None and order(file, copy) is Order.NEITHER:
-        cast = file.code(copy.cast.func).rpartition(".")[2]
-        return (
-            f"{cast}() makes another, unpinned tensor on the host, and might round differently on the device: "
-            "cast behind the copy, if that is right for these values"
-        )
+        cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
+        return f"{cast}() on line {line} makes another tensor, which is not pinned, so the copy would still wait for it"
     if copy.others and copy.may_fetch:
         line = file.line(copy.others[0].node)
         return f"it also copies what does not come out of a loader in sight (line {line}), and to the CPU in some calls"
+    return ""
+
+
+def why_half(file: FileFacts, chosen: list[Copy]) -> str:
+    """Which copy of the same statement would go on waiting; empty where none would."""
+    done = {copy.call for copy in chosen}
+    statements = {file.tree.statement(call) for call in done}
+    for copy in file.once(copies):
+        if copy.blocks and copy.call not in done and file.tree.statement(copy.call) in statements:
+            return f"another copy on line {file.line(copy.call)} would still wait: what it copies is not pinned"
     return ""
 
 
@@ -150,8 +164,12 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
         return "pin_memory=False is written out: somebody may have had a reason, such as little memory"
-    if any(copy.blocks and not may_not_wait(file, copy) for copy in good):
-        return "the device may be MPS, where non-blocking copies have given wrong values"
+    if any(copy.blocks and copy.may_be_mps for copy in good):
+        return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
+    scrubbed = unseen_write(file, good)
+    if scrubbed is not None:
+        line, copied = file.line(scrubbed.node), file.line(good[0].call)
+        return f"what line {line} calls may write into the batch on the host while line {copied} may still copy it"
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
         return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
@@ -167,6 +185,13 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     if whole is not None:
         return f"pinning makes a list of the collate function's tuple, which line {file.line(whole)} uses as a whole"
     return ""
+
+
+def unseen_write(file: FileFacts, good: list[Copy]) -> BatchWrite | None:
+    """A call of a function out of sight that gets a batch which may still be copied."""
+    written = file.once(writes)
+    found = (written_after(file, copy, written, is_seen=False) for copy in good if copy.blocks)
+    return next(filter(None, found), None)
 
 
 def doubt_of_copy(file: FileFacts, copy: Copy) -> str:

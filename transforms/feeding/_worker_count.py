@@ -23,7 +23,7 @@ def count(file: FileFacts, at: cst.CSTNode) -> tuple[str, tuple[str, ...]]:
 
 
 def instead(file: FileFacts, place: Place) -> tuple[str, tuple[str, ...]]:
-    """What stands in the place of a written 0: a plain number where the user may change it and reads it as a default."""
+    """What a written 0 becomes: a plain number where the user may change it and reads it as a default."""
     is_field = isinstance(file.tree.scope(place.value), cst.ClassDef)
     is_default = place.option is not None or is_field or isinstance(file.tree.parent(place.value), cst.Param)
     return ("4", ()) if is_default else count(file, place.value)
@@ -34,9 +34,10 @@ def suggested(file: FileFacts, loader: Loader) -> str:
     for other in file.loaders:
         setting = other.settings.get("num_workers")
         given = setting.arg.value if setting is not None and setting.arg is not None else None
-        if isinstance(given, (cst.Name, cst.Attribute, cst.Integer)) and _is_readable(file, given, loader.call):
-            if all(map(_are_several, written(file, given))):
-                return file.code(given)
+        if not isinstance(given, (cst.Name, cst.Attribute, cst.Integer)):
+            continue
+        if all(map(_are_several, written(file, given))) and _is_readable(file, given, loader.call):
+            return file.code(given)
     for read in find_all(loader.call, cst.Attribute):
         for name in _OPTIONS:
             option = option_called(file, read.value, name)
