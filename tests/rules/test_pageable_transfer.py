@@ -670,7 +670,7 @@ def test_devices_by_number(number: str) -> None:
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
     assert [finding.reason for finding in result.refused] == [
-        "no loop over this loader found; pass the folder that contains it",
+        "no training loop over this loader found; pass the folder that contains it",
         "only half is possible: the loader other_loader is built elsewhere, and must pin",
     ]
 
@@ -844,7 +844,7 @@ def test_a_loader_that_is_bound_beforehand_and_a_bar_that_is_entered() -> None:
         (
             "tqdm.tqdm(loader, ascii=True) as",
             "opened(loader) as",
-            "no loop over this loader found; pass the folder that contains it",
+            "no training loop over this loader found; pass the folder that contains it",
         ),
         ("shuffle=True)", "pin_memory=False)", "pin_memory=False is written out"),
         (

@@ -98,7 +98,7 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
 def why_uncopied(file: FileFacts, loader: Loader) -> str:
     """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
     if not loader.iterations:
-        return "no loop over this loader found; pass the folder that contains it"
+        return "no training loop over this loader found; pass the folder that contains it"
     if any(loader in copy.computed for copy in file.once(copies)):
         return "only what the host computes of its batches is copied"
     fill = filled_from(file, loader)
