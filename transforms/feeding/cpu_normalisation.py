@@ -18,8 +18,8 @@ The dataset hands on the bytes (`PILToTensor()`), and a small module converts an
     for images, labels in loader:
         images = normalize(images.to(device))
 
-These are the same division, subtraction and division in the same order. Dividing by a tensor matters: CUDA multiplies by
-the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
+These are the same division, subtraction and division in the same order. Dividing by a tensor matters: CUDA multiplies
+by the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
 `torchvision.transforms.v2` multiply by the rounded reciprocal themselves (`ToDtype(torch.float32, scale=True)`), so
 there the device does that too.
 
