@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.style import quoted
 
 _FILLS = frozenset({"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace"})
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
@@ -201,7 +202,7 @@ def target(file: FileFacts, move: cst.Call) -> Target | None:
 def _target_of_cuda(file: FileFacts, move: cst.Call) -> Target:
     where = argument(move, "device", 0)
     if where is None:
-        return Target('"cuda"')
+        return Target(quoted(file.source_of(move), "cuda"))
     if isinstance(where, cst.Integer) or file.value(where).kind in (Kind.DEVICE, Kind.NUMBER, Kind.TEXT):
         return Target(file.code(where))
     return Target(refusal=f"{file.code(where)} may be None, which means the current device here and the CPU there")
