@@ -127,11 +127,11 @@ def test_numbers_that_may_round_differently(before: str) -> None:
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        ("torch.zeros(n, requires_grad=True).to(device)", "collects its gradient"),
-        ("torch.zeros(n).requires_grad_().to(device)", "collects its gradient"),
+        ("torch.zeros(n, requires_grad=True).to(device)", "requires a gradient"),
+        ("torch.zeros(n).requires_grad_().to(device)", "requires a gradient"),
         ("torch.zeros(n, pin_memory=True).to(device)", "pinned"),
-        ("torch.zeros(n, out=other).to(device)", "written into"),
-        ("torch.rand(n, generator=generator).to(device)", "generator of the host"),
+        ("torch.zeros(n, out=other).to(device)", "out= writes it into"),
+        ("torch.rand(n, generator=generator).to(device)", "generator is one of the CPU"),
         ("torch.zeros(n, device='cpu').to(device)", "written out"),
         ("torch.zeros(n).cuda(gpu)", "may be None"),
         ("torch.zeros(n).to(torch.exp(x))", "type and device of"),

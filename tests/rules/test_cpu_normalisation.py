@@ -558,7 +558,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "Normalize of their own": (
-        "a class of the project",
+        "the project's own class",
         {
             "pipeline": "class Normalize:\n    def __call__(self, x):\n        return x * 2\n"
             "transform = transforms.Compose([transforms.ToTensor(), Normalize()])"
@@ -687,14 +687,17 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         {"data": "dataset = datasets.ImageFolder('photos', transform, None, Image.open)"},
     ),
     "lambda": (
-        "what Lambda before it gives",
+        "Lambda before it may give",
         {"pipeline": PIPELINE.replace("[", "[transforms.Lambda(np.float32), ", 1)},
     ),
     "lambda at random": (
-        "what Lambda before it gives",
+        "Lambda before it may give",
         {"pipeline": PIPELINE.replace("[", "[transforms.RandomApply([transforms.Lambda(np.float32)]), ", 1)},
     ),
-    "tensors to pictures": ("what ToPILImage", {"pipeline": PIPELINE.replace("[", "[transforms.ToPILImage(), ", 1)}),
+    "tensors to pictures": (
+        "ToPILImage before it may give",
+        {"pipeline": PIPELINE.replace("[", "[transforms.ToPILImage(), ", 1)},
+    ),
     "part of another pipeline": (
         "part of the pipeline on line",
         {"pipeline": f"inner = {PLAIN}\ntransform = transforms.Compose([transforms.Resize(8), inner])"},
@@ -792,7 +795,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "version 2, noise": (
-        "what GaussianNoise",
+        "GaussianNoise before it may give",
         {"pipeline": V2.replace("v2.RandomHorizontalFlip()", "v2.GaussianNoise()")},
     ),
     "Albumentations": (
@@ -810,7 +813,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "by hand, tensors": ("normalises by hand", {"data": TENSORS, "pipeline": ""}),
     # No step.
     "drawn by a generator": (
-        "no training step in sight",
+        "no training loop over these images found",
         {
             "loop": "def moved():\n    for images, labels in loader:\n"
             "        yield images.to(device), labels.to(device)\nfor images, labels in moved():",

@@ -90,14 +90,19 @@ def test_a_loader_handed_to_fit() -> None:
     ).replace("LightningDataModule", "Callback")
     result = run(named, LoaderWithoutWorkers())
     assert result.after == result.before
-    assert set(reasons(result, "PM201")) == {"it feeds no training step in sight"}
+    assert set(reasons(result, "PM201")) == {
+        "it only feeds evaluation, for which starting workers may cost more than it gains",
+        "no training loop over this loader found; pass the folder that contains it",
+    }
 
 
 def test_without_a_fit_in_sight_nothing_is_known_of_the_loaders() -> None:
     library = LIGHTNING.partition("\n\nif __name__")[0] + "\n"
     result = run(library)
     assert result.after == library.encode()
-    assert set(reasons(result, "PM202")) == {"no loop over its batches is in sight"}
+    assert set(reasons(result, "PM202")) == {
+        "no training loop over this loader found; pass the folder that contains it"
+    }
 
 
 def test_a_script_that_fits_at_its_top_level_is_guarded() -> None:

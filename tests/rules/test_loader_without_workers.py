@@ -179,7 +179,7 @@ def test_keywords_collected_in_a_dictionary() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (HEAD + MAIN.replace("model(x).sum().backward()", "model(x)"), "feeds no training step"),
+        (HEAD + MAIN.replace("model(x).sum().backward()", "model(x)"), "only feeds evaluation"),
         (HEAD + MAIN.replace("batch_size=2", "**options()"), "**options() could not be seen"),
         (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b)"), "a lambda"),
         (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
@@ -203,7 +203,7 @@ def test_keywords_collected_in_a_dictionary() -> None:
         (HEAD + MAIN.replace("Squares()", "torch.randn(8, 3)"), "in memory"),
         (
             HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
-            "begins it anew inside the step",
+            "restarts it in every step",
         ),
         (
             HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
@@ -651,8 +651,8 @@ def test_keywords_of_a_function() -> None:
     ("module", "made", "reason"),
     [
         ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours of a node"),
-        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "is not in sight"),
-        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "is not in sight"),
+        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "is made elsewhere"),
+        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "is made elsewhere"),
     ],
 )
 def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) -> None:
@@ -712,7 +712,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
-    assert "answers otherwise in a worker" in run(code).held_back[0].reason
+    assert "gives another answer in a worker process" in run(code).held_back[0].reason
 
 
 @pytest.mark.parametrize(

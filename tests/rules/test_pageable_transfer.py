@@ -106,7 +106,7 @@ def test_a_helper_that_goes_into_containers() -> None:
 
 def test_a_helper_that_also_moves_other_things() -> None:
     code = written("batch = helper(batch, device)", "extra = helper(tensors, device)")
-    assert "does not come out of a loader" in run(code).held_back[0].reason
+    assert "comes from no known loader" in run(code).held_back[0].reason
     assert run(code.replace("helper(tensors", "helper(torch.ones(3)")).applied
     fetched = run(code.replace("helper(tensors, device)", "helper(model(batch), 'cpu')"), unsafe=True)
     assert not fetched.applied
@@ -194,8 +194,8 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x, y = batch", "g = x.to(device)", "x -= 1"), "writes into the batch"),
         (("x = batch['shape'].to(device)", "size = batch['shape'][0]", "size *= 2"), "writes into the batch"),
         (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 writes into"),
-        (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 asks whether its batches are pinned"),
-        (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 asks whether its batches are pinned"),
+        (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 checks whether its batches are pinned"),
+        (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 checks whether its batches are pinned"),
         (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
     ],
 )
@@ -671,7 +671,7 @@ def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
     assert [finding.reason for finding in result.refused] == [
         "no training loop over this loader found; pass the folder that contains it",
-        "only half is possible: the loader other_loader is built elsewhere, and must pin",
+        "the loader other_loader is created elsewhere and has to pin too; pass the folder that contains it",
     ]
 
 
@@ -679,7 +679,7 @@ def test_loaders_of_graphs() -> None:
     code = written("batch = batch.to(device)").replace("torch.utils.data", "torch_geometric.loader")
     assert "batch.to(device, non_blocking=True)" in run(code).after.decode()
     cut = code.replace("DataLoader", "NeighborLoader")
-    assert "is not in sight" in run(cut).held_back[0].reason
+    assert "is made elsewhere" in run(cut).held_back[0].reason
     read = "graph = datasets.Planetoid('cora', 'Cora')[0]\nloader = "
     cut = "from torch_geometric import datasets\n" + cut.replace("loader = ", read).replace("(photos", "(graph")
     assert run(cut).applied
@@ -967,7 +967,7 @@ def test_settings_of_the_command_line(option: str, pins: bool) -> None:
     result = run("import argparse\n" + code.replace("loader = ", parser, 1), unsafe=True)
     assert "pin_memory=args.pin)" in result.after.decode()
     assert ("non_blocking=True" in result.after.decode()) == pins
-    assert pins or "up to args.pin" in result.refused[0].reason
+    assert pins or "args.pin decides whether" in result.refused[0].reason
 
 
 def test_a_mapping_that_is_read_by_attributes() -> None:

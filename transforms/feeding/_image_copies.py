@@ -63,7 +63,7 @@ class _Copies:
                 if move is not None:
                     found[move] = None
         if not found:
-            raise Unmovable("the images are never copied to a device in sight")
+            raise Unmovable("no copy of the images to a device found")
         moves = [placed(self.file, move, devices_change=self.devices_change) for move in found]
         for move in found:
             self._check_unwritten(move)

@@ -165,7 +165,7 @@ class _Search:
         if loader is not None:
             raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
         if has_star(call) or argument(call, "transforms") is not None:
-            raise Unmovable(f"not all arguments of the dataset {place} are in sight")
+            raise Unmovable(f"not all arguments of the dataset {place} are written out")
         self._check_ends(pipeline, f"the dataset {place}")
         self.datasets[call] = {(0,)}
 
@@ -337,7 +337,7 @@ class _Search:
             raise Unmovable(f"Lightning copies the batches of the loader on line {line} before a step sees them")
         feed.kept = self._check_drawn(loader)
         if not loader.iterations:
-            raise Unmovable(f"no loop over the loader on line {line} is in sight")
+            raise Unmovable(f"no loop over the loader on line {line} found; pass the folder that contains it")
 
     def _collated(self, loader: Loader, path: Path) -> Path:
         """Where a loader's batches hold the images that the samples of its dataset hold at `path`."""

@@ -18,7 +18,7 @@ from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.source import Source
 
 _DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")
-_IDLE = "no training step in sight is fed with these images"
+_IDLE = "no training loop over these images found; pass the folder that contains it"
 
 
 @frozen

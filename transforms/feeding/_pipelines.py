@@ -94,8 +94,8 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
             yield call, "the steps of its pipeline are not written down in one list"
         elif not _step(name) and _follows_to_tensor(file, call):
             cls = file.values.calls.constructed(call)
-            where = f"a class of the project (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
-            yield call, f"its Normalize is {where}, of which is not known what it computes"
+            where = f"the project's own class (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
+            yield call, f"its Normalize is {where}"
 
 
 def by_hand(file: FileFacts) -> Iterator[Refusal]:
@@ -139,7 +139,7 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
     if at != len(kinds) - 1:
         return node, f"{kinds[at + 1] or 'another step'} works on the normalised image"
     if any(isinstance(element, cst.StarredElement) for element in elements):
-        return node, "some steps of its pipeline are not in sight"
+        return node, "some steps of its pipeline are not written out"
     before = made[at - 1] if at else None
     if before is None or kinds[at - 1] not in ("ToTensor", "ToDtype", "ConvertImageDtype"):
         return node, "the step before it is not ToTensor"
@@ -191,13 +191,13 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
         elif kind in _AROUND_OTHERS and call is not None:
             inner = argument(call, "transforms", 0)
             if not isinstance(inner, (cst.List, cst.Tuple)):
-                return f"the steps inside of {kind} are not in sight"
+                return f"the steps inside of {kind} are not written out"
             reason = _not_bytes(file, [_made(file, element.value) for element in inner.elements], is_picture=True)
             if reason:
                 return reason
         elif kind not in _KEEPS_BYTES:
-            what = f"{kind} before it" if kind else "a step before it that is not torchvision's"
-            return f"what {what} gives is not known to be a picture of bytes"
+            what = f"{kind} before it" if kind else "a step before it, which is not torchvision's,"
+            return f"{what} may give something else than pictures of 8 bits"
     return "" if is_picture else "the picture is not made a tensor of bytes before it is scaled"
 
 

@@ -43,7 +43,9 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     if loader.name not in TORCH_LOADERS and not gives_graphs(loader) and not joins_graphs_of_dgl(loader):
         return f"what {loader.name.rpartition('.')[2]} gives is not known"
     if pinning.depends is not None:
-        return f"whether the loader pins is up to {file.code(pinning.depends)}: without, this is only half"
+        return (
+            f"{file.code(pinning.depends)} decides whether the loader pins; if it does not, non_blocking gains nothing"
+        )
     if pinning.on:
         return ""
     setting = loader.settings.get("pin_memory")
@@ -55,7 +57,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
             line = file.line(other)
             return f"pin_memory=False stands in {place.through}, which line {line} uses for something else"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+        return f"{loader.cls.name} passes its own arguments on to DataLoader"
     own = own_batches(file, loader)
     if own is not None:
         return f"its batches are {own.name} objects, which could not be pinned: they have no pin_memory()"
@@ -70,7 +72,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         )
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
-        return f"line {file.line(asked)} asks whether its batches are pinned"
+        return f"line {file.line(asked)} checks whether its batches are pinned"
     work = WorkerCode.of(file, loader)
     device = work.first(Trait.DEVICE)
     if device is not None:
@@ -104,7 +106,7 @@ def why_uncopied(file: FileFacts, loader: Loader) -> str:
     fill = filled_from(file, loader)
     if fill is not None:
         return f"line {file.line(fill)} fills a tensor with its batches, and where that lies is not seen"
-    return "no copy of its batches to the device is in sight" if has_accelerator(file) else ""
+    return "no copy of its batches to the device found" if has_accelerator(file) else ""
 
 
 def why_copied_otherwise(file: FileFacts) -> str:
@@ -140,7 +142,7 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
         return f"{cast}() on line {line} makes another tensor, which is not pinned, so the copy would still wait for it"
     if copy.others and copy.may_fetch:
         line = file.line(copy.others[0].node)
-        return f"it also copies what does not come out of a loader in sight (line {line}), and to the CPU in some calls"
+        return f"it also copies what comes from no known loader (line {line}), and to the CPU in some calls"
     return ""
 
 
@@ -163,7 +165,7 @@ def why_computed(file: FileFacts, copy: Copy) -> str:
 def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> str:
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
-        return "pin_memory=False is written out: somebody may have had a reason, such as little memory"
+        return "pin_memory=False is written out, perhaps for a reason such as little memory"
     if any(copy.blocks and copy.may_be_mps for copy in good):
         return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
     scrubbed = unseen_write(file, good)
@@ -172,7 +174,7 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"what line {line} calls may write into the batch on the host while line {copied} may still copy it"
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
-        return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
+        return f"its graph (line {file.line(graph)}) is made elsewhere: if it lies on the device, it cannot be pinned"
     if loader.name.startswith("torch_geometric.data.") and any(copy.blocks for copy in good):
         return "its loader comes from where PyTorch Geometric had it before 2.0, when `to` may not take non_blocking"
     written = written_sample(file, loader, WorkerCode.of(file, loader)) if not pinned else None
@@ -199,11 +201,11 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
     if not copy.blocks:
         return ""
     if copy.non_blocking is not None:
-        return "non_blocking=False is written out: somebody may have had a reason"
+        return "non_blocking=False is written out, perhaps for a reason"
     for end in copy.others:
         if not _is_tensor(file, end):
             line, made = file.line(copy.call), file.line(end.node)
-            return f"line {line} also copies what does not come out of a loader in sight (line {made})"
+            return f"line {line} also copies what comes from no known loader (line {made})"
     for loader, paths in copy.origins.items():
         for path in paths:
             told_apart = path == (None,) and is_told_apart(file, copy)
@@ -212,7 +214,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
-                return f"what line {line} copies may be no tensor, with a `to` of another kind, such as that of {other}"
+                return f"what line {line} copies may be no tensor but have a `to` of its own, such as that of {other}"
     return ""
 
 

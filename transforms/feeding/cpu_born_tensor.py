@@ -47,7 +47,7 @@ class CpuBornTensor(Rule):
     code = "PM206"
     name = "cpu-born-tensor"
     family = Family.FEEDING
-    summary = "a tensor is filled on the host and then copied to the device"
+    summary = "a tensor is created on the CPU in every step and copied to the device"
     fix_title = "Fill it on the device"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
@@ -96,10 +96,10 @@ class CpuBornTensor(Rule):
 
     def _finding(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> Finding:
         safety, numerics = Safety.SAFE, Numerics.BITWISE
-        reason = "the same values, type and shape, filled where they are used"
+        reason = "the same values, type and shape, filled on the device"
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
-            reason = "other random draws: from the device's stream instead of the host's"
+            reason = "different random numbers: drawn on the device instead of the CPU"
         elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the device may round the last bit of these numbers differently"

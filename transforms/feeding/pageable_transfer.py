@@ -198,5 +198,7 @@ class PageableTransfer(Rule):
                     name = dotted(end.node)
                 if name and end.path[:1] == (None,) and is_loader_name(name) and end.node not in seen:
                     seen.add(end.node)
-                    reason = f"only half is possible: the loader {name} is built elsewhere, and must pin"
+                    reason = (
+                        f"the loader {name} is created elsewhere and has to pin too; pass the folder that contains it"
+                    )
                     yield self.refused(file, copy.call, reason)
