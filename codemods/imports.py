@@ -93,7 +93,7 @@ class Preamble:
         """What has to be added for `changes` of this file; each thing once, in a fixed order."""
         imports: set[Import] = set()
         definitions: dict[str, None] = {}
-        for change in changes:
+        for change in (each for each in changes if each.imports or each.definitions):
             before = self.first_use(change.edits)
             imports |= {i for i in map(Import.parse, change.imports) if not self._is_imported(i, before)}
             for text in change.definitions:
