@@ -20,8 +20,12 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
     last line. Comments stay with the arguments that they stand behind. With `wrap`, it starts a line of its own,
-    aligned with the others, where that one would be too long for the file.
+    aligned with the others, where that one would be too long for the file. Where the others have spaces around `=`, so
+    does it.
     """
+    equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
+    if equals and all(not equal.whitespace_before.empty for equal in equals):
+        text = text.replace("=", " = ", 1)
     if not call.args:
         at = source.span(call)[1] - 1
         return (Edit(at, at, text, source.path),)

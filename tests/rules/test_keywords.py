@@ -31,6 +31,8 @@ CALLS = {
     ),
     "a comment behind several": ("make(a, b  # two\n     )", "make(a, b,  # two\n     flag=True\n     )"),
     "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
+    "spaces around =": ("make(a, b = 1)", "make(a, b = 1, flag = True)"),
+    "spaces around one =": ("make(a = 1, b=1)", "make(a = 1, b=1, flag=True)"),
     "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
     "one of several on its line": ("make(a, b,\n     c)", "make(a, b,\n     c, flag=True)"),
     "behind a long line": (f"make({'a' * 40}, {'b' * 30})", f"make({'a' * 40}, {'b' * 30},\n     flag=True)"),

@@ -71,7 +71,7 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
         ("x = batch[0].to(weights)", "x = batch[0].to(weights, non_blocking=True)"),
         (
             "x, y = Variable(batch[0].cuda()), batch[1].cuda(0)",
-            "x, y = Variable(batch[0].cuda(non_blocking=True)), batch[1].cuda(0, non_blocking=True)",
+            "x = Variable(batch[0].cuda(non_blocking=True))\n    y = batch[1].cuda(0, non_blocking=True)",
         ),
         ("x = batch[1][0].to(device)", "x = batch[1][0].to(device, non_blocking=True)"),
         ("batch['x'] = batch['x'].to(device)", "batch['x'] = batch['x'].to(device, non_blocking=True)"),
@@ -95,6 +95,44 @@ def test_unpacking_in_one_assignment() -> None:
     body = "x, y = batch", "x, y = x.to(device), y.cuda()"
     result = run(written(*body))
     assert "x, y = x.to(device, non_blocking=True), y.cuda(non_blocking=True)" in result.after.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "images, labels = images.to(device), labels.to(device)",
+            "images = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True)",
+        ),
+        (
+            "images, labels = images.float().to(device), (labels).to(device)",
+            "images = images.to(device, non_blocking=True).float()\n    labels = (labels).to(device, non_blocking=True)",
+        ),
+        (
+            "x, labels = images.to(device), labels.to(device, torch.long)",
+            "x = images.to(device, non_blocking=True)\n    labels = labels.to(device, torch.long, non_blocking=True)",
+        ),
+        (
+            "images, labels = labels.to(device), images.to(device)",
+            "images, labels = labels.to(device, non_blocking=True), images.to(device, non_blocking=True)",
+        ),
+        (
+            "images, labels = images.to(device), labels.to(device)  # all",
+            "images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)  # all",
+        ),
+        (
+            "pair = images, labels = images.to(device), labels.to(device)",
+            "pair = images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)",
+        ),
+    ],
+)
+def test_two_lines_where_one_would_be_too_long(before: str, after: str) -> None:
+    narrow = TRAIN.replace('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")', 'device = "cuda"')
+    narrow = narrow.replace("Kind = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n", "")
+    code = narrow.replace("BODY", f"images, labels = batch\n    {before}")
+    assert f"\n    {after}\n" in run(code).after.decode()
+    wide = code.replace("for batch", f"x = {'1' * 110}\ny = {'1' * 110}\nfor batch")
+    assert run(wide).after.decode().count("\n") == wide.count("\n")
 
 
 def test_a_helper_that_goes_into_containers() -> None:

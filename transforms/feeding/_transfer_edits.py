@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._casts import Order, order, swap
 from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.style import width
 
 _COPIES_GAPS = "1.2"
 
@@ -25,14 +27,50 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
     return tuple(_instead(file, place.value) for place in written)
 
 
-def not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
-    """The edits that make a copy not wait; a cast before it that makes another tensor goes behind it."""
+def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
+    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it gets too long."""
+    by_statement: dict[cst.CSTNode, list[Edit]] = {}
+    for copy in copies:
+        by_statement.setdefault(file.tree.statement(copy.call), []).extend(_not_waiting(file, copy))
+    for statement, edits in by_statement.items():
+        lines = _in_lines(file, statement, edits) if isinstance(statement, cst.Assign) else None
+        yield from edits if lines is None else [lines]
+
+
+def _not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
+    """The edits of one copy; a cast before it that makes another tensor goes behind it."""
     if copy.non_blocking is None:
         edits = add_keyword(file.source_of(copy.call), copy.call, "non_blocking=True", wrap=False)
     else:
         edits = (_instead(file, copy.non_blocking),)
     is_moved = copy.cast is not None and order(file, copy) is Order.BEHIND
     return (*edits, *swap(file, copy)) if is_moved else edits
+
+
+def _in_lines(file: FileFacts, statement: cst.Assign, edits: list[Edit]) -> Edit | None:
+    """An assignment of several values with a line for each, if it stands alone and would be too long for its file."""
+    source, target, value = file.source_of(statement), statement.targets[0].target, statement.value
+    start, end = source.span(statement)
+    first, last = source.line_start(start), source.line_end(end)
+    before, after = source.text[first:start], source.text[end:last]
+    length = len(source.text[first:last].rstrip()) + sum(len(e.replacement) - e.end + e.start for e in edits)
+    if before.strip() or after.strip() or "\n" in source.text[start:end] or length <= width(source):
+        return None
+    if len(statement.targets) > 1 or not (isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)):
+        return None
+    names = [each.value.value for each in target.elements if isinstance(each.value, cst.Name)]
+    if not len(names) == len(target.elements) == len(value.elements):
+        return None
+    lines: list[str] = []
+    for index, element in enumerate(value.elements):
+        if not {name.value for name in find_all(element.value, cst.Name)}.isdisjoint(names[:index]):
+            return None
+        at = source.span(element)[0]
+        code = source.whole_code(element.value)
+        for edit in sorted((each for each in edits if at <= each.start <= at + len(code)), reverse=True):
+            code = code[: edit.start - at] + edit.replacement + code[edit.end - at :]
+        lines.append(f"{names[index]} = {code}")
+    return Edit(start, end, f"{source.newline}{before}".join(lines), source.path)
 
 
 def torch_that_copies(file: FileFacts, copies: Iterable[Copy]) -> str | None:

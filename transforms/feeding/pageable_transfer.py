@@ -170,7 +170,7 @@ class PageableTransfer(Rule):
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        edits = [*(() if pins else pinned(file, loader)), *(e for c in blocking for e in not_waiting(file, c))]
+        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, blocking)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
