@@ -28,7 +28,7 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
 
 
 def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
-    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it gets too long."""
+    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it is too long."""
     by_statement: dict[cst.CSTNode, list[Edit]] = {}
     for copy in copies:
         by_statement.setdefault(file.tree.statement(copy.call), []).extend(_not_waiting(file, copy))
