@@ -190,7 +190,7 @@ def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
     result = run(before, unsafe=True, selected=True)
     assert body(result) == before
     assert [finding.reason for finding in result.refused] == [
-        "the host makes it in the step, and copies it from memory that is not pinned"
+        "built from CPU data every step, and copied from memory that is not pinned"
     ]
 
 

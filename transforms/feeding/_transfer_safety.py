@@ -102,7 +102,7 @@ def why_uncopied(file: FileFacts, loader: Loader) -> str:
     if not loader.iterations:
         return "no training loop over this loader found; pass the folder that contains it"
     if any(loader in copy.computed for copy in file.once(copies)):
-        return "only what the host computes of its batches is copied"
+        return "only what the CPU computes from its batches is copied: copy the batch itself"
     fill = filled_from(file, loader)
     if fill is not None:
         return f"line {file.line(fill)} fills a tensor with its batches, and where that lies is not seen"
