@@ -354,16 +354,6 @@ CHANGES: dict[str, dict[str, str]] = {
 
 
 CHANGES |= {
-    "module that moves between epochs": {
-        "loop": "for _ in range(2):\n    model.to(device)\n    for images, labels in loader:",
-        "body": textwrap.indent(
-            f"images, labels = images.to(next(model.parameters()).device), labels.to(device)\n{STEP}", "    "
-        ),
-    },
-    "device that is asked for": {
-        "loop": f"def chosen():\n    return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n{LOOP}",
-        "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
-    },
     "kept batches": {"loop": "batches = list(loader)\nfor images, labels in batches:"},
     "made contiguous before the copy": {"body": f"images = images.contiguous().detach()\n{MOVE}\n{STEP}"},
     "copied twice": {"body": "for _ in range(2):\n    moved = images.to(device)\n    train(moved, labels.to(device))"},
@@ -388,6 +378,10 @@ GLOBAL = (
 )
 ASKED = "def chosen():\n    {}return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 REFUSED: dict[str, tuple[str, dict[str, str]]] = {
+    "device of a module": (
+        "no place outside of the step",
+        {"body": f"images, labels = images.to(next(model.parameters()).device), labels.to(device)\n{STEP}"},
+    ),
     # What is done once for all batches is done as often as before, and before what it depends on.
     "device that is told": (
         "no place outside of the step",

@@ -12,14 +12,15 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.feeding._device_arithmetic import NAME, Arithmetic
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
-from perfmod.transforms.feeding._settled import is_settled, keeps_device
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
+
+_CHOOSES = frozenset({"torch.cuda.set_device", "torch.cuda.device"})
 
 
 @frozen
@@ -92,11 +93,25 @@ def _outermost_loop(file: FileFacts, call: cst.Call, where: cst.BaseExpression |
         if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
         if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp)):
-            known = where is None or is_settled(file, where, ancestor)
-            if not known or not keeps_device(file, ancestor):
+            chosen = any(file.qualified(each) in _CHOOSES for each in find_all(ancestor, cst.Call))
+            if chosen or not all(
+                _is_steady(file, node, ancestor) for node in (walk(where) if where is not None else ())
+            ):
                 break
             found = ancestor
     return found
+
+
+def _is_steady(file: FileFacts, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    """Whether a part of a device is the same before a loop as in it: no call, and no name that the loop may bind."""
+    if isinstance(node, cst.Call):
+        return file.qualified(node) == "torch.device"
+    if isinstance(node, cst.Name) and file.flow.is_read(node):
+        bound = (file.tree.is_within(each.node, loop) for each in file.flow.definitions(node))
+        return node.value not in file.handing.outer_names and not any(bound)
+    if isinstance(node, cst.Subscript) or (isinstance(node, cst.Attribute) and file.qualified(node) is None):
+        return next(file.stores.inside(node, loop), None) is None
+    return True
 
 
 def _line_of(file: FileFacts, loop: cst.CSTNode) -> cst.BaseStatement:
