@@ -105,8 +105,8 @@ def test_unpacking_in_one_assignment() -> None:
             "images = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True)",
         ),
         (
-            "images, labels = images.float().to(device), (y).to(device)",
-            "images = images.to(device, non_blocking=True).float()\n    labels = (y).to(device, non_blocking=True)",
+            "images, y = images.float().to(device), (labels).to(device)",
+            "images = images.to(device, non_blocking=True).float()\n    y = (labels).to(device, non_blocking=True)",
         ),
         (
             "x, labels = images.to(device), labels.to(device, torch.long)",

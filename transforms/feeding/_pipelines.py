@@ -118,8 +118,9 @@ def _operand(node: cst.CSTNode, operator: type[cst.BaseBinaryOp], method: str) -
     """What an operation, as an operator or as a method, takes on its right."""
     if isinstance(node, cst.BinaryOperation):
         return node.right if isinstance(node.operator, operator) else None
-    is_method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and len(node.args) == 1
-    return node.args[0].value if is_method and node.func.attr.value.removesuffix("_") == method else None
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return None
+    return node.args[0].value if node.func.attr.value.removesuffix("_") == method else None
 
 
 def _is_255(node: cst.BaseExpression) -> bool:
