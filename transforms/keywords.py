@@ -20,7 +20,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
     last line. Comments stay with the arguments that they stand behind. With `wrap`, it starts a line of its own,
-    aligned with the others, where that one would be too long for the file. Where the others have spaces around `=`, so
+    aligned with the others, where that one would get too long for the file. Where the others have spaces around `=`, so
     does it.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
@@ -45,8 +45,10 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
             return (Edit(end, end, "," + line, source.path),)
         comma = behind["comma"] or ""
         return (Edit(end, behind.end(), "," + comment + line + comma + behind["close"], source.path),)
-    length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip()) + len(f", {text}")
-    if wrap and length > width(source) and "\t" not in source.indentation(start):
+    length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
+    fits = length + len(f", {text}") <= width(source) or length > width(source)
+    is_last = not source.text[source.span(call)[1] : source.line_end(source.span(call)[1])].strip(" \t\r\n)]}:,")
+    if wrap and is_last and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
     return (Edit(end, end, ", " + text, source.path),)
 

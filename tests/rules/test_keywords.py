@@ -6,6 +6,7 @@ import libcst as cst
 import pytest
 
 from perfmod.transforms import style
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.source import Source
 
@@ -31,6 +32,11 @@ CALLS = {
     ),
     "a comment behind several": ("make(a, b  # two\n     )", "make(a, b,  # two\n     flag=True\n     )"),
     "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
+    "on a line that is too long already": (
+        f"make({'a' * 80}, {'b' * 80})",
+        f"make({'a' * 80}, {'b' * 80}, flag=True)",
+    ),
+    "before other code": (f"make({'a' * 70}), 1", f"make({'a' * 70}, flag=True), 1"),
     "spaces around =": ("make(a, b = 1)", "make(a, b = 1, flag = True)"),
     "spaces around one =": ("make(a = 1, b=1)", "make(a = 1, b=1, flag=True)"),
     "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
@@ -52,10 +58,7 @@ def test_where_a_keyword_goes(name: str) -> None:
 
 def _added(before: str) -> str:
     source = Source.parse(before.encode())
-    statement = source.module.body[-1]
-    call = cst.ensure_type(
-        cst.ensure_type(cst.ensure_type(statement, cst.SimpleStatementLine).body[0], cst.Expr).value, cst.Call
-    )
+    call = next(iter(find_all(source.module.body[-1], cst.Call)))
     text = before
     for edit in sorted(add_keyword(source, call, "flag=True"), reverse=True):
         text = text[: edit.start] + edit.replacement + text[edit.end :]
