@@ -40,7 +40,8 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     behind = _BEHIND.match(source.text, end)
     comment = behind["comment"] if behind is not None else ""
     is_open = behind is not None and not behind["close"].strip()
-    if (starts_line[-1] and all(starts_line[not is_hanging :])) or (is_open and comment.strip()):
+    is_inside = is_open or source.line_start(opening) < source.line_start(end)
+    if (starts_line[-1] and all(starts_line[not is_hanging :])) or (is_inside and comment.strip()):
         if behind is None or not (comment.strip() or (is_open and behind["comma"])):
             return (Edit(end, end, "," + line, source.path),)
         comma = behind["comma"] or ""

@@ -31,6 +31,10 @@ CALLS = {
         "make(a,  # one\n     b,  # two\n     flag=True\n     )",
     ),
     "a comment behind several": ("make(a, b  # two\n     )", "make(a, b,  # two\n     flag=True\n     )"),
+    "a comment behind the last line": (
+        "make(\n    a, b,\n    c)  # three",
+        "make(\n    a, b,\n    c,  # three\n    flag=True)",
+    ),
     "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
     "on a line that is too long already": (
         f"make({'a' * 80}, {'b' * 80})",
