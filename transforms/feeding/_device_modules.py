@@ -76,8 +76,8 @@ def placed(file: FileFacts, call: cst.Call, *, devices_change: bool) -> Copy:
     where, method = _destination(file, call)
     source = file.flow.definitions(where) if isinstance(where, cst.Name) else ()
     behind = None if devices_change else _behind_definition(file, source)
-    # Another file's names are not read here.
-    is_here = behind is not None and file.source_of(behind) is file.source_of(call)
+    # The names of another file, or of a cell of a notebook that may not run again, are not read here.
+    is_here = behind is not None and _part(file, behind) == _part(file, call)
     if behind is not None and is_here and not _is_imported_code(file, behind):
         return Copy(call, method, source, behind, is_before=False)
     loop = _outermost_loop(file, call, where)
@@ -169,10 +169,16 @@ def _serves(file: FileFacts, other: Copy, move: Copy) -> bool:
     """Whether the module of another copy, made above, is there for this one too."""
     if other.anchor is move.anchor:
         return True
-    if (other.method, other.source) != (move.method, move.source):
+    if (other.method, other.source, _part(file, other.anchor)) != (move.method, move.source, _part(file, move.anchor)):
         return False
     block = file.tree.block(other.anchor)
     return any(line in block for line in (move.anchor, *file.tree.ancestors(move.anchor)))
+
+
+def _part(file: FileFacts, node: cst.CSTNode) -> tuple[str, int]:
+    """The file, or the cell of a notebook, that holds a node."""
+    source = file.source_of(node)
+    return source.path, source.part_end(source.span(node)[0])
 
 
 def _named(
