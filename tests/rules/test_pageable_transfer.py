@@ -11,6 +11,7 @@ from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.rule import Safety
 
 LOADER = "DataLoader(photos, batch_size=4)"
+LONG = "images.to(device=device), targets.to(device=device)"
 TRAIN = """\
 import torch
 from torch.autograd import Variable
@@ -133,6 +134,14 @@ def test_two_lines_where_one_would_be_too_long(before: str, after: str) -> None:
     assert f"\n    {after}\n" in run(code).after.decode()
     wide = code.replace("for batch", f"x = {'1' * 110}\ny = {'1' * 110}\nfor batch")
     assert run(wide).after.decode().count("\n") == wide.count("\n")
+
+
+def test_all_copies_of_a_file_look_alike() -> None:
+    """Where one of them gets two lines, the shorter ones do, too."""
+    code = written("x, y = x.cuda(), y.cuda()", "images, targets = batch", f"images, targets = {LONG}")
+    after = run(code.replace("    x, y =", "    x, y = batch\n    x, y =")).after.decode()
+    assert "    x = x.cuda(non_blocking=True)\n    y = y.cuda(non_blocking=True)\n" in after
+    assert "    images = images.to(device=device, non_blocking=True)\n" in after
 
 
 def test_a_helper_that_goes_into_containers() -> None:
@@ -695,6 +704,25 @@ def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
     result = run(written(*lines))
     assert not result.applied
     assert any("makes of the batch on the host is not pinned" in finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_half"),
+    [
+        (("x = torch.Tensor(x)", "x = x.to(device)", "y = y.to(device)"), True),
+        (("x = read(x)", "x, z = x.to(device), 3", "y = y.to(device)"), True),
+        (("x = (x / 255).to(device)", "y = y.to(device)"), True),
+        (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
+        (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
+        (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
+        (("y = y.to(device)", "w = torch.tensor([table[i] for i in x])", "w = w.to(device)"), False),
+    ],
+)
+def test_parts_of_one_batch_go_together(lines: tuple[str, ...], is_half: bool) -> None:
+    result = run(written("x, y = batch", *lines))
+    assert bool(result.applied) is not is_half
+    if is_half:
+        assert any("of another part of the batch" in finding.reason for finding in result.refused)
 
 
 @pytest.mark.parametrize("number", ["rank", 'int(os.environ["LOCAL_RANK"])', "0"])

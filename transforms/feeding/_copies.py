@@ -32,7 +32,8 @@ class Copy:
         call: the call of `to`, `cuda` or `type`.
         origins: for every loader whose batches it may copy, the paths of the parts.
         others: values of other origin that it may copy too.
-        computed: for every loader of whose batches the host computes what it copies, where: `torch.cat(images)`.
+        computed: for every loader of whose batches the host computes what it copies, where (`torch.cat(images)`) and of
+            which parts.
         non_blocking: the argument; `None` where it is absent.
         cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
         pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
@@ -43,7 +44,7 @@ class Copy:
     call: cst.Call
     origins: dict[Loader, tuple[tuple[Step, ...], ...]]
     others: tuple[End, ...]
-    computed: dict[Loader, cst.CSTNode]
+    computed: dict[Loader, tuple[cst.CSTNode, frozenset[tuple[Step, ...]]]]
     non_blocking: cst.BaseExpression | None
     cast: cst.Call | None
     pinned_here: bool
@@ -97,7 +98,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             call,
             origins,
             tuple(others),
-            {loader: end.node for end in others for loader in _computed_from(file, end.node)},
+            {loader: (end.node, paths) for end in others for loader, paths in _computed_from(file, end.node).items()},
             _non_blocking(file, call),
             cast,
             _calls(base, "pin_memory"),
@@ -119,9 +120,9 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
 
 
-def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
-    """The loaders of whose batches an expression computes something on the host, in order."""
-    found: dict[Loader, None] = {}
+def _computed_from(file: FileFacts, made: cst.CSTNode) -> dict[Loader, frozenset[tuple[Step, ...]]]:
+    """The loaders of whose batches, and the parts of those, an expression computes something on the host, in order."""
+    found: dict[tuple[Loader, tuple[Step, ...]], None] = {}
     seen: set[cst.CSTNode] = set()
     level = [made] if _is_computed(made) else []
     known = file.once(_sources)
@@ -131,17 +132,17 @@ def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
         for node in level:
             if node not in known:
                 known[node] = _computed_of(file, node)
-            found |= dict.fromkeys(known[node].loaders)
+            found |= dict.fromkeys(known[node].parts)
             below |= dict.fromkeys(known[node].computed)
         level = [node for node in below if node not in seen]
-    return list(found)
+    return {loader: frozenset(path for of, path in found if of is loader) for loader, _ in found}
 
 
 @frozen
 class _Sources:
     """What an expression computes with: batches of loaders, and what other expressions compute, in order."""
 
-    loaders: tuple[Loader, ...]
+    parts: tuple[tuple[Loader, tuple[Step, ...]], ...]
     computed: tuple[cst.CSTNode, ...]
 
 
@@ -155,7 +156,7 @@ def _computed_of(file: FileFacts, node: cst.CSTNode) -> _Sources:
     ends = dict.fromkeys(end for name in names for end in file.tracing.ends(name))
     loaders = {end: file.loaders.of(end.node) if end.path[:1] == (None,) else None for end in ends}
     return _Sources(
-        tuple(loader for loader in loaders.values() if loader is not None),
+        tuple((loader, end.path) for end, loader in loaders.items() if loader is not None),
         tuple(end.node for end, loader in loaders.items() if loader is None and _is_computed(end.node)),
     )
 
@@ -227,15 +228,35 @@ def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> Iter
             yield from _storages(file, shared, depth + 1)
 
 
+def overlap(one: tuple[Step, ...], other: tuple[Step, ...]) -> bool:
+    """Whether one part of a batch may be, or hold, the other."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=False))
+
+
+def is_part(file: FileFacts, copy: Copy, made: cst.CSTNode) -> bool:
+    """Whether what the host computes for a copy stands for a part of the batch: `x = f(x)`, `(x / 255).to(device)`."""
+    assert isinstance(copy.call.func, cst.Attribute)
+    base = copy.call.func.value
+    if isinstance(base, cst.Name):
+        return any(name.value == base.value for name in find_all(made, cst.Name))
+    while not isinstance(base, cst.Name):
+        inner = (
+            base.left if isinstance(base, cst.BinaryOperation) else base.func if isinstance(base, cst.Call) else None
+        )
+        inner = inner.value if isinstance(inner, cst.Attribute) else inner
+        if inner is None:
+            return False
+        base = inner
+    return any(file.loaders.of(end.node) is not None for end in file.tracing.ends(base))
+
+
 def written_after(
     file: FileFacts, copy: Copy, written: tuple[BatchWrite, ...], *, is_seen: bool = True
 ) -> BatchWrite | None:
     """A write into what `copy` reads, that runs (or may run, unseen) while the copy may be under way."""
     for write in written:
         for path in copy.origins.get(write.loader, ()) if write.is_seen is is_seen else ():
-            steps = zip(path, write.path, strict=False)
-            overlap = all(a is None or b is None or a == b for a, b in steps)
-            if overlap and _may_follow(file, copy.call, write.node):
+            if overlap(path, write.path) and _may_follow(file, copy.call, write.node):
                 return write
     return None
 

@@ -14,6 +14,7 @@ from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.source import Source
 from perfmod.transforms.style import width
 
 _COPIES_GAPS = "1.2"
@@ -28,13 +29,27 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
 
 
 def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
-    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it is too long."""
+    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it is too long, or if
+    another one in the file is.
+    """
     by_statement: dict[cst.CSTNode, list[Edit]] = {}
     for copy in copies:
         by_statement.setdefault(file.tree.statement(copy.call), []).extend(_not_waiting(file, copy))
+    lines = {statement: _in_lines(file, statement, edits) for statement, edits in by_statement.items()}
+    narrow = {
+        file.source_of(statement)
+        for statement, edits in by_statement.items()
+        if lines[statement] is not None and _is_too_long(file.source_of(statement), statement, edits)
+    }
     for statement, edits in by_statement.items():
-        lines = _in_lines(file, statement, edits) if isinstance(statement, cst.Assign) else None
-        yield from edits if lines is None else [lines]
+        line = lines[statement]
+        yield from edits if line is None or file.source_of(statement) not in narrow else [line]
+
+
+def _is_too_long(source: Source, statement: cst.CSTNode, edits: list[Edit]) -> bool:
+    start, _ = source.span(statement)
+    line = source.text[source.line_start(start) : source.line_end(start)].rstrip()
+    return len(line) + sum(len(edit.replacement) - edit.end + edit.start for edit in edits) > width(source)
 
 
 def _not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
@@ -47,16 +62,16 @@ def _not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
     return (*edits, *swap(file, copy)) if is_moved else edits
 
 
-def _in_lines(file: FileFacts, statement: cst.Assign, edits: list[Edit]) -> Edit | None:
-    """An assignment of several values with a line for each, if it stands alone and would be too long for its file."""
-    source, target, value = file.source_of(statement), statement.targets[0].target, statement.value
-    start, end = source.span(statement)
-    first, last = source.line_start(start), source.line_end(end)
-    before, after = source.text[first:start], source.text[end:last]
-    length = len(source.text[first:last].rstrip()) + sum(len(e.replacement) - e.end + e.start for e in edits)
-    if before.strip() or after.strip() or "\n" in source.text[start:end] or length <= width(source):
+def _in_lines(file: FileFacts, statement: cst.CSTNode, edits: list[Edit]) -> Edit | None:
+    """An assignment of several values with a line for each; `None` where it does not stand alone on one line."""
+    if not isinstance(statement, cst.Assign) or len(statement.targets) > 1:
         return None
-    if len(statement.targets) > 1 or not (isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)):
+    source, target, value = file.source_of(statement), statement.targets[0].target, statement.value
+    if not (isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)):
+        return None
+    start, end = source.span(statement)
+    before, after = source.text[source.line_start(start) : start], source.text[end : source.line_end(end)]
+    if before.strip() or after.strip() or "\n" in source.text[start:end]:
         return None
     names = [each.value.value for each in target.elements if isinstance(each.value, cst.Name)]
     if not len(names) == len(target.elements) == len(value.elements):

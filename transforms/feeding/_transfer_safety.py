@@ -9,7 +9,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
-from perfmod.transforms.facts.tracing import End
+from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
@@ -21,6 +21,8 @@ from perfmod.transforms.feeding._copies import (
     copies,
     filled_from,
     has_accelerator,
+    is_part,
+    overlap,
     writes,
     written_after,
 )
@@ -146,19 +148,25 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     return ""
 
 
-def why_half(file: FileFacts, chosen: list[Copy]) -> str:
-    """Which copy of the same statement would go on waiting; empty where none would."""
+def why_half(file: FileFacts, loader: Loader, chosen: list[Copy]) -> str:
+    """Which copy of the same statement, or of another part of a batch, would go on waiting; empty where none would."""
     done = {copy.call for copy in chosen}
     statements = {file.tree.statement(call) for call in done}
-    for copy in file.once(copies):
-        if copy.blocks and copy.call not in done and file.tree.statement(copy.call) in statements:
-            return f"another copy on line {file.line(copy.call)} would still wait: what it copies is not pinned"
+    copied = [path for copy in chosen for path in copy.origins[loader]]
+    for copy in (each for each in file.once(copies) if each.blocks and each.call not in done):
+        line = file.line(copy.call)
+        if file.tree.statement(copy.call) in statements:
+            return f"another copy on line {line} would still wait: what it copies is not pinned"
+        made, paths = copy.computed.get(loader, (copy.call, frozenset[tuple[Step, ...]]()))
+        left = (path for path in paths if len(path) > 1 and not any(overlap(path, other) for other in copied))
+        if is_part(file, copy, made) and any(left):
+            return f"line {line} would still wait for what line {file.line(made)} makes of another part of the batch"
     return ""
 
 
 def why_computed(file: FileFacts, copy: Copy) -> str:
     """Why a copy of what the host computes of batches stays as it is."""
-    line = file.line(next(iter(copy.computed.values())))
+    line = file.line(next(iter(copy.computed.values()))[0])
     return f"what line {line} makes of the batch on the host is not pinned: copy the batch itself before that"
 
 

@@ -137,7 +137,7 @@ class PageableTransfer(Rule):
         kept = [(copy, reason) for copy in examined if (reason := why_not_copy(file, copy))]
         if kept:
             yield from (self.refused(file, self._near(file, copy, loader), reason) for copy, reason in kept)
-        elif half := why_half(file, found):
+        elif half := why_half(file, loader, found):
             yield self.refused(file, loader.call, half)
         else:
             yield self._finding(file, loader, found, pinning.on)
