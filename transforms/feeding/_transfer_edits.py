@@ -29,8 +29,8 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
 
 
 def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
-    """The edits that make copies not wait; `x, y = x.to(device), y.to(device)` becomes two lines if it is too long, or if
-    another one in the file is.
+    """The edits that make copies not wait. What assigns several, `x, y = x.to(device), y.to(device)`, becomes a line for
+    each if it gets too long, or if another in the file does.
     """
     by_statement: dict[cst.CSTNode, list[Edit]] = {}
     for copy in copies:
