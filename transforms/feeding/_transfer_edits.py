@@ -29,7 +29,7 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
 
 
 def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
-    """The edits that make copies not wait. What assigns several, `x, y = x.to(device), y.to(device)`, becomes a line for
+    """The edits that make copies not wait. What assigns several, `x, y = x.to(device), y.to(device)`, gets a line for
     each if it gets too long, or if another in the file does.
     """
     by_statement: dict[cst.CSTNode, list[Edit]] = {}
