@@ -54,9 +54,11 @@ _WRITES = frozenset(
 )  # fmt: skip
 # Methods that write into what they are called on. Those of tensors end in an underscore.
 _WRITING_METHODS = frozenset(
-    {"fill", "put", "partition", "itemset", "setfield", "sort", "byteswap", "__setitem__"}
+    {"fill", "itemset", "setfield", "byteswap", "__setitem__"}
     | {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "and", "or", "xor", "pow", "mod")}
 )
+# Those of arrays that other objects have too, and mean something else by.
+_OF_ARRAYS = frozenset({"sort", "partition", "put"})
 # What makes an array of a tensor, or a tensor of an array, that shares its memory.
 _SHARES = frozenset({"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"})
 # Libraries whose functions write into what they are given only where their names, or the tables above, say so.
@@ -303,7 +305,7 @@ class Aliasing:
             or (name.startswith("torch.") and name.endswith("_") and not name.endswith("__"))
             or (name.startswith("numpy.") and name.endswith(".at"))
         )
-        is_in_place = isinstance(in_place, cst.Name) and in_place.value == "True"
+        is_in_place = in_place is not None and not (isinstance(in_place, cst.Name) and in_place.value == "False")
         return [call.args[0].value] if call.args and (is_named or is_in_place) else []
 
     def _writes_itself(self, call: cst.Call) -> bool:
@@ -313,7 +315,8 @@ class Aliasing:
         name = call.func.attr.value
         if name.endswith("_") and not name.startswith("_"):
             return name != "requires_grad_"
-        return name in _WRITING_METHODS and (name != "sort" or self._values.of(call.func.value).kind is not Kind.TENSOR)
+        is_array = self._values.of(call.func.value).kind is Kind.ARRAY
+        return name in _WRITING_METHODS or (name in _OF_ARRAYS and is_array)
 
     @cached_property
     def writes(self) -> tuple[Write, ...]:
