@@ -473,7 +473,7 @@ class _Rewriting:
             try:
                 splice = text.splice(edits[place])
                 if needed:
-                    first_use = min(splice.new(edit.start) for edit in edits[place])
+                    first_use = splice.new(found.preambles[place].first_use(edits[place]))
                     text.splice(preamble_edits(text.source, needed, first_use).edits)
             except SourceError as error:
                 raise _Failed(place, f"{codes} would break it: {error.reason}") from error

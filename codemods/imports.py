@@ -93,13 +93,20 @@ class Preamble:
         """What has to be added for `changes` of this file; each thing once, in a fixed order."""
         imports: set[Import] = set()
         definitions: dict[str, None] = {}
-        for change in changes:
-            before = min(edit.start for edit in change.edits)
+        for change in (each for each in changes if each.imports or each.definitions):
+            before = self.first_use(change.edits)
             imports |= {i for i in map(Import.parse, change.imports) if not self._is_imported(i, before)}
             for text in change.definitions:
                 if not self._has_definition(text, before):
                     definitions[text] = None
         return Needs(tuple(sorted(imports)), tuple(definitions))
+
+    def first_use(self, edits: Iterable[Edit]) -> int:
+        """Where edits first change code that may use what is added: not in an import, if they change anything else."""
+        imports = [self._source.span(line) for line in self._source.module.body if _imports(line)]
+        starts = sorted(edit.start for edit in edits)
+        used = (at for at in starts if not any(first <= at <= last for first, last in imports))
+        return next(used, starts[0])
 
     def _bindings(self, name: str) -> list[Definition]:
         """Every definition of a name in any scope."""

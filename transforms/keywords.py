@@ -8,49 +8,51 @@ import libcst as cst
 
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
+from perfmod.transforms.style import width
 
-_LINE_LENGTH = 88
-_BEHIND = re.compile(r"[ \t]*(?P<comma>,)?(?P<rest>[ \t]*(?:#[^\r\n]*)?)(?=\r\n|\r|\n)")
+_BEHIND = re.compile(
+    r"(?:[ \t]*(?P<comma>,))?(?P<close>[ \t]*[)\]}:,]+|)(?P<comment>[ \t]*(?:#[^\r\n]*)?)(?=\r\n|\r|\n|\Z)"
+)
 
 
 def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True) -> tuple[Edit, ...]:
     """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
-    Where every argument has a line of its own the new one gets one too, with the trailing comma and before
-    the comments of others; elsewhere it joins the last line. With `wrap`, it starts a line of its own, aligned with
-    the others, where that one would be too long.
+    Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
+    last line. Comments stay with the arguments that they stand behind. With `wrap`, it starts a line of its own,
+    aligned with the others, where that one would get too long for the file. Where the others have spaces around `=`, so
+    does it.
     """
+    equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
+    if equals and all(not equal.whitespace_before.empty for equal in equals):
+        text = text.replace("=", " = ", 1)
     if not call.args:
         at = source.span(call)[1] - 1
         return (Edit(at, at, text, source.path),)
     named = [arg for arg in call.args if arg.star != "**"]
-    anchor = (named or call.args)[-1]
-    start, end = source.span(anchor)
-    indentation = source.indentation(start)
-    first_of_line = source.line_start(start) + len(indentation) == start
-    opening = _opening(source, call)
-    is_hanging = not source.text[opening + 1 : source.line_end(opening)].strip()
+    start, end = source.span((named or call.args)[-1])
+    opening = source.text.index("(", source.span(call.func)[1])
+    is_hanging = not source.text[opening + 1 : source.line_end(opening)].partition("#")[0].strip()
+    starts_line = [_starts_line(source, source.span(arg)[0]) for arg in call.args]
+    column = source.position(opening + 1)[1] - 1
+    is_aligned = not is_hanging and not any(starts_line)
+    line = source.newline + (" " * column if is_aligned else source.indentation(start)) + text
     behind = _BEHIND.match(source.text, end)
-    if first_of_line and is_hanging:
-        line = source.newline + indentation + text
-        if behind is None:
+    comment = behind["comment"] if behind is not None else ""
+    is_open = behind is not None and not behind["close"].strip()
+    is_inside = is_open or source.line_start(opening) < source.line_start(end)
+    if (starts_line[-1] and all(starts_line[not is_hanging :])) or (is_inside and comment.strip()):
+        if behind is None or not (comment.strip() or (is_open and behind["comma"])):
             return (Edit(end, end, "," + line, source.path),)
-        if behind["comma"]:
-            return (Edit(behind.end(), behind.end(), line + ",", source.path),)
-        if behind["rest"].strip():
-            return Edit(end, end, ",", source.path), Edit(behind.end(), behind.end(), line, source.path)
+        comma = behind["comma"] or ""
+        return (Edit(end, behind.end(), "," + comment + line + comma + behind["close"], source.path),)
+    length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
+    fits = length + len(f", {text}") <= width(source) or length > width(source)
+    is_last = not source.text[source.span(call)[1] : source.line_end(source.span(call)[1])].strip(" \t\r\n)]}:,")
+    if wrap and is_last and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
-    lines = source.text[source.line_start(opening) : source.line_end(source.span(call)[1])].splitlines()
-    longest = max((len(line) for line in lines[:-1]), default=0)
-    longest = max(_LINE_LENGTH, longest)
-    length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip("\r\n"))
-    if wrap and length + len(", ") + len(text) > longest and "\t" not in indentation:
-        column = source.position(start if first_of_line else opening + 1)[1] - 1
-        aligned = indentation if is_hanging else " " * column
-        return (Edit(end, end, "," + source.newline + aligned + text, source.path),)
     return (Edit(end, end, ", " + text, source.path),)
 
 
-def _opening(source: Source, call: cst.Call) -> int:
-    """Offset of the parenthesis that opens the arguments."""
-    return source.text.index("(", source.span(call.func)[1])
+def _starts_line(source: Source, at: int) -> bool:
+    return not source.text[source.line_start(at) : at].strip()

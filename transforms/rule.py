@@ -93,8 +93,8 @@ class Change:
         path: that of the file's `Source`; empty for the file of the finding.
         edits: what to write instead.
         imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`).
-        definitions: module-level lines that the new code needs, such as `NUM_WORKERS = ...`; findings that ask for
-            the same line share it.
+        definitions: module-level statements that the new code needs, such as a class; findings that ask for the same
+            share it.
     """
 
     path: str = ""
@@ -260,8 +260,8 @@ class Rule(ABC):
             numerics=numerics or self.numerics,
             min_torch=min_torch or self.min_torch,
             edits=own.edits,
-            imports=tuple(imports),
-            definitions=tuple(definitions),
+            imports=(*imports, *own.imports),
+            definitions=(*definitions, *own.definitions),
             elsewhere=tuple(others),
             scope=file.scope_name(node),
             snippet=file.source.text[start:end],

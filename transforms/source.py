@@ -299,4 +299,6 @@ def _explain_syntax_error(text: str, line: int) -> str:
     shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
     if re.match(r"(print|exec)\s+[^\s(=]|print$|except\s+\w+\s*,|raise\s+\w+\s*,", shown):
         return f"Python 2 code (perfmod reads Python 3): {shown}"
+    if re.search(r"\basync\s*=", shown):
+        return f"`async` is a keyword since Python 3.7: write non_blocking ({shown})"
     return f"syntax error: {shown}"

@@ -132,10 +132,16 @@ def indent_range(source: Source, start: int, end: int) -> tuple[Edit, ...]:
     )
 
 
-def nest_statements(source: Source, first: cst.BaseStatement, last: cst.BaseStatement, header: str) -> tuple[Edit, ...]:
-    """Puts the statements `first` to `last` of a block under `header`, such as `with torch.no_grad():`."""
+def nest_statements(
+    source: Source, first: cst.BaseStatement, last: cst.BaseStatement, header: str, *, with_comments: bool = False
+) -> tuple[Edit, ...]:
+    """Puts the statements `first` to `last` of a block under `header`, such as `with torch.no_grad():`; the comments
+    above `first` too, `with_comments`.
+    """
     start = statement_start(source, first)
-    opening, *others = indent_range(source, source.line_start(start), _tail(source, last))
+    above = source.line_start(start)
+    above = _above_comments(source, above) if with_comments else above
+    opening, *others = indent_range(source, above, _tail(source, last))
     header_line = _indentation(source, start) + header + source.newline
     return (Edit(opening.start, opening.start, header_line + opening.replacement, source.path), *others)
 

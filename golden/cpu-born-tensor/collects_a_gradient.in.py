@@ -1,4 +1,4 @@
-# golden: stay refused="collects its gradient"
+# golden: stay refused="requires a gradient"
 """The tensor of the host is the leaf whose gradient somebody reads."""
 import torch
 

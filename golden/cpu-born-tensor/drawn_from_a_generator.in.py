@@ -1,4 +1,4 @@
-# golden: stay refused="generator of the host"
+# golden: stay refused="generator is one of the CPU"
 """The generator lies on the host, and gives the same numbers on every machine."""
 import torch
 

@@ -1,4 +1,4 @@
-# golden: stay refused="may change from step to step"
+# golden: stay refused="copies only under the `if`"
 """Whether a batch is copied is decided for each anew, so that no place outside of the loop knows where it will be."""
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
-# golden: change
-"""An `if` decides about the copy: behind it images are on the device, or on the host, and normalised where they are."""
+# golden: stay refused="copies only under the `if`"
+"""An `if` decides about the copy: without the device, workers normalise, and the training process should not."""
 import argparse
 
 import torch

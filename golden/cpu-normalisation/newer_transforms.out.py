@@ -6,6 +6,19 @@ from torch.utils.data import DataLoader
 from torchvision import datasets
 from torchvision.transforms import v2
 
+
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().mul_(1 / 255).sub_(self.mean).div_(self.std)
+
+
 train_transform = v2.Compose([
     v2.ToImage(),
     v2.RandomHorizontalFlip(p=0.5),
@@ -13,12 +26,9 @@ train_transform = v2.Compose([
 
 
 def train_one_epoch(model, loader, optimizer, device):
-    image_scale = torch.tensor(1 / 255, device=device)
-    image_mean = torch.tensor([0.485, 0.456, 0.406], device=device).view(-1, 1, 1)
-    image_std = torch.tensor([0.229, 0.224, 0.225], device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).to(device)
     for step, (images, labels) in enumerate(loader):
-        images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
-        images = images.float().mul_(image_scale).sub_(image_mean).div_(image_std)
+        images, labels = normalize(images.to(device, non_blocking=True)), labels.to(device, non_blocking=True)
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()

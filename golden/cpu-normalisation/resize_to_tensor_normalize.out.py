@@ -8,6 +8,20 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        # Dividing by the number 255 would round differently on CUDA than ToTensor does.
+        self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+
 class Pictures(Dataset):
     def __init__(self, transform):
         self.data = np.random.default_rng(0).integers(0, 256, (9, 6, 6, 3), dtype=np.uint8)
@@ -22,9 +36,7 @@ class Pictures(Dataset):
 
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    scale = torch.tensor(255.0, device=device)
-    mean = torch.tensor((0.485, 0.456, 0.406), device=device).view(-1, 1, 1)
-    std = torch.tensor((0.229, 0.224, 0.225), device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)).to(device)
     transform = T.Compose(
         [T.Resize(8),
          T.PILToTensor()])
@@ -33,8 +45,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(2):
         for images, labels in loader:
-            images = images.to(device)
-            images = images.float().div_(scale).sub_(mean).div_(std)
+            images = normalize(images.to(device))
             labels = labels.to(device)
             loss = nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()

@@ -1,4 +1,4 @@
-# golden: stay refused="not every way"
+# golden: stay refused="copies only under the `if`"
 """Between the copy and the end of its `if`, somebody looks at the images: they would be bytes there."""
 import torch
 from torch import nn

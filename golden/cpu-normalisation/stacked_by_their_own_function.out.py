@@ -10,6 +10,20 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        # Dividing by the number 255 would round differently on CUDA than ToTensor does.
+        self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+
 def stored(shade):
     file = io.BytesIO()
     Image.fromarray(np.full((6, 6, 3), shade, dtype=np.uint8)).save(file, "PNG")
@@ -47,9 +61,7 @@ class MyDataSet(Dataset):
 
 def main():
     device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    scale = torch.tensor(255.0, device=device)
-    mean = torch.tensor([0.485, 0.456, 0.406], device=device).view(-1, 1, 1)
-    std = torch.tensor([0.229, 0.224, 0.225], device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).to(device)
     data_transform = {
         "train": transforms.Compose([transforms.RandomHorizontalFlip(),
                                      transforms.PILToTensor()]),
@@ -62,11 +74,11 @@ def main():
     model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3)).to(device)
     for data in train_loader:
         images, labels = data
-        pred = model(images.to(device).float().div_(scale).sub_(mean).div_(std))
+        pred = model(normalize(images.to(device)))
         nn.functional.cross_entropy(pred, labels.to(device)).backward()
     with torch.no_grad():
         for images, labels in val_loader:
-            print(model(images.to(device).float().div_(scale).sub_(mean).div_(std)).sum().item())
+            print(model(normalize(images.to(device))).sum().item())
     return model
 
 

@@ -5,6 +5,21 @@ from torch import nn
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
+
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        # Dividing by the number 255 would round differently on CUDA than ToTensor does.
+        self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+
 MEAN = [0.4914, 0.4822, 0.4465]
 STD = [0.2470, 0.2435, 0.2616]
 
@@ -17,12 +32,9 @@ test_transform = transforms.Compose([transforms.PILToTensor()])
 
 
 def train(model, loader, optimizer, device):
-    scale = torch.tensor(255.0, device=device)
-    mean = torch.tensor(MEAN, device=device).view(-1, 1, 1)
-    std = torch.tensor(STD, device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice(MEAN, STD).to(device)
     for inputs, targets in loader:
-        inputs, targets = inputs.to(device), targets.to(device)
-        inputs = inputs.float().div_(scale).sub_(mean).div_(std)
+        inputs, targets = normalize(inputs.to(device)), targets.to(device)
         loss = nn.functional.cross_entropy(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()
@@ -31,10 +43,8 @@ def train(model, loader, optimizer, device):
 
 def test(model, loader, device):
     with torch.no_grad():
-        scale = torch.tensor(255.0, device=device)
-        mean = torch.tensor(MEAN, device=device).view(-1, 1, 1)
-        std = torch.tensor(STD, device=device).view(-1, 1, 1)
-        return [model(inputs.to(device).float().div_(scale).sub_(mean).div_(std)).argmax(1).cpu() for inputs, _ in loader]
+        normalize = NormalizeOnDevice(MEAN, STD).to(device)
+        return [model(normalize(inputs.to(device))).argmax(1).cpu() for inputs, _ in loader]
 
 
 def main():

@@ -5,6 +5,21 @@ from torch import nn
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
+
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        # Dividing by the number 255 would round differently on CUDA than ToTensor does.
+        self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+
 data_transforms = {
     "train": transforms.Compose([
         transforms.RandomHorizontalFlip(),
@@ -18,14 +33,11 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def train_model(model, dataloaders, dataset_sizes, optimizer):
-    scale = torch.tensor(255.0, device=device)
-    mean = torch.tensor([0.485, 0.456, 0.406], device=device).view(-1, 1, 1)
-    std = torch.tensor([0.229, 0.224, 0.225], device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).to(device)
     for phase in ["train", "val"]:
         running_loss = 0.0
         for inputs, labels in dataloaders[phase]:
-            inputs = inputs.to(device)
-            inputs = inputs.float().div_(scale).sub_(mean).div_(std)
+            inputs = normalize(inputs.to(device))
             labels = labels.to(device)
             with torch.set_grad_enabled(phase == "train"):
                 loss = nn.functional.cross_entropy(model(inputs), labels)

@@ -6,11 +6,23 @@ from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
 
+class NormalizeOnDevice(nn.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+        # Dividing by the number 255 would round differently on CUDA than ToTensor does.
+        self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    scale = torch.tensor(255.0, device=device)
-    image_mean = torch.tensor([0.5, 0.4, 0.6], device=device).view(-1, 1, 1)
-    image_std = torch.tensor([0.5, 0.6, 0.4], device=device).view(-1, 1, 1)
+    normalize = NormalizeOnDevice([0.5, 0.4, 0.6], [0.5, 0.6, 0.4]).to(device)
     transform = transforms.Compose([
         transforms.PILToTensor(),
     ])
@@ -19,7 +31,7 @@ def main():
     for step, batch in enumerate(train_loader):
         batch = tuple(t.to(device) for t in batch)
         x, y = batch
-        x = x.float().div_(scale).sub_(image_mean).div_(image_std)
+        x = normalize(x)
         loss = nn.functional.cross_entropy(model(x), y)
         loss.backward()
         print(step, loss.item())

@@ -1,5 +1,5 @@
-# golden: change
-"""Scaled and normalised in `__getitem__`, on float32 tensors, without torchvision."""
+# golden: stay refused="normalises by hand"
+"""Scaled and normalised in `__getitem__`, on float32 tensors, without torchvision: nothing is moved that is not a pipeline."""
 import numpy as np
 import torch
 from torch import nn

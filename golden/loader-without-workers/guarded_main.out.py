@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Waves(Dataset):
     def __init__(self, size):
@@ -24,7 +22,8 @@ class Waves(Dataset):
 def main():
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(Waves(12), batch_size=4, shuffle=True, num_workers=NUM_WORKERS)
+    loader = DataLoader(Waves(12), batch_size=4, shuffle=True,
+                        num_workers=min(8, os.cpu_count() or 1))
     model = nn.Linear(16, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(2):

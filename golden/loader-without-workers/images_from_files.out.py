@@ -9,8 +9,6 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Pictures(Dataset):
     def __init__(self, transform=None):
@@ -30,7 +28,7 @@ def main():
     transform = T.Compose([T.Resize(8), T.CenterCrop(6), T.ToTensor()])
     dataset = Subset(Pictures(transform), list(range(10)))
     loader = DataLoader(dataset, batch_size=5, sampler=SubsetRandomSampler(range(10)),
-                        num_workers=NUM_WORKERS)
+                        num_workers=min(8, os.cpu_count() or 1))
     model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for images, labels in loader:

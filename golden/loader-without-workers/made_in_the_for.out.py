@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Ramp(Dataset):
     def __len__(self):
@@ -22,7 +20,7 @@ def main():
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for x, y in DataLoader(dataset, batch_sampler=BatchSampler(SequentialSampler(dataset), 4, drop_last=False),
-                           num_workers=NUM_WORKERS):
+                           num_workers=min(8, os.cpu_count() or 1)):
         loss = (model(x).squeeze(1) - y).abs().mean()
         optimizer.zero_grad()
         loss.backward()

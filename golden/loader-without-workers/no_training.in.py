@@ -1,5 +1,5 @@
-# golden: stay refused="no training step"
-"""A loader that feeds no training step: one look at the first batch."""
+# golden: stay refused="it only feeds evaluation"
+"""A loader that only feeds evaluation: one look at the first batch."""
 import torch
 from torch.utils.data import DataLoader, Dataset
 

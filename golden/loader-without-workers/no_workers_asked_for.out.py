@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils import data
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Squares(data.Dataset):
     def __len__(self):
@@ -27,7 +25,7 @@ def main(epochs=2):
         batch_size=3,
         shuffle=True,
         collate_fn=collate,
-        num_workers=NUM_WORKERS,  # debugging
+        num_workers=min(8, os.cpu_count() or 1),  # debugging
         drop_last=True,
     )
     model = nn.Linear(3, 1)

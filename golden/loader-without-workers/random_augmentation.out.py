@@ -7,8 +7,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Flipped(Dataset):
     def __len__(self):
@@ -24,7 +22,8 @@ class Flipped(Dataset):
 def main():
     model = nn.Linear(6, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    for x in DataLoader(Flipped(), batch_size=4, shuffle=True, num_workers=NUM_WORKERS):
+    for x in DataLoader(Flipped(), batch_size=4, shuffle=True,
+                        num_workers=min(8, os.cpu_count() or 1)):
         loss = model(x).square().mean()
         optimizer.zero_grad()
         loss.backward()

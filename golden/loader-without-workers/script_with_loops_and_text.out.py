@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 BANNER = """\
 training
   on the host
@@ -27,7 +25,7 @@ if __name__ == "__main__":
     model = nn.Linear(2, 1)
     torch.nn.init.constant_(model.weight, 0.5)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    loader = DataLoader(Pairs(), batch_size=2, num_workers=NUM_WORKERS)
+    loader = DataLoader(Pairs(), batch_size=2, num_workers=min(8, os.cpu_count() or 1))
 
     print(BANNER)
     for batch in loader:

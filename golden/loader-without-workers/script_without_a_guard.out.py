@@ -6,8 +6,6 @@ import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Steps(Dataset):
     def __len__(self):
@@ -20,7 +18,7 @@ class Steps(Dataset):
 
 if __name__ == "__main__":
     torch.manual_seed(3)
-    train_loader = DataLoader(Steps(), batch_size=3, shuffle=True, num_workers=NUM_WORKERS)
+    train_loader = DataLoader(Steps(), batch_size=3, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
     model = nn.Linear(5, 1)
     criterion = nn.MSELoss()

@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Tones(Dataset):
     def __init__(self, numbers):
@@ -23,7 +21,7 @@ class Tones(Dataset):
 
 def get_loaders(batch_size):
     train_loader = DataLoader(Tones(range(10)), batch_size=batch_size, shuffle=True,
-                              num_workers=NUM_WORKERS)
+                              num_workers=min(8, os.cpu_count() or 1))
     val_loader = DataLoader(Tones(range(10, 16)), batch_size)
     return train_loader, val_loader
 

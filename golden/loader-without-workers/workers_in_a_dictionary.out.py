@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Numbers(Dataset):
     def __len__(self):
@@ -18,7 +16,7 @@ class Numbers(Dataset):
 
 
 def main():
-    loader_args = dict(batch_size=3, num_workers=NUM_WORKERS)
+    loader_args = dict(batch_size=3, num_workers=min(8, os.cpu_count() or 1))
     train_loader = DataLoader(Numbers(), shuffle=True, **loader_args)
     val_loader = DataLoader(Numbers(), **loader_args)
     model = nn.Linear(3, 1)

@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Numbers(Dataset):
     def __len__(self):
@@ -18,7 +16,7 @@ class Numbers(Dataset):
 
 
 def main():
-    batch_size, num_workers = 3, NUM_WORKERS
+    batch_size, num_workers = 3, min(8, os.cpu_count() or 1)
     loader = DataLoader(Numbers(), batch_size=batch_size, num_workers=num_workers)
     model = nn.Linear(3, 1)
     for x in loader:

@@ -34,8 +34,7 @@ def collate(batch):
 
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(Pictures(boxed), batch_size=2, collate_fn=collate,
-                        pin_memory=True)
+    loader = DataLoader(Pictures(boxed), batch_size=2, collate_fn=collate, pin_memory=True)
     model = nn.Linear(3, 1).to(device)
     for images, targets in loader:
         images = [image.to(device, non_blocking=True) for image in images]

@@ -7,8 +7,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(TensorDataset(torch.randint(0, 255, (8, 3))), batch_size=4,
-                        pin_memory=True)
+    loader = DataLoader(TensorDataset(torch.randint(0, 255, (8, 3))), batch_size=4, pin_memory=True)
     model = nn.Linear(3, 1).to(device)
     for (x,) in loader:
         loss = model(x.to(device, non_blocking=True).float()).square().mean()

@@ -1,5 +1,5 @@
-# golden: change
-"""The device may be Apple's, where copies wait as before."""
+# golden: change unsafe
+"""The device may be Apple's MPS, where copies that do not wait have given wrong values."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,5 +1,5 @@
-# golden: change
-"""The device may be Apple's, where copies wait as before."""
+# golden: change unsafe
+"""The device may be Apple's MPS, where copies that do not wait have given wrong values."""
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -14,11 +14,11 @@ else:
 
 def main():
     loader = DataLoader(TensorDataset(torch.randn(12, 3), torch.randn(12, 1)), batch_size=4,
-                        pin_memory=torch.cuda.is_available())
+                        pin_memory=True)
     model = nn.Linear(3, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
-        x, y = x.to(device, non_blocking=device.type == "cuda"), y.to(device, non_blocking=device.type == "cuda")
+        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
         loss = (model(x) - y).square().mean()
         optimizer.zero_grad()
         loss.backward()

@@ -20,8 +20,7 @@ def main():
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dataset = TensorDataset(torch.randn(12, 3), torch.randint(0, 2, (12,)))
-    loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1,
-                        pin_memory=True)
+    loader = DataLoader(dataset, batch_size=4, shuffle=True, num_workers=1, pin_memory=True)
     model = nn.Linear(3, 2).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return [train_step(model, optimizer, images, labels, device) for images, labels in loader], model

@@ -10,8 +10,7 @@ def main():
     loader_args = dict(batch_size=4, num_workers=0)
     train_loader = DataLoader(TensorDataset(torch.randn(8, 3), torch.randn(8, 1)), shuffle=False,
                               pin_memory=True, **loader_args)
-    val_loader = DataLoader(TensorDataset(torch.randn(4, 3)),
-                            pin_memory=True, **loader_args)
+    val_loader = DataLoader(TensorDataset(torch.randn(4, 3)), pin_memory=True, **loader_args)
     model = nn.Linear(3, 1).to(device)
     for x, y in train_loader:
         loss = (model(x.to(device=device, dtype=torch.float32, non_blocking=True)) - y.to(device, non_blocking=True)).square().mean()

@@ -12,7 +12,8 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
 
 
 def train(data):
-    inputs, labels = data[0].to(device=device, non_blocking=True), data[1].to(device=device, non_blocking=True)
+    inputs = data[0].to(device=device, non_blocking=True)
+    labels = data[1].to(device=device, non_blocking=True)
     loss = (model(inputs) - labels).square().mean()
     optimizer.zero_grad()
     loss.backward()

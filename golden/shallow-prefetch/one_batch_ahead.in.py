@@ -1,4 +1,4 @@
-# golden: stay advised="keep one batch"
+# golden: stay advised="only 1 batch is ready"
 """One worker makes one batch ahead."""
 import torch
 from torch import nn

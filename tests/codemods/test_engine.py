@@ -244,6 +244,10 @@ def test_without_rules_nothing_happens() -> None:
         (b"\xff\xfe", "cannot be decoded"),
         (b"x = 1\0", "null bytes"),
         (b"import torch\nslow = (\n", "syntax error"),
+        (
+            b"import torch\nx = slow.cuda(async=True)\n",
+            "`async` is a keyword since Python 3.7: write non_blocking (x = slow.cuda(",
+        ),
         (b"import torch\nprint slow\n", "Python 2"),
     ],
 )

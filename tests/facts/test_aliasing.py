@@ -10,6 +10,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 
 HEAD = """
+import operator
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -71,6 +73,15 @@ WRITTEN = {
     "in place by keyword": "F.relu(x, inplace=True)",
     "in-place module": "act = nn.ReLU(inplace=True)\nact(x)",
     "collective": "dist.all_reduce(x)",
+    "scattered": "dist.reduce_scatter_tensor(x, y)",
+    "unbuffered": "np.add.at(x.numpy(), 0, 1)",
+    "copied into": "np.copyto(x.numpy(), 1)",
+    "item by method": "x.__setitem__(0, 1)",
+    "augmented by method": "x.__iadd__(1)",
+    "by an operator": "operator.imul(x, 2)",
+    "array filled": "x.numpy().fill(0)",
+    "array sorted": "x.numpy().sort()",
+    "in place or not": "F.relu(x, inplace=n)",
     "deleted item": "del x[0]",
     "unpacked": "x[0], x[1] = 1, 2",
     "alias": "t = x\nt[0] = 1",
@@ -95,6 +106,8 @@ ONLY_READ = {
     "gather": "t = x[m > 0]\nt[0] = 1",
     "bound again": "t = x\nt = t + 1\nt[0] = 1",
     "number": "t = x.size(0)\nt += 1",
+    "not in place": "F.relu(x, inplace=False)",
+    "sorted copy": "x.sort()",
     "function that reads": "def g(t):\n    s = t + 1\n    s[0] = 1\ng(x)",
     "function that calls itself": "def g(t):\n    g(t)\ng(x)",
     "index of a store": "y[x] = 1",

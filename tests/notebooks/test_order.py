@@ -83,3 +83,9 @@ def test_functions_have_variables_of_their_own() -> None:
 
 def test_code_that_this_python_cannot_read() -> None:
     assert not judged(["a = (", "b = 1"], cell_2="b = 2")
+
+
+@pytest.mark.parametrize(("start", "reason"), [("", "scale would be set in cell 1"), ("scale = 2.0\n", "")])
+def test_a_new_name_that_each_cell_sets_for_itself(start: str, reason: str) -> None:
+    doubted = judged(["f(x)", "g(x)"], cell_1="scale = 2.0\nf(scale * x)", cell_2=f"{start}g(scale * x)")
+    assert doubted.startswith(reason) if reason else not doubted

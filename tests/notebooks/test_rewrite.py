@@ -236,7 +236,34 @@ def test_workers_get_no_guard_in_a_notebook() -> None:
     assert "__name__" not in result.after.decode()
     assert after(result)[2] == LOOP
     assert after(result)[0].startswith("import os\n\nimport torch")
-    assert "num_workers=NUM_WORKERS" in after(result)[1]
+    assert "num_workers=min(8, os.cpu_count() or 1)" in after(result)[1]
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_pipelines_of_one_data_set_move_together(is_shown: bool) -> None:
+    imports = f"{IMPORTS}\nfrom torchvision import datasets, transforms\nfrom torchvision.utils import make_grid"
+    steps = "transforms.ToTensor(), transforms.Normalize((0.5,) * 3, (0.5,) * 3)"
+    data = (
+        f"augmented = transforms.Compose([transforms.RandomHorizontalFlip(), {steps}])\n"
+        f"plain = transforms.Compose([{steps}])\n"
+        'loader = DataLoader(datasets.CIFAR10(".", True, augmented), 64)\n'
+        'tested = DataLoader(datasets.CIFAR10(".", False, plain), 64)'
+    )
+    shown = "images, labels = next(iter(tested))\nplt.imshow(make_grid(images))" if is_shown else "print(len(tested))"
+    scores = "for x, y in tested:\n    print(criterion(model(x.cuda()), y.cuda()))"
+    result = by("PM205", imports, data, shown, LOOP, scores)
+    if is_shown:
+        stays = "the normalised images are used on line 2 of cell 3 before they are copied to the device"
+        reasons = [f"line 2 of cell 2, for a dataset of the same class, stays: {stays}", stays]
+        assert [each.reason for each in result.refused] == reasons
+        return
+    cells = after(result)
+    assert "\n\n\nclass NormalizeOnDevice(torch.nn.Module):\n" in cells[0]
+    assert cells[1].count("transforms.PILToTensor()])") == 2
+    assert cells[3].startswith("normalize = NormalizeOnDevice((0.5,) * 3, (0.5,) * 3).cuda()\nfor x, y in loader:\n")
+    assert "x, y = normalize(x.cuda()), y.cuda()" in cells[3]
+    assert cells[4].startswith("normalize = NormalizeOnDevice((0.5,) * 3, (0.5,) * 3).cuda()\nfor x, y in tested:\n")
+    assert "model(normalize(x.cuda()))" in cells[4]
 
 
 def test_workers_of_what_a_cell_defines_are_held_back() -> None:

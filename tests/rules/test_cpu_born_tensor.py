@@ -51,6 +51,16 @@ def body(result: FileResult) -> str:
             "torch.ones(n, dtype=torch.half).to(device, torch.long)",
             "torch.ones(n, dtype=torch.half, device=device).to(torch.long)",
         ),
+        ("torch.zeros(n).long().to(device)", "torch.zeros(n, dtype=torch.long, device=device)"),
+        ("torch.ones(n, 3).byte().cuda()", 'torch.ones(n, 3, dtype=torch.uint8, device="cuda")'),
+        ("torch.zeros(n).long().view(1, -1).to(device)", "torch.zeros(n, dtype=torch.long, device=device).view(1, -1)"),
+        ("Variable(torch.zeros(n).long()).cuda()", 'Variable(torch.zeros(n, dtype=torch.long, device="cuda"))'),
+        ("torch.eye(n).bool().to(x.device)", "torch.eye(n, dtype=torch.bool, device=x.device)"),
+        (
+            "torch.ones(n, dtype=torch.half).long().to(device)",
+            "torch.ones(n, dtype=torch.half, device=device).long()",
+        ),
+        ("torch.zeros(n).long().to(device, torch.int)", "torch.zeros(n, device=device).long().to(torch.int)"),
         ("Variable(torch.zeros(n)).cuda()", 'Variable(torch.zeros(n, device="cuda"))'),
         ("Variable(torch.zeros(n).cuda())", 'Variable(torch.zeros(n, device="cuda"))'),
         ("torch.arange(n).unsqueeze(0).long().to(device)", "torch.arange(n, device=device).unsqueeze(0).long()"),
@@ -75,6 +85,13 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
     assert [(f.safety, f.numerics) for f in result.applied] == [(Safety.SAFE, Numerics.BITWISE)]
     assert not run(after).applied
     assert not run(after).refused
+
+
+def test_the_file_s_own_quotes_and_name_of_torch() -> None:
+    code = CODE.replace("BODY", "th.zeros(n).long().cuda()").replace('"', "'")
+    code = code.replace("torch.device", "th.device").replace("import torch\n", "import torch as th\n")
+    after = rewrite(code.encode(), "train.py", [CpuBornTensor()]).after.decode()
+    assert "made = th.zeros(n, dtype=th.long, device='cuda')\n" in after
 
 
 @pytest.mark.parametrize(
@@ -110,11 +127,11 @@ def test_numbers_that_may_round_differently(before: str) -> None:
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        ("torch.zeros(n, requires_grad=True).to(device)", "collects its gradient"),
-        ("torch.zeros(n).requires_grad_().to(device)", "collects its gradient"),
+        ("torch.zeros(n, requires_grad=True).to(device)", "requires a gradient"),
+        ("torch.zeros(n).requires_grad_().to(device)", "requires a gradient"),
         ("torch.zeros(n, pin_memory=True).to(device)", "pinned"),
-        ("torch.zeros(n, out=other).to(device)", "written into"),
-        ("torch.rand(n, generator=generator).to(device)", "generator of the host"),
+        ("torch.zeros(n, out=other).to(device)", "out= writes it into"),
+        ("torch.rand(n, generator=generator).to(device)", "generator is one of the CPU"),
         ("torch.zeros(n, device='cpu').to(device)", "written out"),
         ("torch.zeros(n).cuda(gpu)", "may be None"),
         ("torch.zeros(n).to(torch.exp(x))", "type and device of"),
@@ -173,7 +190,7 @@ def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
     result = run(before, unsafe=True, selected=True)
     assert body(result) == before
     assert [finding.reason for finding in result.refused] == [
-        "the host makes it in the step, and copies it from memory that is not pinned"
+        "built from CPU data every step, and copied from memory that is not pinned"
     ]
 
 

@@ -202,7 +202,7 @@ def test_is_no_instance(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("y = torch.as_tensor(np.zeros(3), device=device)", "the host makes it in the step, and copies it from memory"),
+        ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step, and copied from memory"),
         ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", "not every step comes by"),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 import pytest
 
+from perfmod.transforms import style
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.source import Source
 
@@ -18,12 +20,36 @@ CALLS = {
         "make(\n    a,  # one\n    b  # two\n)",
         "make(\n    a,  # one\n    b,  # two\n    flag=True\n)",
     ),
-    "aligned": (f"make({'a' * 40},\n     {'b' * 80})", f"make({'a' * 40},\n     {'b' * 80},\n     flag=True)"),
-    "behind a long line": (f"make({'a' * 40}, {'b' * 40})", f"make({'a' * 40}, {'b' * 40},\n     flag=True)"),
+    "a line each, aligned": ("make(a,\n     b)", "make(a,\n     b,\n     flag=True)"),
+    "a line each, aligned, comma": ("make(a,\n     b,\n     )", "make(a,\n     b,\n     flag=True,\n     )"),
+    "a line each, comment behind the last": (
+        "make(a,  # one\n     b)  # two",
+        "make(a,  # one\n     b,  # two\n     flag=True)",
+    ),
+    "a line each, bracket on the next line": (
+        "make(a,  # one\n     b  # two\n     )",
+        "make(a,  # one\n     b,  # two\n     flag=True\n     )",
+    ),
+    "a comment behind several": ("make(a, b  # two\n     )", "make(a, b,  # two\n     flag=True\n     )"),
+    "a comment behind the last line": (
+        "make(\n    a, b,\n    c)  # three",
+        "make(\n    a, b,\n    c,  # three\n    flag=True)",
+    ),
+    "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
+    "on a line that is too long already": (
+        f"make({'a' * 80}, {'b' * 80})",
+        f"make({'a' * 80}, {'b' * 80}, flag=True)",
+    ),
+    "before other code": (f"make({'a' * 70}), 1", f"make({'a' * 70}, flag=True), 1"),
+    "spaces around =": ("make(a, b = 1)", "make(a, b = 1, flag = True)"),
+    "spaces around one =": ("make(a = 1, b=1)", "make(a = 1, b=1, flag=True)"),
+    "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
+    "one of several on its line": ("make(a, b,\n     c)", "make(a, b,\n     c, flag=True)"),
+    "behind a long line": (f"make({'a' * 40}, {'b' * 30})", f"make({'a' * 40}, {'b' * 30},\n     flag=True)"),
     "several on a line of their own": ("make(\n    a, b\n)", "make(\n    a, b, flag=True\n)"),
     "several on a long line of their own": (
-        f"make(\n    {'a' * 40}, {'b' * 40}\n)",
-        f"make(\n    {'a' * 40}, {'b' * 40},\n    flag=True\n)",
+        f"make(\n    {'a' * 40}, {'b' * 30}\n)",
+        f"make(\n    {'a' * 40}, {'b' * 30},\n    flag=True\n)",
     ),
 }
 
@@ -31,12 +57,23 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_where_a_keyword_goes(name: str) -> None:
     before, after = CALLS[name]
+    assert _added(before) == after
+
+
+def _added(before: str) -> str:
     source = Source.parse(before.encode())
-    (statement,) = source.module.body
-    call = cst.ensure_type(
-        cst.ensure_type(cst.ensure_type(statement, cst.SimpleStatementLine).body[0], cst.Expr).value, cst.Call
-    )
+    call = next(iter(find_all(source.module.body[-1], cst.Call)))
     text = before
     for edit in sorted(add_keyword(source, call, "flag=True"), reverse=True):
         text = text[: edit.start] + edit.replacement + text[edit.end :]
-    assert text == after
+    return text
+
+
+def test_the_lines_of_the_file_say_how_long_one_may_be() -> None:
+    long = f"x = {'1' * 90}\n"
+    assert _added(long * 9 + f"make({'a' * 40}, {'b' * 40})") == long * 9 + f"make({'a' * 40}, {'b' * 40}, flag=True)"
+
+
+@pytest.mark.parametrize(("code", "quoted"), [("a = 'x'", "'cuda'"), ('a = "x"', '"cuda"'), ("a = 1", '"cuda"')])
+def test_the_quotes_of_the_file(code: str, quoted: str) -> None:
+    assert style.quoted(Source.parse(code.encode()), "cuda") == quoted

@@ -103,7 +103,7 @@ MOVED = "is sent to the workers with the object whose method they call, and may 
         ({"keeps": "self.weights = torch.ones(3).to(device)"}, f"torch.ones(3).to(device) (line 33) {MOVED}"),
         ({"keeps": "self.weights = torch.ones(3, device='cuda')"}, MOVED),
         ({"keeps": "self.parts = [nn.Linear(3, 2)]"}, MOVED),
-        ({"keeps": "self.run = wandb.init()"}, "wandb.init() (line 33) is not in sight"),
+        ({"keeps": "self.run = wandb.init()"}, "the code of wandb.init() (line 33) was not read"),
         ({"inside": "self.pad = float(x.mean())"}, "changes what the loader reads while it runs"),
         ({"inside": "self.pad += 1"}, "line 50 changes what the loader reads while it runs"),
     ],

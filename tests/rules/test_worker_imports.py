@@ -456,7 +456,7 @@ def test_sets_whose_order_is_not_read(top: str, sample: str) -> None:
 @pytest.mark.parametrize("asks", ["get_rank()", "get_world_size()", "is_initialized()"])
 def test_a_spawned_worker_is_in_no_process_group(asks: str) -> None:
     sample = f"x = x * float(torch.distributed.{asks})"
-    assert f"torch.distributed.{asks} (line 21 of data.py) answers otherwise in a worker" in said(
+    assert f"torch.distributed.{asks} (line 21 of data.py) gives another answer in a worker process" in said(
         imported("pass", sample)
     )
 

@@ -81,7 +81,7 @@ def test_an_epoch_in_a_function() -> None:
         (("        for x", "        dataset.epoch = epoch\n        for x"), "may change the dataset"),
         (("        for x", "        loader.dataset.epoch += 1\n        for x"), "may change the dataset"),
         (("        return torch", "        self.epoch += index\n        return torch"), "from one epoch to the next"),
-        (("dataset = Squares()", "dataset = Foreign()"), "is not in sight"),
+        (("dataset = Squares()", "dataset = Foreign()"), "was not read"),
         (("num_workers=2", "num_workers=workers()"), "decided at run time"),
         (("num_workers=2)", "num_workers=2, **epochs)"), "could not be seen"),
     ],
@@ -241,7 +241,7 @@ def test_a_dataset_of_datasets(made: str, line: str) -> None:
     [
         ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 80 may change"),
         ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 80 changes the loader"),
-        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 asks it"),
+        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 checks whether its workers stay"),
         (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "LABELS, which"),
         (("(items, shift)", "(items, noise)"), "line 34 draws would be kept"),
         ((MADE, MADE.replace(")", ", worker_init_fn=seeded)")), "line 28 gives the workers of every epoch the same"),

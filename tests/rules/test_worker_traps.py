@@ -292,7 +292,7 @@ def test_batches_drawn_by_hand_and_a_changed_dataset() -> None:
 
 @pytest.mark.parametrize("asks", ["print(loader.num_workers)", "assert loader.num_workers == 0"])
 def test_the_number_of_workers_is_asked_for(asks: str) -> None:
-    assert "line 78 asks it for its number of workers" in said(written(inside=asks))
+    assert "line 78 reads its number of workers" in said(written(inside=asks))
 
 
 def test_processes_that_become_daemons() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
+from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
@@ -42,15 +44,54 @@ _CHANGES_CONTAINER = frozenset(
 )
 # Functions that write into their first argument and are not called so.
 _WRITES = frozenset(
-    {"numpy.copyto", "numpy.put", "numpy.random.shuffle", "random.shuffle", "heapq.heappush", "heapq.heapify",
-     "torch.distributed.all_reduce", "torch.distributed.broadcast", "torch.distributed.reduce",
-     "torch.distributed.recv", "torch.distributed.scatter", "torch.distributed.all_gather",
-     "torch.distributed.all_gather_into_tensor", "torch.distributed.reduce_scatter_tensor"}
+    {"numpy.copyto", "numpy.put", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
+     "numpy.random.shuffle", "random.shuffle", "heapq.heappush", "heapq.heapify", "operator.setitem"}
+    | {f"operator.{name}" for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "iand", "ior", "ixor", "ipow")}
+    | {f"torch.distributed.{name}" for name in (
+        "all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "recv", "irecv", "scatter", "all_gather",
+        "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single",
+    )}
+)  # fmt: skip
+# Methods that write into what they are called on. Those of tensors end in an underscore.
+_WRITING_METHODS = frozenset(
+    {"fill", "itemset", "setfield", "byteswap", "__setitem__"}
+    | {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "and", "or", "xor", "pow", "mod")}
+)
+# Those of arrays that other objects have too, and mean something else by.
+_OF_ARRAYS = frozenset({"sort", "partition", "put"})
+# What makes an array of a tensor, or a tensor of an array, that shares its memory.
+_SHARES = frozenset({"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"})
+# Libraries whose functions write into what they are given only where their names, or the tables above, say so.
+_TRUSTED = (
+    "builtins.", "torch.", "torchvision.", "torchaudio.", "torchmetrics.", "numpy.", "math.", "random.", "sklearn.",
+    "scipy.", "matplotlib.", "PIL.", "tqdm.", "wandb.", "logging.", "einops.", "warnings.", "os.", "time.", "sys.",
+)  # fmt: skip
+# Methods of whatever object that do not write into what they are given, by name: containers, reports.
+_ONLY_READS = frozenset(
+    {"append", "extend", "add", "insert", "put", "index", "count", "join", "format", "get", "add_scalar", "add_image",
+     "add_images", "add_histogram", "info", "debug", "warning", "error", "log", "write"}
 )  # fmt: skip
 _SAFE_BUILTINS = frozenset(
     {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type")}
 )
 _NO_STORAGE = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"})
+
+
+@frozen
+class Write:
+    """A place that writes in place.
+
+    Attributes:
+        node: the assignment's target, the augmented assignment or the call.
+        into: the tensor or array, or the container of an item.
+        is_item: whether an item of it is stored: one of a container gets another value, and no tensor is written into.
+        is_seen: whether it writes for sure; a function out of sight may write into what it is given.
+    """
+
+    node: cst.CSTNode
+    into: cst.BaseExpression
+    is_item: bool = False
+    is_seen: bool = True
 
 
 class Aliasing:
@@ -204,7 +245,7 @@ class Aliasing:
                 call = self._tree.parent(parent)
                 name = parent.attr.value
                 if isinstance(call, cst.Call) and call.func is parent:
-                    if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
+                    if self._writes_itself(call):
                         return True
                     if name in _CHANGES_CONTAINER:
                         return self._values.of(node).kind is not Kind.TENSOR
@@ -236,24 +277,91 @@ class Aliasing:
         call = self._tree.parent(arg)
         if not isinstance(call, cst.Call):
             return False
-        if arg.keyword is not None and arg.keyword.value == "out":
+        if any(target is arg.value for target in self.written_by(call)):
             return True
-        name = self._names.qualified(call.func)
-        is_first = call.args[0] is arg
-        if name is not None:
-            in_place = argument(call, "inplace")
-            is_named = name in _WRITES or (name.startswith("torch.") and name.endswith("_"))
-            return is_first and (is_named or (isinstance(in_place, cst.Name) and in_place.value == "True"))
-        module = self._values.of(call.func)
-        if module.kind is Kind.MODULE and module.call is not None:
-            in_place = argument(module.call, "inplace")
-            return is_first and in_place is not None
         function = self._values.calls.resolve(call)
         if function is None or any(other.star for other in call.args):
             return False
         is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
         given = (p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value)
         return any(self.mutations(definition) for param in given for definition in self._flow.defined(param))
+
+    def written_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What a call of a method, of a library's function or of a module writes into."""
+        out = argument(call, "out")
+        if out is not None:
+            return [element.value for element in out.elements] if isinstance(out, cst.Tuple) else [out]
+        name = self._names.qualified(call.func)
+        if name is None and self._writes_itself(call):
+            assert isinstance(call.func, cst.Attribute)
+            return [call.func.value]
+        in_place = argument(call, "inplace")
+        if name is None:
+            module = self._values.of(call.func)
+            made = module.call if module.kind is Kind.MODULE else None
+            in_place = argument(made, "inplace") if made is not None else None
+        is_named = name is not None and (
+            name in _WRITES
+            or (name.startswith("torch.") and name.endswith("_") and not name.endswith("__"))
+            or (name.startswith("numpy.") and name.endswith(".at"))
+        )
+        is_in_place = in_place is not None and not (isinstance(in_place, cst.Name) and in_place.value == "False")
+        return [call.args[0].value] if call.args and (is_named or is_in_place) else []
+
+    def _writes_itself(self, call: cst.Call) -> bool:
+        """Whether a method writes into what it is called on: `x.add_(1)`, `array.fill(0)`."""
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        name = call.func.attr.value
+        if name.endswith("_") and not name.startswith("_"):
+            return name != "requires_grad_"
+        is_array = self._values.of(call.func.value).kind is Kind.ARRAY
+        return name in _WRITING_METHODS or (name in _OF_ARRAYS and is_array)
+
+    @cached_property
+    def writes(self) -> tuple[Write, ...]:
+        """Every place in sight that writes in place, or may: a function out of sight may write into what it gets."""
+        return tuple(self._find_writes())
+
+    def _find_writes(self) -> Iterator[Write]:
+        for node in self._tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
+            if isinstance(node, cst.AssignTarget):
+                for stored in _stored(node.target):
+                    if isinstance(stored, cst.Subscript):
+                        yield Write(node, stored.value, is_item=True)
+            elif isinstance(node, cst.AugAssign):
+                is_item = isinstance(node.target, cst.Subscript)
+                yield Write(node, node.target.value if isinstance(node.target, cst.Subscript) else node.target, is_item)
+            elif isinstance(node, cst.Call):
+                written = self.written_by(node)
+                yield from (Write(node, target) for target in written)
+                if not written and self._is_out_of_sight(node):
+                    yield from (Write(node, arg.value, is_seen=False) for arg in node.args)
+
+    def _is_out_of_sight(self, call: cst.Call) -> bool:
+        """Whether a call is of a function that nobody knows, which may write into its arguments."""
+        name = self._names.qualified(call.func)
+        if name is not None:
+            return not name.startswith(_TRUSTED)
+        known = self._values.calls
+        if known.resolve(call) is not None or known.constructed(call) is not None:
+            return False
+        if self._values.of(call.func).kind is Kind.MODULE:
+            return False
+        if not isinstance(call.func, cst.Attribute):
+            return True
+        method = call.func.attr.value
+        return method not in _ONLY_READS and self._values.of(call.func.value).kind in (
+            Kind.UNKNOWN, Kind.OBJECT, Kind.INSTANCE,
+        )  # fmt: skip
+
+    def shared(self, made: cst.CSTNode) -> cst.BaseExpression | None:
+        """The tensor of which `x.numpy()` or `np.asarray(x)` is the memory; `None` for whatever else is made."""
+        if not isinstance(made, cst.Call):
+            return None
+        if isinstance(made.func, cst.Attribute) and made.func.attr.value == "numpy":
+            return made.func.value
+        return made.args[0].value if made.args and self._names.qualified(made.func) in _SHARES else None
 
     def is_mutated(self, node: cst.CSTNode) -> bool:
         """Whether the object behind a name or attribute is written in place anywhere in the same function.
@@ -404,6 +512,15 @@ class Aliasing:
                 return False
             child = parent
         return False
+
+
+def _stored(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What an assignment gives values to: the parts of a tuple, each for itself."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _stored(element.value)
+    else:
+        yield target
 
 
 def _is_true(arg: cst.Arg) -> bool:

@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.style import quoted
 
 _FILLS = frozenset({"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace"})
 _RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
@@ -93,7 +94,7 @@ def born(file: FileFacts, move: cst.Call) -> Birth | None:
                 is_random = is_random or short in _RANDOM
                 refusal = _refusal(node, keeps_grad) or _why_host_draws(node, short)
                 if draws_on_host and not refusal:
-                    refusal = "what it is drawn by may be a tensor or a generator of the host"
+                    refusal = "what it is drawn with may be a tensor or a generator on the CPU"
                 if becomes_integer and not refusal and not _fits_integers(file, node, short):
                     refusal = "its numbers may be out of the integers' range, where host and device cast differently"
                 return Birth(node, short, is_random, refusal)
@@ -140,7 +141,7 @@ def _fits_integers(file: FileFacts, call: cst.Call, name: str) -> bool:
 def _why_host_draws(call: cst.Call, name: str) -> str:
     """Why `torch.normal` takes no device: only where it is told a size does it."""
     sized = argument(call, "size", 2) is not None
-    return "" if name != "normal" or sized else "its mean or deviation may be tensors, which lie on the host"
+    return "" if name != "normal" or sized else "its mean or deviation may be tensors on the CPU"
 
 
 def _compares_number(file: FileFacts, call: cst.Call) -> bool:
@@ -156,17 +157,17 @@ def _refusal(call: cst.Call, keeps_grad: bool) -> str:
         return f"what {unknown}= does on the device is not known"
     asks = given.get("requires_grad")
     if keeps_grad or (asks is not None and not _is(asks, "False")):
-        return "it collects its gradient on the host: made on the device, the gradient would be there"
+        return "it requires a gradient, which would lie on the device then"
     pins = given.get("pin_memory")
     if pins is not None and not _is(pins, "False"):
-        return "it is pinned, which only memory of the host can be"
+        return "it is pinned, which only CPU memory can be"
     if "out" in given:
-        return "it is written into a tensor of the host"
+        return "out= writes it into a tensor on the CPU"
     if "generator" in given:
-        return "it is drawn from a generator of the host"
+        return "its generator is one of the CPU"
     device = given.get("device")
     if device is not None:
-        return "its device is written out: it is made there and then moved"
+        return "its device is written out: it is made there on purpose and then moved"
     return ""
 
 
@@ -201,7 +202,7 @@ def target(file: FileFacts, move: cst.Call) -> Target | None:
 def _target_of_cuda(file: FileFacts, move: cst.Call) -> Target:
     where = argument(move, "device", 0)
     if where is None:
-        return Target('"cuda"')
+        return Target(quoted(file.source_of(move), "cuda"))
     if isinstance(where, cst.Integer) or file.value(where).kind in (Kind.DEVICE, Kind.NUMBER, Kind.TEXT):
         return Target(file.code(where))
     return Target(refusal=f"{file.code(where)} may be None, which means the current device here and the CPU there")

@@ -1,8 +1,9 @@
 """Casts between a batch and its copy to the device: `x.float().to(device)`.
 
 A cast that changes the type makes another tensor, in pageable memory: the copy then waits, whatever the loader
-pinned. Behind the copy the same cast runs on the device. That gives the same values where the result is a float
-or a truth value; of floats that become integers, NaN and what is out of range come out differently.
+pinned. Behind the copy the same cast runs on the device. That gives the same values where the result is a float; of
+floats that become integers, NaN and what is out of range come out differently. Casts to half precision and to truth
+values make a tensor that is smaller to copy: they stay.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from perfmod.transforms.facts.value import DType
 from perfmod.transforms.feeding._copies import Copy, destination
 from perfmod.transforms.rule import Edit
 
-_TO_FLOATS = frozenset({"float", "double", "half", "bfloat16"})
+_TO_FLOATS = frozenset({"float", "double"})
+_TO_SMALLER = frozenset({"half", "bfloat16", "bool"})
 _TO_INTEGERS = frozenset({"long", "int", "short", "byte"})
 _BY_TYPE = {
     "torch.FloatTensor": "float()", "torch.DoubleTensor": "double()", "torch.HalfTensor": "half()",
@@ -42,7 +44,7 @@ class Order(enum.Enum):
     BEHIND = enum.auto()
     """It moves behind the copy."""
     NEITHER = enum.auto()
-    """It makes another tensor for sure, and may not be moved."""
+    """It makes another tensor, and does not move."""
 
 
 @frozen
@@ -59,12 +61,11 @@ def order(file: FileFacts, copy: Copy) -> Order:
     assert isinstance(copy.cast.func, cst.Attribute)
     cast = _read(file, copy.cast)
     source = file.value(copy.cast.func.value).dtype
-    if cast is None:
-        return Order.AS_IT_IS
-    is_equal = cast.method not in _TO_INTEGERS or source in (DType.INTEGER, DType.BOOL)
-    if is_equal and _is_swappable(file, copy):
+    becomes_integer = cast is not None and cast.method in _TO_INTEGERS
+    is_equal = source in (DType.INTEGER, DType.BOOL) or not becomes_integer
+    if cast is not None and is_equal and cast.method not in _TO_SMALLER and _is_swappable(file, copy):
         return Order.BEHIND
-    return Order.NEITHER if source is DType.FLOATING and not is_equal else Order.AS_IT_IS
+    return Order.AS_IT_IS if becomes_integer and source is not DType.FLOATING else Order.NEITHER
 
 
 def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
@@ -82,7 +83,7 @@ def _is_swappable(file: FileFacts, copy: Copy) -> bool:
     """Whether copy and cast stand in one expression, `x.float().to(device)`, and the copy casts to nothing else."""
     cast, call = copy.cast, copy.call
     assert isinstance(call.func, cst.Attribute)
-    if cast is None or call.func.value is not cast or cast.lpar or copy.may_be_mps:
+    if cast is None or call.func.value is not cast or cast.lpar:
         return False
     start, end = _written(file, cast)
     text = file.source_of(call).text[start:end]
@@ -108,7 +109,7 @@ def _read(file: FileFacts, cast: cst.Call) -> _Cast | None:
     """What a cast does, where it is written in a known way."""
     assert isinstance(cast.func, cst.Attribute)
     method = cast.func.attr.value
-    if method in _TO_FLOATS | _TO_INTEGERS | {"bool"}:
+    if method in _TO_FLOATS | _TO_INTEGERS | _TO_SMALLER:
         return _Cast(method, f"{method}()") if not cast.args else None
     given = argument(cast, "dtype", 0)
     if given is None or len(cast.args) != 1:

@@ -44,15 +44,16 @@ class Option:
 
 def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
     """The option that `args.workers` reads; `None` where it is none, or not a single one is declared."""
-    if not isinstance(given, cst.Attribute):
+    return option_called(file, given.value, given.attr.value) if isinstance(given, cst.Attribute) else None
+
+
+def option_called(file: FileFacts, options: cst.BaseExpression, name: str) -> Option | None:
+    """The option of a name among those that a parser gave; `None` where they are none, or no single one is declared."""
+    declared = file.once(_declarations).get(name)
+    parsed = _parsed(file, options) if declared else []
+    if not declared or not parsed:
         return None
-    parsed = _parsed(file, given.value)
-    if not parsed:
-        return None
-    declared = [call for call in file.tree.all(cst.Call) if _declares(call, given.attr.value)]
-    if not declared:
-        return None
-    defaults = [argument(call, given.attr.value) for call in file.tree.all(cst.Call) if _sets_defaults(call)]
+    defaults = [argument(call, name) for call in file.tree.all(cst.Call) if _sets_defaults(call)]
     defaults = [default for default in defaults if default is not None] or [argument(declared[0], "default")]
     if len(declared) > 1 and defaults == [None]:
         return None
@@ -61,7 +62,7 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
     reads: list[cst.Attribute] = []
     escape: cst.CSTNode | None = None
     for read in file.tree.all(cst.Attribute):
-        if read.attr.value == given.attr.value and _parsed(file, read.value):
+        if read.attr.value == name and _parsed(file, read.value):
             if isinstance(file.tree.parent(read), cst.AssignTarget):
                 return None  # set by hand
             reads.append(read)
@@ -70,22 +71,20 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
             parent = file.tree.parent(held.node)
             if held.path or not isinstance(parent, cst.Attribute):
                 escape = escape or held.node
-    escape = escape or next(
-        (call for call in file.tree.all(cst.Call) if _asks_for_default(call, given.attr.value)), None
-    )
+    escape = escape or next((call for call in file.tree.all(cst.Call) if _asks_for_default(call, name)), None)
     long = [text for text in texts if text.startswith("--")] or texts
     return Option(long[0], declared[0], defaults[0] if len(defaults) == 1 else None, tuple(reads), escape)
 
 
-def told_default(file: FileFacts, option: Option) -> tuple[Edit, ...]:
-    """The edits by which an option's help says its default itself, where it says 0: `(default: %(default)s)`."""
+def told_default(file: FileFacts, option: Option, default: str) -> tuple[Edit, ...]:
+    """The edits by which an option's help says its new default, where it says 0."""
     told = argument(option.declared, "help")
     if not isinstance(told, cst.SimpleString):
         return ()
     source = file.source_of(told)
     start, _ = source.span(told)
     match = _TOLD.search(told.value)
-    return (Edit(start + match.start("number"), start + match.end("number"), "%(default)s"),) if match else ()
+    return (Edit(start + match.start("number"), start + match.end("number"), default, source.path),) if match else ()
 
 
 def _parsed(file: FileFacts, node: cst.BaseExpression) -> list[cst.Call]:
@@ -101,19 +100,20 @@ def _parses(call: cst.Call, path: tuple[object, ...]) -> bool:
     return path == ((0,) if call.func.attr.value == "parse_known_args" else ())
 
 
-def _declares(call: cst.Call, name: str) -> bool:
-    if not (isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument" and call.args):
-        return False
-    given = argument(call, "dest")
-    if given is not None:
-        return isinstance(given, cst.SimpleString) and given.evaluated_value == name
-    flags = [
-        str(arg.value.evaluated_value)
-        for arg in call.args
-        if arg.keyword is None and isinstance(arg.value, cst.SimpleString)
-    ]
-    long = [flag for flag in flags if flag.startswith("--")] or flags
-    return bool(long) and long[0].lstrip("-").replace("-", "_") == name
+def _declarations(file: FileFacts) -> dict[str, list[cst.Call]]:
+    """The calls of `add_argument`, by the name under which the parser gives what the user says."""
+    found: dict[str, list[cst.Call]] = {}
+    for call in file.tree.all(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument" and call.args:
+            texts = [arg.value for arg in call.args if arg.keyword is None]
+            flags = [str(text.evaluated_value) for text in texts if isinstance(text, cst.SimpleString)]
+            long = [flag for flag in flags if flag.startswith("--")] or flags
+            given = argument(call, "dest")
+            if isinstance(given, cst.SimpleString):
+                found.setdefault(str(given.evaluated_value), []).append(call)
+            elif given is None and long:
+                found.setdefault(long[0].lstrip("-").replace("-", "_"), []).append(call)
+    return found
 
 
 def _asks_for_default(call: cst.Call, name: str) -> bool:

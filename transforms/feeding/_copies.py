@@ -19,17 +19,6 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 
 _DEEPEST = 4
-_WRITING_METHODS = frozenset({"sort", "partition", "fill", "put", "itemset", "setfield"})
-"""Methods of arrays that write in place. Those of tensors end in an underscore."""
-_WRITING_FUNCTIONS = frozenset(
-    {
-        "random.shuffle", "numpy.random.shuffle", "numpy.copyto", "numpy.put", "numpy.place", "numpy.putmask",
-        "numpy.fill_diagonal", "numpy.put_along_axis",
-    }
-)  # fmt: skip
-_SHARING_FUNCTIONS = frozenset(
-    {"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"}
-)
 _FEATURES = frozenset({"ndata", "edata", "srcdata", "dstdata"})
 _CASTS = torch_api.CASTS - {"cuda", "cpu"}
 _COPYING_METHODS = ("to", "cuda", "type")
@@ -43,7 +32,8 @@ class Copy:
         call: the call of `to`, `cuda` or `type`.
         origins: for every loader whose batches it may copy, the paths of the parts.
         others: values of other origin that it may copy too.
-        computed: for every loader of whose batches the host computes what it copies, where: `torch.cat(images)`.
+        computed: for every loader of whose batches the host computes what it copies, where (`torch.cat(images)`) and of
+            which parts.
         non_blocking: the argument; `None` where it is absent.
         cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
         pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
@@ -54,7 +44,7 @@ class Copy:
     call: cst.Call
     origins: dict[Loader, tuple[tuple[Step, ...], ...]]
     others: tuple[End, ...]
-    computed: dict[Loader, cst.CSTNode]
+    computed: dict[Loader, tuple[cst.CSTNode, frozenset[tuple[Step, ...]]]]
     non_blocking: cst.BaseExpression | None
     cast: cst.Call | None
     pinned_here: bool
@@ -68,12 +58,13 @@ class Copy:
 
 
 @frozen
-class Write:
-    """A place that writes into a host tensor of a batch."""
+class BatchWrite:
+    """A place that writes, or may write, into a host tensor of a batch."""
 
     node: cst.CSTNode
     loader: Loader
     path: tuple[Step, ...]
+    is_seen: bool
 
 
 def copies(file: FileFacts) -> tuple[Copy, ...]:
@@ -107,7 +98,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             call,
             origins,
             tuple(others),
-            {loader: end.node for end in others for loader in _computed_from(file, end.node)},
+            {loader: (end.node, paths) for end in others for loader, paths in _computed_from(file, end.node).items()},
             _non_blocking(file, call),
             cast,
             _calls(base, "pin_memory"),
@@ -129,9 +120,9 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
 
 
-def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
-    """The loaders of whose batches an expression computes something on the host, in order."""
-    found: dict[Loader, None] = {}
+def _computed_from(file: FileFacts, made: cst.CSTNode) -> dict[Loader, frozenset[tuple[Step, ...]]]:
+    """The loaders of whose batches, and the parts of those, an expression computes something on the host, in order."""
+    found: dict[tuple[Loader, tuple[Step, ...]], None] = {}
     seen: set[cst.CSTNode] = set()
     level = [made] if _is_computed(made) else []
     known = file.once(_sources)
@@ -141,17 +132,17 @@ def _computed_from(file: FileFacts, made: cst.CSTNode) -> list[Loader]:
         for node in level:
             if node not in known:
                 known[node] = _computed_of(file, node)
-            found |= dict.fromkeys(known[node].loaders)
+            found |= dict.fromkeys(known[node].parts)
             below |= dict.fromkeys(known[node].computed)
         level = [node for node in below if node not in seen]
-    return list(found)
+    return {loader: frozenset(path for of, path in found if of is loader) for loader, _ in found}
 
 
 @frozen
 class _Sources:
     """What an expression computes with: batches of loaders, and what other expressions compute, in order."""
 
-    loaders: tuple[Loader, ...]
+    parts: tuple[tuple[Loader, tuple[Step, ...]], ...]
     computed: tuple[cst.CSTNode, ...]
 
 
@@ -165,7 +156,7 @@ def _computed_of(file: FileFacts, node: cst.CSTNode) -> _Sources:
     ends = dict.fromkeys(end for name in names for end in file.tracing.ends(name))
     loaders = {end: file.loaders.of(end.node) if end.path[:1] == (None,) else None for end in ends}
     return _Sources(
-        tuple(loader for loader in loaders.values() if loader is not None),
+        tuple((loader, end.path) for end, loader in loaders.items() if loader is not None),
         tuple(end.node for end, loader in loaders.items() if loader is None and _is_computed(end.node)),
     )
 
@@ -189,47 +180,22 @@ def has_accelerator(file: FileFacts) -> bool:
     return any(_calls(call, *_COPYING_METHODS) and _reaches_accelerator(file, call) for call in file.tree.all(cst.Call))
 
 
-def writes(file: FileFacts) -> tuple[Write, ...]:
-    """Every place that writes in place into a batch's tensor on the host: `y[y > 9] = 0`, `x.add_(1)`, `x /=
-    255`.
-    """
+def writes(file: FileFacts) -> tuple[BatchWrite, ...]:
+    """Every place that writes, or may write, into a batch's tensor on the host: `y[y > 9] = 0`, `scrub(y)`."""
     paths = [(loader, path) for copy in file.once(copies) for loader, paths in copy.origins.items() for path in paths]
-    written: list[Write] = []
-    for node, target, stores in _written_places(file):
-        for end in _storages(file, target):
+    found: list[BatchWrite] = []
+    for write in file.aliasing.writes if paths else ():
+        target = file.tree.parent(write.into) if isinstance(write.node, cst.AssignTarget) else None
+        is_size = isinstance(write.node, cst.AugAssign) and _is_size(file, write.into)
+        if is_size or (isinstance(target, cst.Subscript) and _replaces_entry(target)):
+            continue
+        for end in _storages(file, write.into):
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
-            if loader is None:
-                continue
             # `batch["x"] = ...` replaces a part of a container; it writes into no tensor.
             is_container = any(of is loader and len(path) > len(end.path) for of, path in paths)
-            if not (stores and is_container):
-                written.append(Write(node, loader, end.path))
-    return tuple(written)
-
-
-def _written_places(file: FileFacts) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, bool]]:
-    """What may write in place: where, into what, and whether it stores an item of that."""
-    for node in file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
-        if isinstance(node, cst.AssignTarget):
-            for stored in _stored(node.target):
-                if isinstance(stored, cst.Subscript) and not _replaces_entry(stored):
-                    yield node, stored.value, True
-        elif isinstance(node, cst.AugAssign) and not _is_size(file, node.target):
-            stores = isinstance(node.target, cst.Subscript)
-            yield node, node.target.value if isinstance(node.target, cst.Subscript) else node.target, stores
-        elif isinstance(node, cst.Call):
-            target = _written_by(file, node)
-            if target is not None:
-                yield node, target, False
-
-
-def _stored(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """What an assignment gives values to: the parts of a tuple, each for itself."""
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _stored(element.value)
-    else:
-        yield target
+            if loader is not None and not (write.is_item and is_container):
+                found.append(BatchWrite(write.node, loader, end.path, write.is_seen))
+    return tuple(found)
 
 
 def _replaces_entry(target: cst.Subscript) -> bool:
@@ -252,56 +218,76 @@ def _is_size(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> bool:
     )
 
 
-def _written_by(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
-    """The tensor (or the array that shares its memory) that a call writes into; `None` where it writes into none."""
-    out = argument(call, "out")
-    if out is not None:
-        return out
-    name = file.qualified(call)
-    if name is None:
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        is_in_place = method.endswith("_") and not method.startswith("_") and method != "requires_grad_"
-        if isinstance(call.func, cst.Attribute) and (is_in_place or method in _WRITING_METHODS):
-            return call.func.value
-        return None
-    inplace = argument(call, "inplace")
-    is_in_place = name.startswith("torch.") and name.endswith("_") and not name.endswith("__")
-    if is_in_place or name in _WRITING_FUNCTIONS or (isinstance(inplace, cst.Name) and inplace.value == "True"):
-        return call.args[0].value if call.args else None
-    return None
-
-
 def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> Iterator[End]:
     """Where a tensor or array was made, through arrays and tensors that share its memory: `x.numpy()`."""
     for end in file.tracing.ends(node):
-        made = end.node
-        shared: cst.BaseExpression | None = None
-        if isinstance(made, cst.Call) and depth < _DEEPEST:
-            if isinstance(made.func, cst.Attribute) and made.func.attr.value == "numpy":
-                shared = made.func.value
-            elif file.qualified(made) in _SHARING_FUNCTIONS and made.args:
-                shared = made.args[0].value
+        shared = file.aliasing.shared(end.node) if depth < _DEEPEST else None
         if shared is None:
             yield end
         else:
             yield from _storages(file, shared, depth + 1)
 
 
-def written_after(file: FileFacts, copy: Copy, written: tuple[Write, ...]) -> Write | None:
-    """A write into what `copy` reads, that may run while the copy is under way."""
+def overlap(one: tuple[Step, ...], other: tuple[Step, ...]) -> bool:
+    """Whether one part of a batch may be, or hold, the other."""
+    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=False))
+
+
+def is_part(file: FileFacts, copy: Copy, made: cst.CSTNode) -> bool:
+    """Whether what the host computes for a copy stands for a part of the batch: `x = f(x)`, `(x / 255).to(device)`."""
+    assert isinstance(copy.call.func, cst.Attribute)
+    base = copy.call.func.value
+    if isinstance(base, cst.Name):
+        return any(name.value == base.value for name in find_all(made, cst.Name))
+    while not isinstance(base, cst.Name):
+        inner = (
+            base.left if isinstance(base, cst.BinaryOperation) else base.func if isinstance(base, cst.Call) else None
+        )
+        inner = inner.value if isinstance(inner, cst.Attribute) else inner
+        if inner is None:
+            return False
+        base = inner
+    return any(file.loaders.of(end.node) is not None for end in file.tracing.ends(base))
+
+
+def written_after(
+    file: FileFacts, copy: Copy, written: tuple[BatchWrite, ...], *, is_seen: bool = True
+) -> BatchWrite | None:
+    """A write into what `copy` reads, that runs (or may run, unseen) while the copy may be under way."""
     for write in written:
-        for path in copy.origins.get(write.loader, ()):
-            steps = zip(path, write.path, strict=False)
-            overlap = all(a is None or b is None or a == b for a, b in steps)
-            if overlap and _may_follow(file, copy.call, write.node):
+        for path in copy.origins.get(write.loader, ()) if write.is_seen is is_seen else ():
+            if overlap(path, write.path) and _may_follow(file, copy.call, write.node):
                 return write
     return None
 
 
 def _may_follow(file: FileFacts, copy: cst.Call, write: cst.CSTNode) -> bool:
-    if file.tree.function(copy) is not file.tree.function(write):
+    """Whether control may come from a copy to a write with the same batch, by way of the calls that lead to them."""
+    copied, written = _sites(file, copy), _sites(file, write)
+    if not copied.keys() & written.keys():
         return True
-    if file.comes_before(copy, write) or _writes_into_earlier(file, write):
+    return any(
+        _follows(file, earlier, later)
+        for function in copied.keys() & written.keys()
+        for earlier in copied[function]
+        for later in written[function]
+    )
+
+
+def _sites(file: FileFacts, node: cst.CSTNode) -> dict[cst.CSTNode | None, list[cst.CSTNode]]:
+    """A node and the calls that lead to it, by the function that they stand in."""
+    found: dict[cst.CSTNode | None, list[cst.CSTNode]] = {}
+    level = [node]
+    for _ in range(_DEEPEST):
+        for each in level:
+            found.setdefault(file.tree.function(each) or file.tree.module_of(each), []).append(each)
+        functions = {file.tree.function(each) for each in level} - {None}
+        level = [call for function in functions if function is not None for call in file.values.calls.callers(function)]
+    return found
+
+
+def _follows(file: FileFacts, copy: cst.CSTNode, write: cst.CSTNode) -> bool:
+    if copy is write or file.comes_before(copy, write) or _writes_into_earlier(file, write):
         return True
     # An inner loop comes back to the write with the same batch.
     shared = [loop for loop in file.tree.loops(copy) if file.tree.is_within(write, loop.body)]

@@ -1,4 +1,4 @@
-"""The arithmetic by which a device makes normalised floats of bytes: its constants, its order, its spelling."""
+"""The module that makes normalised floats of a batch of bytes on the device: its constants, arithmetic and text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,28 @@ from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._constant_places import Copy
 from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
-from perfmod.transforms.feeding._written_out import WrittenOut
+from perfmod.transforms.rule import Change
 from perfmod.transforms.source import Source
+from perfmod.transforms.style import quoted
 
+NAME = "NormalizeOnDevice"
+_INSTANCES = ("normalize", "normalize_images", "normalize_on_device")
 _SMALLEST = 2.0**-149
 """The smallest number of float32 above 0."""
+_TEXT = '''\
+class {name}({nn}.Module):
+    """Normalizes a batch of uint8 images on the device."""
+
+    def __init__(self, mean, std):
+        super().__init__()
+{scale}        self.register_buffer({mean}, {torch}.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer({std}, {torch}.tensor(std).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        return images.float().{scaled}.sub_(self.mean).div_(self.std)
+'''
+_SCALE = "        # Dividing by the number 255 would round differently on CUDA than ToTensor does.\n"
 
 
 @frozen
@@ -27,64 +42,52 @@ class Arithmetic:
     Attributes:
         scaling: how they are scaled.
         mean, std: the values of the constants.
-        written: the constants as written in the first pipeline; empty where they were tensors.
-        in_place: whether every operation may write into its operand: not where broadcasting might enlarge it.
+        written: the constants as written in the first pipeline.
     """
 
     scaling: Scaling
     mean: Constant
     std: Constant
-    written: tuple[cst.BaseExpression, ...]
-    in_place: bool
+    written: tuple[cst.BaseExpression, cst.BaseExpression]
 
-    def operations(self, names: Sequence[str]) -> str:
-        scale, mean, std = names
-        end = "_" if self.in_place else ""
-        return f".float().{self.scaling.method}({scale}).sub{end}({mean}).div{end}({std})"
+    def definition(self, file: FileFacts, pipeline: Pipeline) -> Change:
+        """The class, at the top of the file of a pipeline."""
+        source = file.source_of(pipeline.compose)
+        at = file.entry.statement(pipeline.compose)
+        torch, imports = file.names.spelled("torch", at)
+        nn, more = file.names.spelled("torch.nn", at)
+        scale, scaled = "", "mul_(1 / 255)"
+        if self.scaling is Scaling.DIVISION:
+            buffer = f"self.register_buffer({quoted(source, 'scale')}, {torch}.tensor(255.0), persistent=False)"
+            scale, scaled = f"{_SCALE}        {buffer}\n", "div_(self.scale)"
+        mean, std = quoted(source, "mean"), quoted(source, "std")
+        text = _TEXT.format(name=NAME, nn=nn, torch=torch, scale=scale, mean=mean, std=std, scaled=scaled)
+        text = text.replace("    ", source.module.default_indent)
+        return Change(source.path, (), (*imports, *more), (text,))
 
-    @property
-    def channels_differ(self) -> bool:
-        """Whether a constant has a value for each channel."""
-        return isinstance(self.mean, tuple) or isinstance(self.std, tuple)
+    def arguments(self, file: FileFacts, anchor: cst.BaseStatement) -> list[str]:
+        """The constants as code next to a statement."""
+        values = zip(self.written, (self.mean, self.std), strict=True)
+        return [_spelled(file, node, anchor) or _literal(value) for node, value in values]
 
-    def definitions(self, file: FileFacts, torch: str, names: Sequence[str], move: Copy) -> str:
-        """The lines that make the constants next to the anchor of a copy."""
-        codes = [self.scaling.constant]
-        for index, value in enumerate((self.mean, self.std)):
-            code = _spelled(file, self.written[index], move.anchor) if self.written else ""
-            codes.append(code if code and isinstance(value, tuple) else _literal(value))
-        device = f", device={move.to.device}" if move.to.device and move.optional is None else ""
-        method = "" if device or move.optional is not None else move.to.method
-        lines = [f"{name} = {torch}.tensor({code}{device}){method}" for name, code in zip(names, codes, strict=True)]
-        for index, value in enumerate((self.mean, self.std), start=1):
-            lines[index] += ".view(-1, 1, 1)" if isinstance(value, tuple) else ""
-        if move.optional is not None:
-            moved = ", ".join(f"{name}{move.to.method}" for name in names)
-            indent = file.source_of(move.anchor).module.default_indent
-            lines += [f"if {file.code(move.optional.statement.test)}:", f"{indent}{', '.join(names)} = {moved}"]
-        return "\n".join(lines)
+    def exported(self, file: FileFacts) -> list[str]:
+        """The constants as names that another file can import; empty where they are none."""
+        names = [node.value for node in self.written if isinstance(node, cst.Name) and _is_module_level(file, node)]
+        return names if len(names) == len(self.written) else []
 
 
-def common(file: FileFacts, movable: Sequence[Pipeline | WrittenOut]) -> Arithmetic:
+def common(file: FileFacts, pipelines: Sequence[Pipeline]) -> Arithmetic:
     """The arithmetic of all pipelines. Raises `Unmovable` where they differ, or their constants are none."""
     found: list[tuple[Scaling, Constant, Constant]] = []
-    for one in movable:
-        if isinstance(one, WrittenOut):
-            found.append((Scaling.DIVISION, _single(one.mean), _single(one.std)))
-        else:
-            mean, std = _value(file, one.mean), _value(file, one.std)
-            if any(
-                isinstance(v, (int, float)) and abs(v) < _SMALLEST for v in (std if isinstance(std, tuple) else (std,))
-            ):
-                raise Unmovable("its deviation is 0, for which Normalize raises an error")
-            found.append((one.scaling, _single(mean), _single(std)))
+    for one in pipelines:
+        mean, std = _value(file, one.mean), _value(file, one.std)
+        deviations = std if isinstance(std, tuple) else (std,)
+        if any(isinstance(value, (int, float)) and abs(value) < _SMALLEST for value in deviations):
+            raise Unmovable("its deviation is 0, for which Normalize raises an error")
+        found.append((one.scaling, _single(mean), _single(std)))
     if any(other != found[0] for other in found):
         raise Unmovable("pipelines whose images come together normalise with different constants, or scale differently")
-    first = movable[0]
-    per_channel = any(isinstance(value, tuple) for value in found[0][1:])
-    in_place = not per_channel or all(isinstance(one, Pipeline) for one in movable)
-    written = (first.mean, first.std) if isinstance(first, Pipeline) else ()
-    return Arithmetic(*found[0], written, in_place)
+    return Arithmetic(*found[0], (pipelines[0].mean, pipelines[0].std))
 
 
 def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
@@ -101,25 +104,34 @@ def _single(value: Constant) -> Constant:
 
 
 def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
-    """A constant as its author wrote it, where that means the same at `anchor`; else empty."""
+    """A constant as its author wrote it, there or where its name is bound, if that means the same at `anchor`."""
+    made = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+    if len(made) == 1 and isinstance(made[0].scope, cst.FunctionDef) and made[0].value is not None and not made[0].path:
+        return _spelled(file, made[0].value, anchor)
     code = file.whole_code(node)
-    if "\n" in code or "#" in code:
-        return ""
-    function = file.tree.function(anchor)
-    for name in find_all(node, cst.Name):
-        definitions = file.flow.definitions(name)
-        if not file.flow.is_read(name) or any(d.binding is Binding.LOOPED for d in definitions):
-            continue
-        if not all(d.scope is file.tree.module_of(anchor) is file.tree.module_of(name) for d in definitions):
-            return ""
-        if function is None and any(file.comes_before(anchor, d.node) for d in definitions):
-            return ""
-        scope = function
-        while scope is not None:
-            if file.flow.bound(scope, name.value):
-                return ""
-            scope = file.tree.function(scope)
-    return code
+    names = [name for name in find_all(node, cst.Name) if file.flow.is_read(name)]
+    return code if not any(mark in code for mark in "\n#") and all(_is_seen(file, n, anchor) for n in names) else ""
+
+
+def _is_module_level(file: FileFacts, name: cst.Name) -> bool:
+    return all(each.scope is file.tree.module_of(name) for each in file.flow.definitions(name))
+
+
+def _is_seen(file: FileFacts, name: cst.Name, anchor: cst.BaseStatement) -> bool:
+    """Whether a name means at a statement what it means where it stands."""
+    definitions, module = file.flow.definitions(name), file.tree.module_of(anchor)
+    if any(each.binding is Binding.LOOPED for each in definitions):
+        return True
+    if not all(each.scope is module is file.tree.module_of(name) for each in definitions):
+        return False
+    scope = file.tree.function(anchor)
+    if scope is None and any(file.comes_before(anchor, each.node) for each in definitions):
+        return False
+    while scope is not None:
+        if file.flow.bound(scope, name.value):
+            return False
+        scope = file.tree.function(scope)
+    return True
 
 
 def _literal(value: Constant) -> str:
@@ -128,12 +140,14 @@ def _literal(value: Constant) -> str:
     return repr(value)
 
 
-def free_names(sources: Collection[Source], taken: Collection[str]) -> list[str]:
-    """Names for scale, mean and deviation that none of some files uses yet, other than those that are taken already."""
+def free_name(sources: Collection[Source], taken: Collection[str]) -> str:
+    """A name for the module that none of some files uses yet, other than those that are taken already.
+
+    Raises:
+        Unmovable: there is none.
+    """
     taken = {*taken, *(node.value for source in sources for node in find_all(source.module, cst.Name))}
-    free: list[str] = []
-    for name in ("scale", "mean", "std"):
-        while name in taken:
-            name = f"image_{name}"
-        free.append(name)
-    return free
+    for name in _INSTANCES:
+        if name not in taken:
+            return name
+    raise Unmovable(f"the names {', '.join(_INSTANCES)} are taken")

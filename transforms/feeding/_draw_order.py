@@ -74,7 +74,7 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
     workers.
     """
     if not isinstance(made, cst.Call):
-        return "" if isinstance(made, cst.Name) and made.value == "None" else "the sampler is not in sight"
+        return "" if isinstance(made, cst.Name) and made.value == "None" else "the code of its sampler was not read"
     cls = file.values.calls.constructed(made)
     if cls is not None:
         draws = (
@@ -92,11 +92,11 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
             line = file.line(stored)
             return f"{cls.name} changes what it holds (line {line}), and runs ahead of the training with workers"
         if cls.method("__iter__") is None and not cls.derives("torch.utils.data."):
-            return f"what {cls.name} gives out is not in sight"
+            return f"what {cls.name} gives out could not be followed"
         return next((r for inner in _samplers_inside(file, made, cls) if (r := _sampler(file, inner))), "")
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
-        return f"the sampler {name or file.code(made)} is not in sight"
+        return f"the sampler {name or file.code(made)} was not read"
     inner = argument(made, "sampler", 0) if name == "torch.utils.data.BatchSampler" else None
     return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 
@@ -125,7 +125,7 @@ def _why_not_generator(file: FileFacts, loader: Loader) -> str:
         if isinstance(made, cst.Name) and made.value == "None":
             continue
         if not isinstance(made, cst.Call):
-            return f"its generator (line {file.line(made)}) is not in sight, and workers draw ahead from it"
+            return f"its generator (line {file.line(made)}) comes from elsewhere, and workers draw ahead from it"
         for use in file.handing.uses(made):
             if _uses_otherwise(file, loader, use.node):
                 return f"line {file.line(use.node)} uses its generator too, from which workers draw ahead"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -12,41 +12,33 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.feeding._constant_places import COPIES, Copy, is_tensor_type, placed
+from perfmod.transforms.feeding._device_modules import Copy, placed
 from perfmod.transforms.feeding._image_feeds import Feed, Path
-from perfmod.transforms.feeding._optional_copies import OptionalCopy, optional_copies
 from perfmod.transforms.feeding._pipelines import Unmovable
 from perfmod.transforms.feeding._whole_copies import WholeCopy, whole_copies
 
+_COPIES = frozenset({"to", "cuda"})
 _SHAPE_ONLY = frozenset({"shape", "size", "dim", "ndim", "ndimension", "numel", "nelement", "is_cuda", "device"})
-_REARRANGES = frozenset(
-    {
-        "view", "reshape", "flatten", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "expand",
-        "expand_as", "view_as", "narrow", "detach", "pin_memory",
-    }
-)  # fmt: skip
-"""Methods that only move values about: one constant for all of them can as well be subtracted afterwards."""
 _KEEPS_SHAPE = frozenset({"contiguous", "detach", "pin_memory"})
-"""Those that leave every value where it is, so that constants of single channels fit as well."""
+"""Methods that leave every value where it is, so that the constants of single channels fit behind the copy too."""
 
 _CHOOSES_DEVICE = frozenset(
     {"torch.cuda.set_device", "torch.distributed.init_process_group", "torch.multiprocessing.spawn"}
 )
 
 
-def copies(file: FileFacts, feeds: list[Feed], *, channels_differ: bool) -> list[Copy]:
-    """Every copy of the loaders' images; `channels_differ` where each channel has constants of its own.
+def copies(file: FileFacts, feeds: list[Feed]) -> list[Copy]:
+    """Every copy of the loaders' images.
 
     Raises:
         Unmovable: the images are seen by anything else, or a copy serves other batches too.
     """
-    return _Copies(file, feeds, channels_differ).run()
+    return _Copies(file, feeds).run()
 
 
 class _Copies:
-    def __init__(self, file: FileFacts, feeds: list[Feed], channels_differ: bool) -> None:
+    def __init__(self, file: FileFacts, feeds: list[Feed]) -> None:
         self.file = file
-        self.channels_differ = channels_differ
         self.feeds = feeds
         self.iterations = [iteration for feed in feeds for iteration in feed.loader.iterations]
         self.wanted: dict[cst.CSTNode, set[Path]] = {feed.loader.call: feed.paths for feed in feeds}
@@ -71,9 +63,8 @@ class _Copies:
                 if move is not None:
                     found[move] = None
         if not found:
-            raise Unmovable("the images are never copied to a device in sight")
-        optional = {each.call: each for each in self.optional}
-        moves = [placed(self.file, move, optional.get(move), devices_change=self.devices_change) for move in found]
+            raise Unmovable("no copy of the images to a device found")
+        moves = [placed(self.file, move, devices_change=self.devices_change) for move in found]
         for move in found:
             self._check_unwritten(move)
         return [evolve(move, unpacked=self._unpacked(move.call)) for move in moves]
@@ -102,7 +93,7 @@ class _Copies:
     @cached_property
     def whole(self) -> list[WholeCopy]:
         """Copies of all parts of a batch, images among them."""
-        found = whole_copies(self.file, self.nodes, COPIES - {"type"})
+        found = whole_copies(self.file, self.nodes, _COPIES)
         return [each for each in found if self._takes_all_apart(each)]
 
     def _takes_all_apart(self, copy: WholeCopy) -> bool:
@@ -124,17 +115,6 @@ class _Copies:
                     assert isinstance(index, int)
                     found[each.unpacking, each.names[index]] = None
         return tuple(found)
-
-    @cached_property
-    def optional(self) -> list[OptionalCopy]:
-        """Copies that happen only where an `if` says so."""
-        found = optional_copies(self.file, self.nodes, COPIES)
-        return [each for each in found if self._holds_images(each.moved)]
-
-    @cached_property
-    def converted(self) -> frozenset[cst.CSTNode]:
-        """The reads behind optional copies, which see images that were converted behind the `if`."""
-        return frozenset(read for each in self.optional for read in each.behind)
 
     def _nodes(self) -> Iterator[cst.CSTNode]:
         """The code that batches may come to: the files that draw them, and functions of others that are called."""
@@ -158,12 +138,12 @@ class _Copies:
 
     def _examine(self, node: cst.BaseExpression) -> cst.Call | None:
         """The copy that an expression is the source of, if it holds images; `None` where it harms nobody."""
-        if node in self.converted or any(node in (each.batch, each.call.func) for each in self.whole):
+        if any(node in (each.batch, each.call.func) for each in self.whole):
             return None
         whole = next((each for each in self.whole if node is each.part), None)
         if whole is not None:
             return whole.call
-        ends = self._ends(node, self.converted)
+        ends = self._ends(node)
         # From the loader's call, a path leads to a batch (any of them, or one of a list of them), then into it.
         held = [(end.node, end.path[1:]) for end in ends if end.node in self.wanted and _is_batch(end)]
         if not held:
@@ -186,15 +166,9 @@ class _Copies:
             raise Unmovable(f"the whole batch is used on line {self._line(node)}")
         return None
 
-    def _ends(self, node: cst.BaseExpression, stops: Collection[cst.CSTNode] = ()) -> tuple[End, ...]:
+    def _ends(self, node: cst.BaseExpression) -> tuple[End, ...]:
         """Where the value of a node may have been made; no batch comes out of a loader that is `None`."""
-        found = self.file.tracing.ends_behind(node, stops)
-        return tuple(end for end in found if not end.path or not _is_none(end.node))
-
-    def _holds_images(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is images of these loaders and nothing else."""
-        ends = self._ends(node)
-        return bool(ends) and all(_is_batch(e) and e.path[1:] in self.wanted.get(e.node, ()) for e in ends)
+        return tuple(end for end in self.file.tracing.ends(node) if not end.path or not _is_none(end.node))
 
     def _is_read(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Name):
@@ -214,10 +188,9 @@ class _Copies:
             if parent.attr.value in _SHAPE_ONLY:
                 return None
             if isinstance(call, cst.Call) and call.func is parent:
-                if _copies_to_device(file, call):
+                if parent.attr.value in _COPIES:
                     return call
-                if parent.attr.value in _REARRANGES and not any(_is_type(file, arg) for arg in call.args):
-                    self._check_rearranged(parent)
+                if parent.attr.value in _KEEPS_SHAPE:
                     return None
         if self._is_harmless(node, parent):
             return None
@@ -227,10 +200,14 @@ class _Copies:
                 self._check_no_gradient(call)
                 return None  # `Variable(images)` is traced on
         line = self._line(node)
-        copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _copies_to_device(file, end.node)]
+        copied = [end.node for end in ends if isinstance(end.node, cst.Call) and _copies_to_device(end.node)]
         if copied:
             where = self._line(copied[0])
-            raise Unmovable(f"not every way to line {line} comes by the copy on line {where}")
+            choice = next((each for each in file.tree.ancestors(copied[0]) if isinstance(each, cst.If)), None)
+            if choice is not None:
+                test = self._line(choice)
+                raise Unmovable(f"line {where} copies only under the `if` on line {test}: else they stay on the CPU")
+            raise Unmovable(f"line {line} also gets images that line {where} has not copied to the device")
         if isinstance(parent, cst.Attribute):
             raise Unmovable(f"`.{parent.attr.value}` on line {line} works on the images before they are copied")
         raise Unmovable(f"the normalised images are used on line {line} before they are copied to the device")
@@ -240,11 +217,6 @@ class _Copies:
         if asked is not None and not (isinstance(asked, cst.Name) and asked.value == "False"):
             line = self._line(variable)
             raise Unmovable(f"line {line} may ask for a gradient of the images before they are copied; bytes have none")
-
-    def _check_rearranged(self, method: cst.Attribute) -> None:
-        if self.channels_differ and method.attr.value not in _KEEPS_SHAPE:
-            line = self._line(method)
-            raise Unmovable(f"`.{method.attr.value}` on line {line} moves the channels before the images are copied")
 
     def _takes_apart(self, node: cst.BaseExpression) -> bool:
         """Whether a read of a whole batch only picks a part of it, unpacks it or hands it to a function of the file."""
@@ -296,15 +268,8 @@ def _is_batch(end: End) -> bool:
     return bool(end.path) and not isinstance(end.path[0], str)
 
 
-def _copies_to_device(file: FileFacts, call: cst.Call) -> bool:
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in COPIES:
-        return False
-    return call.func.attr.value != "type" or is_tensor_type(file, call)
-
-
-def _is_type(file: FileFacts, arg: cst.Arg) -> bool:
-    """Whether an argument of `view` is a type, so that it reads the same bits as other numbers."""
-    return file.values.placement.is_dtype(arg.value)
+def _copies_to_device(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _COPIES
 
 
 def _is_none(node: cst.CSTNode) -> bool:

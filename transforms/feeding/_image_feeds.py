@@ -70,22 +70,14 @@ class Feed:
     kept: cst.CSTNode | None = None
 
 
-@define(eq=False)
-class Applied:
-    """A normalisation that a dataset's `__getitem__` computes: `path` leads from a sample to the image."""
-
-    cls: ClassFacts
-    path: Path
-
-
-def feeds(file: FileFacts, pipelines: Iterable[Pipeline], applied: Iterable[Applied]) -> list[Feed]:
+def feeds(file: FileFacts, pipelines: Iterable[Pipeline]) -> list[Feed]:
     """The loaders whose images are normalised, each once.
 
     Raises:
         Unmovable: somebody else sees the images, other data comes the same way, or the images are not known to be
             pictures of eight bits.
     """
-    return _Search(file, pipelines).run(applied)
+    return _Search(file, pipelines).run()
 
 
 class _Search:
@@ -98,16 +90,14 @@ class _Search:
         self.datasets: dict[cst.Call, set[Path]] = {}
         self.found: dict[cst.Call, Feed] = {}
 
-    def run(self, applied: Iterable[Applied]) -> list[Feed]:
+    def run(self) -> list[Feed]:
         for compose in self.composes:
             for use in self._uses_of_pipeline(compose):
                 self._use_of_pipeline(use)
-        by_hand = list(applied)
         for call, cls in self.applications.items():
-            by_hand.append(Applied(cls, self._place(call, cls)))
-        for one in by_hand:
-            for construction in self._constructions(one.cls):
-                self.datasets.setdefault(construction, set()).add(one.path)
+            path = self._place(call, cls)
+            for construction in self._constructions(cls):
+                self.datasets.setdefault(construction, set()).add(path)
         self._check_replaced()
         for dataset, paths in self.datasets.items():
             for loader in self._loaders(dataset):
@@ -175,7 +165,7 @@ class _Search:
         if loader is not None:
             raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
         if has_star(call) or argument(call, "transforms") is not None:
-            raise Unmovable(f"not all arguments of the dataset {place} are in sight")
+            raise Unmovable(f"not all arguments of the dataset {place} are written out")
         self._check_ends(pipeline, f"the dataset {place}")
         self.datasets[call] = {(0,)}
 
@@ -347,7 +337,7 @@ class _Search:
             raise Unmovable(f"Lightning copies the batches of the loader on line {line} before a step sees them")
         feed.kept = self._check_drawn(loader)
         if not loader.iterations:
-            raise Unmovable(f"no loop over the loader on line {line} is in sight")
+            raise Unmovable(f"no loop over the loader on line {line} found; pass the folder that contains it")
 
     def _collated(self, loader: Loader, path: Path) -> Path:
         """Where a loader's batches hold the images that the samples of its dataset hold at `path`."""

@@ -9,10 +9,10 @@ reach workers by fork only.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import libcst as cst
-from attrs import evolve, frozen
+from attrs import frozen
 
 from perfmod.transforms.facts.entry import is_guard
 from perfmod.transforms.facts.file import FileFacts
@@ -22,16 +22,26 @@ from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._imported_again import imported_again
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
-from perfmod.transforms.writing import indent_range, insert_before_statement, statement_start
+from perfmod.transforms.style import quoted
+from perfmod.transforms.writing import nest_statements
 
-_HEADER = 'if __name__ == "__main__":'
+_LONGEST = 30
+"""How many lines are indented unless one asks for more."""
 
 
 @frozen
 class Indented:
-    """A script whose work gets the guard: the offset from which everything is indented, and the edits that do so."""
+    """The part of a script that goes under the guard.
 
-    start: int
+    Attributes:
+        first, last: its lines.
+        is_short: whether it is so short that a reviewer sees what has changed, and defines nothing.
+        edits: what indents it.
+    """
+
+    first: int
+    last: int
+    is_short: bool
     edits: tuple[Edit, ...]
 
 
@@ -54,14 +64,25 @@ class Guard:
         """All edits."""
         return [edit for script in self.scripts.values() for edit in script.edits]
 
+    @property
+    def is_short(self) -> bool:
+        """Whether little is indented."""
+        return all(script.is_short for script in self.scripts.values())
+
     def indents(self, source: Source, offset: int) -> bool:
         """Whether a place in a file goes under the guard."""
-        return source in self.scripts and offset >= self.scripts[source].start
+        script = self.scripts.get(source)
+        return script is not None and script.first <= source.position(offset)[0] <= script.last
 
-    def where(self, file: FileFacts) -> str:
-        """The lines from which on scripts are indented, for messages: `12 of main.py`."""
-        starts = ((source, source.position(script.start)[0]) for source, script in self.scripts.items())
-        return " and ".join(file.line_at(source, line) for source, line in starts)
+    def why(self, file: FileFacts) -> str:
+        """What is indented, and why, for messages."""
+        where = f"a `__main__` guard goes around {' and '.join(self._lines(file))}, because workers may import it again"
+        return where if self.is_short else f"{where}: select PM201 by name for it, and review it with `git diff -w`"
+
+    def _lines(self, file: FileFacts) -> Iterator[str]:
+        for source, script in self.scripts.items():
+            last = file.line_at(source, script.last)
+            yield f"lines {script.first} to {last}" if script.first < script.last else f"line {last}"
 
 
 def joined(guards: Sequence[Guard]) -> Guard:
@@ -69,7 +90,7 @@ def joined(guards: Sequence[Guard]) -> Guard:
     scripts: dict[Source, Indented] = {}
     for each in guards:
         for source, script in each.scripts.items():
-            scripts[source] = max(scripts.get(source, script), script, key=lambda one: one.start)
+            scripts[source] = max(scripts.get(source, script), script, key=lambda one: one.first)
     doubt = next((each.doubt for each in guards if each.doubt), "")
     return Guard({} if doubt else scripts, doubt=doubt)
 
@@ -175,39 +196,38 @@ def _change(file: FileFacts, definition: Definition) -> Read | None:
 
 
 def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[cst.CSTNode]) -> Indented | str:
-    """How a script gets the guard, or why it cannot; what is needed stays outside."""
+    """How the part of a script that trains gets the guard, or why it cannot; what is needed stays outside."""
     entry, source = file.entry, file.source_of(module)
     statements = entry.statements_of(module)
     sent = [*work.functions, *(cls.node for cls in work.classes), *needed]
     own = [node for node in sent if file.tree.parent(node) is not None and file.tree.module_of(node) is module]
-    last = max((entry.place(node) for node in own), default=-1)
-    active = [place for place, statement in enumerate(statements) if not entry.is_plain(statement)]
-    heavy = next((place for place in active if not entry.is_repeatable(statements[place])), None)
-    if heavy is None:
+    lowest = max((entry.place(node) for node in own), default=-1)
+    start = next((place for place, each in enumerate(statements) if not entry.is_repeatable(each)), None)
+    if start is None:
         return "a definition at its top level runs the loop"
-    if last > heavy:
-        below = file.line(statements[last])
-        again = file.line(statements[heavy])
+    if lowest > start:
+        below, again = file.line(statements[lowest]), file.line(statements[start])
         return (
             f"spawned workers need what line {below} defines, and would all run line {again} again: "
             "move the definitions up"
         )
-    definitions = [
-        place for place in range(active[0], heavy) if entry.is_plain(statements[place]) and _defines(statements[place])
-    ]
-    earliest = max([last, *definitions], default=-1) + 1
-    start = next(place for place in active if place >= earliest)
-    statement = statements[start]
-    header = insert_before_statement(source, statement, _HEADER + "\n")
-    opening, *others = indent_range(source, header.start, len(source.text))
-    if opening.start > header.start:
-        return Indented(header.start, (header, opening, *others))
-    merged = evolve(header, replacement=header.replacement + opening.replacement)
-    return Indented(min(header.start, statement_start(source, statement)), (merged, *others))
+    while start > lowest + 1 and _continues(statements[start]) and not entry.is_plain(statements[start - 1]):
+        start -= 1
+    last = max(place for place in range(start, len(statements)) if not _defines(statements[place]))
+    header = f"if __name__ == {quoted(source, '__main__')}:"
+    edits = nest_statements(source, statements[start], statements[last], header, with_comments=True)
+    lines = [source.position(edit.start)[0] for edit in edits]
+    is_short = lines[-1] - lines[0] < _LONGEST and not any(map(_defines, statements[start:last]))
+    return Indented(lines[0], lines[-1], is_short, edits)
+
+
+def _continues(statement: cst.SimpleStatementLine | cst.BaseCompoundStatement) -> bool:
+    """Whether no blank line stands above a statement."""
+    return all(line.comment is not None for line in statement.leading_lines)
 
 
 def _defines(statement: cst.CSTNode) -> bool:
-    """Whether a plain statement is an import, a function or a class, rather than a constant."""
+    """Whether a statement is an import, a function or a class."""
     if isinstance(statement, cst.SimpleStatementLine):
         return any(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body)
-    return True
+    return isinstance(statement, (cst.FunctionDef, cst.ClassDef))

@@ -8,21 +8,17 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.feeding._device_arithmetic import common, free_names
-from perfmod.transforms.feeding._image_conversions import check_scopes, conversions, first_of_each, merged
+from perfmod.transforms.feeding._device_arithmetic import common, free_name
+from perfmod.transforms.feeding._device_modules import calls, merged, modules
 from perfmod.transforms.feeding._image_copies import copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
-from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable, pipelines
-from perfmod.transforms.feeding._written_out import WrittenOut, written_out
+from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable, by_hand, pipelines
 from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.source import Source
-from perfmod.transforms.writing import insert_after_statement, insert_before_statement
-
-Movable = Pipeline | WrittenOut
 
 _DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")
-_IDLE = "no training step in sight is fed with these images"
+_IDLE = "no training loop over these images found; pass the folder that contains it"
 
 
 @frozen
@@ -30,17 +26,23 @@ class Moves:
     """Normalisations that go to the device together.
 
     Attributes:
-        node: the first of them.
+        pipelines: all of them.
         trains: whether a training step is fed with their images.
-        names: the constants' names, and the files that have them.
+        name: what the module is called, in these files.
     """
 
-    node: cst.BaseExpression
+    pipelines: tuple[Pipeline, ...]
     reason: str
     edits: tuple[Edit, ...]
     needs: tuple[Change, ...]
     trains: bool
-    names: tuple[tuple[Source, str], ...]
+    name: str
+    sources: tuple[Source, ...]
+
+    @property
+    def node(self) -> cst.BaseExpression:
+        """Where the first of them stands."""
+        return self.pipelines[0].node
 
 
 @frozen
@@ -53,36 +55,55 @@ class Stays:
 
 def judged(file: FileFacts) -> list[Moves | Stays]:
     """What becomes of the normalisations of all files: each moves with those that it cannot move without."""
-    found: list[Moves | Stays] = []
-    movable: list[Movable] = []
+    stays: list[Stays] = []
+    movable: list[Pipeline] = []
     for own in file.world.files.values():
-        for one in (*pipelines(own), *written_out(own)):
+        for one in (*pipelines(own), *by_hand(own)):
             if isinstance(one, tuple):
-                found.append(Stays(*one))
+                stays.append(Stays(*one))
             else:
                 movable.append(one)
-    groups: list[list[Movable]] = []
+    groups: list[list[Pipeline]] = []
     for one in movable:
         if any(one in group for group in groups):
             continue
         group = _grown(file, one, movable)
         if isinstance(group, Stays):
-            found.append(group)
+            stays.append(group)
         else:
             groups = [other for other in groups if not any(member in group for member in other)]
             groups.append(group)
-    taken: set[tuple[Source, str]] = set()
+    found: list[Moves] = []
     for joined in _joined(file, groups):
-        moved = _moved(file, joined, taken)
+        moved = _moved(file, joined, found)
         if moved.trains:
-            taken.update(moved.names)
             found.append(moved)
         else:
-            found += [Stays(one.node, _IDLE) for one in joined]
-    return found
+            stays += [Stays(one.node, _IDLE) for one in joined]
+    return [*stays, *(one for moved in found for one in _together(file, moved, stays))]
 
 
-def _grown(file: FileFacts, first: Movable, everything: list[Movable]) -> list[Movable] | Stays:
+def _together(file: FileFacts, moved: Moves, stays: list[Stays]) -> list[Moves | Stays]:
+    """What moves, unless a pipeline stays whose data come from a dataset of the same class: training and evaluation of
+    one data set see the same.
+    """
+    own = {name for one in moved.pipelines for name in _readers(file, one.node)}
+    for other in stays:
+        if own & _readers(file, other.node):
+            reason = f"line {file.line(other.node)}, for a dataset of the same class, stays: {other.reason}"
+            return [Stays(one.node, reason) for one in moved.pipelines]
+    return [moved]
+
+
+def _readers(file: FileFacts, normalize: cst.BaseExpression) -> set[str]:
+    """The datasets that are given the pipeline around a `Normalize`, by the names of their classes."""
+    compose = next((node for node in file.tree.ancestors(normalize) if isinstance(node, cst.Call)), None)
+    given = [file.tree.parent(use.node) for use in file.handing.uses(compose)] if compose is not None else []
+    made = [file.tree.parent(arg) for arg in given if isinstance(arg, cst.Arg)]
+    return {file.code(call.func) for call in made if isinstance(call, cst.Call)}
+
+
+def _grown(file: FileFacts, first: Pipeline, everything: list[Pipeline]) -> list[Pipeline] | Stays:
     """The normalisations that have to move with one, with it, or why it has to stay."""
     group = [first]
     while (stays := _obstacle(file, group)) is not None:
@@ -94,7 +115,7 @@ def _grown(file: FileFacts, first: Movable, everything: list[Movable]) -> list[M
     return group
 
 
-def _obstacle(file: FileFacts, movable: list[Movable]) -> Unmovable | None:
+def _obstacle(file: FileFacts, movable: list[Pipeline]) -> Unmovable | None:
     """Why some normalisations cannot move; `None` where they can."""
     try:
         _moved(file, movable)
@@ -103,28 +124,23 @@ def _obstacle(file: FileFacts, movable: list[Movable]) -> Unmovable | None:
     return None
 
 
-def _makers(file: FileFacts, nodes: tuple[cst.CSTNode, ...], everything: list[Movable]) -> list[Movable]:
+def _makers(file: FileFacts, nodes: tuple[cst.CSTNode, ...], everything: list[Pipeline]) -> list[Pipeline]:
     """The normalisations of the images that come out of some transforms, datasets or loaders."""
-    found: list[Movable] = []
+    found: list[Pipeline] = []
     stack, seen = list(nodes), set[cst.CSTNode]()
     while stack:
         node = stack.pop()
         if node in seen or not isinstance(node, cst.Call):
             continue
         seen.add(node)
-        cls = file.values.calls.constructed(node)
-        for one in everything:
-            if isinstance(one, Pipeline):
-                found += [one] if one.compose is node else []
-            elif cls is not None and one.applied.cls in cls.lineage():
-                found.append(one)
+        found += [one for one in everything if one.compose is node]
         stack += [end.node for arg in node.args for end in file.tracing.ends(arg.value)]
     return found
 
 
-def _joined(file: FileFacts, groups: list[list[Movable]]) -> list[list[Movable]]:
+def _joined(file: FileFacts, groups: list[list[Pipeline]]) -> list[list[Pipeline]]:
     """The groups, those of a file together where that can be."""
-    joined: list[list[Movable]] = []
+    joined: list[list[Pipeline]] = []
     for group in groups:
         files = {file.source_of(one.node) for one in group}
         for index, other in enumerate(joined):
@@ -136,44 +152,33 @@ def _joined(file: FileFacts, groups: list[list[Movable]]) -> list[list[Movable]]
     return joined
 
 
-def _moved(file: FileFacts, movable: list[Movable], taken: Collection[tuple[Source, str]] = ()) -> Moves:
-    """The move of all of these, to constants of other names than those that are taken in their files.
+def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] = ()) -> Moves:
+    """The move of all of these, by modules of other names than those that move before.
 
     Raises:
         Unmovable: something else sees the images, or they could not be made the same on the device.
     """
     file = file.world.files[file.source_of(movable[0].node)]
-    split = [one for one in movable if isinstance(one, Pipeline)]
-    by_hand = [one for one in movable if isinstance(one, WrittenOut)]
-    found = feeds(file, split, [one.applied for one in by_hand])
+    found = feeds(file, movable)
     arithmetic = common(file, movable)
-    moves = copies(file, found, channels_differ=arithmetic.channels_differ)
+    moves = copies(file, found)
     for call in file.tree.all(cst.Call):
         if file.qualified(call) in _DEFAULT_TYPES:
             raise Unmovable(f"line {file.line(call)} changes torch's default type")
-    check_scopes(file, moves)
-    sources = {file.source_of(move.call): None for move in moves}
-    names = free_names(sources, {name for source, name in taken if source in sources})
-    edits = [edit for pipeline in split for edit in as_bytes(file, pipeline)]
-    edits += imported(file, split)
-    edits += unread(file, split)
-    edits += [edit for one in by_hand for edit in one.edits]
-    edits += conversions(file, moves, arithmetic.operations(names), names[0])
-    needs: list[Change] = []
-    for move in first_of_each(file, moves):
-        source = file.source_of(move.anchor)
-        torch, imports = file.names.spelled("torch", move.call)
-        needs.append(Change(source.path, imports=imports))
-        lines = arithmetic.definitions(file, torch, names, move)
-        insert = insert_before_statement if move.is_before else insert_after_statement
-        edits.append(insert(source, move.anchor, lines))
-    where = file.lines([move.call for move in moves]).removeprefix("lines ").removeprefix("line ")
-    reason = f"the loader hands on bytes; the copies on line {where} convert and normalise them on the device"
+    sources = list(dict.fromkeys(file.source_of(move.call) for move in moves))
+    name = free_name(sources, {other.name for other in before if set(sources) & set(other.sources)})
+    edits = [edit for pipeline in movable for edit in as_bytes(file, pipeline)]
+    edits += imported(file, movable)
+    edits += unread(file, movable)
+    edits += calls(file, moves, name)
+    edits += modules(file, moves, movable[0], arithmetic, name)
+    where = file.lines([move.call for move in moves])
     return Moves(
-        node=movable[0].node,
-        reason=reason,
+        pipelines=tuple(movable),
+        reason=f"the loader hands on bytes, which become the same floats behind their copies to the device ({where})",
         edits=tuple(merged(edits)),
-        needs=tuple(needs),
+        needs=(arithmetic.definition(file, movable[0]),),
         trains=any(feed.loader.trains for feed in found),
-        names=tuple((source, name) for source in sources for name in names),
+        name=name,
+        sources=tuple(sources),
     )

@@ -1,4 +1,4 @@
-"""Which expressions are pictures, arrays and tensors of eight bits a channel, so that bytes stand for them."""
+"""Which expressions are pictures and arrays of eight bits a channel, so that bytes stand for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from perfmod.transforms.facts.flow import Definition
 _MODES = ("RGB", "L", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")
 _KEEPS_MODE = frozenset({"resize", "crop", "rotate", "copy"})
 _READERS = frozenset({"torchvision.datasets.folder.default_loader", "torchvision.datasets.folder.pil_loader"})
-_TENSORS_OF_ARRAYS = frozenset({"torch.from_numpy", "torch.as_tensor", "torch.tensor"})
 
 
 def is_picture(file: FileFacts, image: cst.BaseExpression) -> bool:
@@ -83,12 +82,6 @@ def _always_binds(file: FileFacts, test: cst.If, definitions: Collection[Definit
     return any(line is test or line in test.body.body for line in lines)
 
 
-def is_byte_tensor(file: FileFacts, tensor: cst.BaseExpression) -> bool:
-    """Whether an expression is a tensor of the type `torch.uint8`, over all its sources."""
-    ends = file.tracing.ends(tensor)
-    return bool(ends) and all(_makes_byte_tensor(file, end.node) for end in ends)
-
-
 def _makes_picture(file: FileFacts, node: cst.CSTNode) -> bool:
     if not isinstance(node, cst.Call):
         return False
@@ -105,15 +98,6 @@ def _makes_picture(file: FileFacts, node: cst.CSTNode) -> bool:
         mode = node.args[0].value
         return isinstance(mode, cst.SimpleString) and mode.evaluated_value in _MODES
     return False
-
-
-def _makes_byte_tensor(file: FileFacts, node: cst.CSTNode) -> bool:
-    if not isinstance(node, cst.Call):
-        return False
-    dtype = argument(node, "dtype")
-    if dtype is not None:
-        return file.qualified(dtype) == "torch.uint8"
-    return file.qualified(node) in _TENSORS_OF_ARRAYS and bool(node.args) and _is_byte_array(file, node.args[0].value)
 
 
 def _is_byte_array(file: FileFacts, array: cst.BaseExpression) -> bool:

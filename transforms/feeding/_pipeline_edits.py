@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
@@ -49,19 +49,22 @@ def _end_of(source: Source, element: cst.BaseElement) -> int:
 
 
 def unread(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
-    """Drop `normalize = Normalize(...)` where no other code reads the name."""
-    elements = {pipeline.dropped.value for pipeline in pipelines}
-    statements: dict[cst.Assign, None] = {}
-    for name in elements:
-        if isinstance(name, cst.Name):
-            for definition in file.flow.definitions(name):
-                statement = file.tree.statement(definition.node)
-                is_unread = all(use in elements for use in file.flow.uses(definition))
-                is_unread = is_unread and not file.flow.is_exported(definition)
-                if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and is_unread:
-                    statements[statement] = None
-    for assignment in statements:
-        yield from delete_statement(file.source_of(assignment), assignment)
+    """Drop `normalize = Normalize(...)`, and constants of a function, where no other code reads the name."""
+    steps = {one.dropped.value for one in pipelines}
+    gone: set[cst.CSTNode] = {node for step in steps for node in walk(step)}
+    names = [name for step in steps for name in find_all(step, cst.Name) if file.flow.is_read(name)]
+    for name in names:
+        for definition in file.flow.definitions(name):
+            statement = file.tree.statement(definition.node)
+            if not isinstance(statement, cst.Assign) or statement in gone or len(statement.targets) > 1:
+                continue
+            # A constant of the module may be what the device's module is made with.
+            is_own = name in steps or not isinstance(definition.scope, cst.Module)
+            is_unread = is_own and gone.issuperset(file.flow.uses(definition)) and not file.flow.is_exported(definition)
+            if is_unread and isinstance(statement.targets[0].target, cst.Name):
+                gone.update(walk(statement))
+                names += [inner for inner in find_all(statement.value, cst.Name) if file.flow.is_read(inner)]
+                yield from delete_statement(file.source_of(statement), statement)
 
 
 def imported(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:

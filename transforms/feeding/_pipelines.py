@@ -11,7 +11,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk_scope
 
 _TORCHVISION = ("torchvision.transforms.v2.", "torchvision.transforms.")
 # What makes a picture of eight bits a channel of such a picture, and a tensor of bytes of such a tensor.
@@ -43,14 +43,10 @@ class Unmovable(Exception):
 class Scaling(enum.Enum):
     """How bytes come to lie between 0 and 1. Both round, and not to the same numbers."""
 
-    DIVISION = "255.0", "div_"
+    DIVISION = enum.auto()
     """`ToTensor`: a division by 255."""
-    PRODUCT = "1 / 255", "mul_"
+    PRODUCT = enum.auto()
     """`ToDtype(scale=True)` of torchvision.transforms.v2: a multiplication by the rounded reciprocal."""
-
-    def __init__(self, constant: str, method: str) -> None:
-        self.constant = constant
-        self.method = method
 
 
 @frozen
@@ -98,8 +94,37 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
             yield call, "the steps of its pipeline are not written down in one list"
         elif not _step(name) and _follows_to_tensor(file, call):
             cls = file.values.calls.constructed(call)
-            where = f"a class of the project (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
-            yield call, f"its Normalize is {where}, of which is not known what it computes"
+            where = f"the project's own class (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
+            yield call, f"its Normalize is {where}"
+
+
+def by_hand(file: FileFacts) -> Iterator[Refusal]:
+    """Every place where a dataset of a file normalises its samples itself."""
+    functions = [cls.methods.get("__getitem__") for cls in file.classes if cls.is_dataset and file.is_own(cls.node)]
+    for function in functions:
+        nodes = list(walk_scope(function.body)) if function is not None else []
+        for node in nodes:
+            name = file.qualified(node) or "" if isinstance(node, cst.Call) else ""
+            if name.startswith("torchvision.transforms.") and name.endswith(".functional.normalize"):
+                assert isinstance(node, cst.Call)
+                yield node, "it is a function of torchvision, called by the dataset itself"
+        divided = [operand for node in nodes if (operand := _operand(node, cst.Divide, "div")) is not None]
+        subtracted = any(_operand(node, cst.Subtract, "sub") is not None for node in nodes)
+        if subtracted and len(divided) > 1 and any(_is_255(operand) for operand in divided):
+            yield divided[0], "the dataset normalises by hand: return the bytes, and do this behind their copy"
+
+
+def _operand(node: cst.CSTNode, operator: type[cst.BaseBinaryOp], method: str) -> cst.BaseExpression | None:
+    """What an operation, as an operator or as a method, takes on its right."""
+    if isinstance(node, cst.BinaryOperation):
+        return node.right if isinstance(node.operator, operator) else None
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return None
+    return node.args[0].value if node.func.attr.value.removesuffix("_") == method else None
+
+
+def _is_255(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.Integer, cst.Float)) and node.evaluated_value == 255
 
 
 def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) -> Pipeline | Refusal | None:
@@ -115,7 +140,7 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
     if at != len(kinds) - 1:
         return node, f"{kinds[at + 1] or 'another step'} works on the normalised image"
     if any(isinstance(element, cst.StarredElement) for element in elements):
-        return node, "some steps of its pipeline are not in sight"
+        return node, "some steps of its pipeline are not written out"
     before = made[at - 1] if at else None
     if before is None or kinds[at - 1] not in ("ToTensor", "ToDtype", "ConvertImageDtype"):
         return node, "the step before it is not ToTensor"
@@ -167,13 +192,13 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
         elif kind in _AROUND_OTHERS and call is not None:
             inner = argument(call, "transforms", 0)
             if not isinstance(inner, (cst.List, cst.Tuple)):
-                return f"the steps inside of {kind} are not in sight"
+                return f"the steps inside of {kind} are not written out"
             reason = _not_bytes(file, [_made(file, element.value) for element in inner.elements], is_picture=True)
             if reason:
                 return reason
         elif kind not in _KEEPS_BYTES:
-            what = f"{kind} before it" if kind else "a step before it that is not torchvision's"
-            return f"what {what} gives is not known to be a picture of bytes"
+            what = f"{kind} before it" if kind else "a step before it, which is not torchvision's,"
+            return f"{what} may give something else than pictures of 8 bits"
     return "" if is_picture else "the picture is not made a tensor of bytes before it is scaled"
 
 

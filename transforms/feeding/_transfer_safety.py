@@ -9,18 +9,27 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
-from perfmod.transforms.facts.tracing import End
+from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import Order, order
 from perfmod.transforms.feeding._collates import kept_batch, own_batches
-from perfmod.transforms.feeding._copies import Copy, Write, copies, filled_from, has_accelerator, written_after
+from perfmod.transforms.feeding._copies import (
+    BatchWrite,
+    Copy,
+    copies,
+    filled_from,
+    has_accelerator,
+    is_part,
+    overlap,
+    writes,
+    written_after,
+)
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
-from perfmod.transforms.feeding._mps import may_not_wait
 from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._settings import asked, places
@@ -36,7 +45,9 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     if loader.name not in TORCH_LOADERS and not gives_graphs(loader) and not joins_graphs_of_dgl(loader):
         return f"what {loader.name.rpartition('.')[2]} gives is not known"
     if pinning.depends is not None:
-        return f"whether the loader pins is up to {file.code(pinning.depends)}: without, this is only half"
+        return (
+            f"{file.code(pinning.depends)} decides whether the loader pins; if it does not, non_blocking gains nothing"
+        )
     if pinning.on:
         return ""
     setting = loader.settings.get("pin_memory")
@@ -48,7 +59,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
             line = file.line(other)
             return f"pin_memory=False stands in {place.through}, which line {line} uses for something else"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+        return f"{loader.cls.name} passes its own arguments on to DataLoader"
     own = own_batches(file, loader)
     if own is not None:
         return f"its batches are {own.name} objects, which could not be pinned: they have no pin_memory()"
@@ -63,7 +74,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         )
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
-        return f"line {file.line(asked)} asks whether its batches are pinned"
+        return f"line {file.line(asked)} checks whether its batches are pinned"
     work = WorkerCode.of(file, loader)
     device = work.first(Trait.DEVICE)
     if device is not None:
@@ -91,13 +102,13 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
 def why_uncopied(file: FileFacts, loader: Loader) -> str:
     """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
     if not loader.iterations:
-        return "no loop over its batches is in sight"
+        return "no training loop over this loader found; pass the folder that contains it"
     if any(loader in copy.computed for copy in file.once(copies)):
-        return "only what the host computes of its batches is copied"
+        return "only what the CPU computes from its batches is copied: copy the batch itself"
     fill = filled_from(file, loader)
     if fill is not None:
         return f"line {file.line(fill)} fills a tensor with its batches, and where that lies is not seen"
-    return "no copy of its batches to the device is in sight" if has_accelerator(file) else ""
+    return "no copy of its batches to the device found" if has_accelerator(file) else ""
 
 
 def why_copied_otherwise(file: FileFacts) -> str:
@@ -114,7 +125,7 @@ def why_copied_otherwise(file: FileFacts) -> str:
     return ""
 
 
-def why_overwritten(file: FileFacts, found: list[Copy], written: tuple[Write, ...]) -> str:
+def why_overwritten(file: FileFacts, found: list[Copy], written: tuple[BatchWrite, ...]) -> str:
     """Which write into a batch comes while a copy may still be under way; empty where none does."""
     for copy in found:
         write = written_after(file, copy, written) if copy.blocks else None
@@ -129,32 +140,49 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     if copy.pinned_here:
         return "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
     if copy.cast is not None and order(file, copy) is Order.NEITHER:
-        cast = file.code(copy.cast.func).rpartition(".")[2]
-        return (
-            f"{cast}() makes another, unpinned tensor on the host, and might round differently on the device: "
-            "cast behind the copy, if that is right for these values"
-        )
+        cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
+        return f"{cast}() on line {line} makes another tensor, which is not pinned, so the copy would still wait for it"
     if copy.others and copy.may_fetch:
         line = file.line(copy.others[0].node)
-        return f"it also copies what does not come out of a loader in sight (line {line}), and to the CPU in some calls"
+        return f"it also copies what comes from no known loader (line {line}), and to the CPU in some calls"
+    return ""
+
+
+def why_half(file: FileFacts, loader: Loader, chosen: list[Copy]) -> str:
+    """Which copy of the same statement, or of another part of a batch, would go on waiting; empty where none would."""
+    done = {copy.call for copy in chosen}
+    statements = {file.tree.statement(call) for call in done}
+    copied = [path for copy in chosen for path in copy.origins[loader]]
+    for copy in (each for each in file.once(copies) if each.blocks and each.call not in done):
+        line = file.line(copy.call)
+        if file.tree.statement(copy.call) in statements:
+            return f"another copy on line {line} would still wait: what it copies is not pinned"
+        made, paths = copy.computed.get(loader, (copy.call, frozenset[tuple[Step, ...]]()))
+        left = (path for path in paths if len(path) > 1 and not any(overlap(path, other) for other in copied))
+        if is_part(file, copy, made) and any(left):
+            return f"line {line} would still wait for what line {file.line(made)} makes of another part of the batch"
     return ""
 
 
 def why_computed(file: FileFacts, copy: Copy) -> str:
     """Why a copy of what the host computes of batches stays as it is."""
-    line = file.line(next(iter(copy.computed.values())))
+    line = file.line(next(iter(copy.computed.values()))[0])
     return f"what line {line} makes of the batch on the host is not pinned: copy the batch itself before that"
 
 
 def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> str:
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
-        return "pin_memory=False is written out: somebody may have had a reason, such as little memory"
-    if any(copy.blocks and not may_not_wait(file, copy) for copy in good):
-        return "the device may be MPS, where non-blocking copies have given wrong values"
+        return "pin_memory=False is written out, perhaps for a reason such as little memory"
+    if any(copy.blocks and copy.may_be_mps for copy in good):
+        return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
+    scrubbed = unseen_write(file, good)
+    if scrubbed is not None:
+        line, copied = file.line(scrubbed.node), file.line(good[0].call)
+        return f"what line {line} calls may write into the batch on the host while line {copied} may still copy it"
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
-        return f"its graph (line {file.line(graph)}) is not in sight: on the device it could not be pinned"
+        return f"its graph (line {file.line(graph)}) is made elsewhere: if it lies on the device, it cannot be pinned"
     if loader.name.startswith("torch_geometric.data.") and any(copy.blocks for copy in good):
         return "its loader comes from where PyTorch Geometric had it before 2.0, when `to` may not take non_blocking"
     written = written_sample(file, loader, WorkerCode.of(file, loader)) if not pinned else None
@@ -169,16 +197,23 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     return ""
 
 
+def unseen_write(file: FileFacts, good: list[Copy]) -> BatchWrite | None:
+    """A call of a function out of sight that gets a batch which may still be copied."""
+    written = file.once(writes)
+    found = (written_after(file, copy, written, is_seen=False) for copy in good if copy.blocks)
+    return next(filter(None, found), None)
+
+
 def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
     """Why one copy may not be made without waiting, in one line; empty where it may."""
     if not copy.blocks:
         return ""
     if copy.non_blocking is not None:
-        return "non_blocking=False is written out: somebody may have had a reason"
+        return "non_blocking=False is written out, perhaps for a reason"
     for end in copy.others:
         if not _is_tensor(file, end):
             line, made = file.line(copy.call), file.line(end.node)
-            return f"line {line} also copies what does not come out of a loader in sight (line {made})"
+            return f"line {line} also copies what comes from no known loader (line {made})"
     for loader, paths in copy.origins.items():
         for path in paths:
             told_apart = path == (None,) and is_told_apart(file, copy)
@@ -187,7 +222,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
-                return f"what line {line} copies may be no tensor, with a `to` of another kind, such as that of {other}"
+                return f"what line {line} copies may be no tensor but have a `to` of its own, such as that of {other}"
     return ""
 
 

@@ -1,30 +1,66 @@
-"""How many workers a loader gets: as many as this process may use, up to eight; and the name that holds the number."""
+"""How many workers a loader gets: what its file says for loaders already, or as many as there are processors."""
 
 from __future__ import annotations
-
-import itertools
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.feeding._command_line import option_called
+from perfmod.transforms.feeding._settings import Place, written
 
-_EXPRESSION = 'min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)'
-
-
-def count(file: FileFacts) -> tuple[str, str]:
-    """A module-level name that is free in the file, or that holds just this number of workers, and its
-    line.
-    """
-    written = {node.value for node in find_all(file.source.module, cst.Name)}
-    candidates = itertools.chain(("NUM_WORKERS",), (f"LOADER_WORKERS_{n}" for n in itertools.count(1)))
-    name = next(n for n in candidates if n not in written or _holds_count(file, n))
-    return name, f"{name} = {_EXPRESSION}"
+_FEWEST = 2
+"""A single worker leaves the training waiting."""
+_OPTIONS = ("num_workers", "workers", "n_workers", "nworkers", "n_cpu", "loader_workers", "data_workers", "nThreads")
+"""What options are called that say how many workers loaders have."""
 
 
-def _holds_count(file: FileFacts, name: str) -> bool:
-    """Whether every binding of a name in the file is the line that this rule adds."""
-    bound = list(file.flow.bound(file.source.module, name))
-    for function in find_all(file.source.module, cst.FunctionDef):
-        bound += file.flow.bound(function, name)
-    return bool(bound) and all(d.value is not None and file.code(d.value) == _EXPRESSION for d in bound)
+def count(file: FileFacts, at: cst.CSTNode) -> tuple[str, tuple[str, ...]]:
+    """As many workers as there are processors, up to eight, as code; and the imports that it needs."""
+    os, imports = file.names.spelled("os", at)
+    return f"min(8, {os}.cpu_count() or 1)", imports
+
+
+def instead(file: FileFacts, place: Place) -> tuple[str, tuple[str, ...]]:
+    """What a written 0 becomes: a plain number where the user may change it and reads it as a default."""
+    is_field = isinstance(file.tree.scope(place.value), cst.ClassDef)
+    is_default = place.option is not None or is_field or isinstance(file.tree.parent(place.value), cst.Param)
+    return ("4", ()) if is_default else count(file, place.value)
+
+
+def suggested(file: FileFacts, loader: Loader) -> str:
+    """The number that another loader has here, or that the user is asked for; empty where there is none."""
+    for other in file.loaders:
+        setting = other.settings.get("num_workers")
+        given = setting.arg.value if setting is not None and setting.arg is not None else None
+        if not isinstance(given, (cst.Name, cst.Attribute, cst.Integer)):
+            continue
+        if all(map(_are_several, written(file, given))) and _is_readable(file, given, loader.call):
+            return file.code(given)
+    for read in find_all(loader.call, cst.Attribute):
+        for name in _OPTIONS:
+            option = option_called(file, read.value, name)
+            if option is not None and option.default is not None and _are_several(option.default):
+                return f"{file.code(read.value)}.{name}"
+    return ""
+
+
+def _is_readable(file: FileFacts, given: cst.BaseExpression, at: cst.CSTNode) -> bool:
+    """Whether an expression gives at another place what it gives where it stands."""
+    scope = file.tree.scope(at)
+    for name in filter(file.flow.is_read, find_all(given, cst.Name)):
+        made = file.flow.definitions(name)
+        is_seen = len(made) == 1 and file.comes_before(made[0].node, at)
+        if not is_seen or made[0].scope not in (scope, file.tree.module_of(at)):
+            return False
+        if len(file.flow.bound(made[0].scope, name.value)) > 1:
+            return False
+        if made[0].scope is not scope and file.flow.bound(scope, name.value):
+            return False
+    return True
+
+
+def _are_several(number: cst.CSTNode) -> bool:
+    """Whether a number of workers is not too small for sure."""
+    return not isinstance(number, cst.Integer) or number.evaluated_value >= _FEWEST

@@ -34,7 +34,7 @@ _REFUSED = {
 _UNSAFE = {
     Trait.RANDOM: (
         Numerics.SAMPLING,
-        "other random draws: {text} (line {line}) takes them from the workers' streams",
+        "different random numbers: {text} (line {line}) would draw from the workers' streams",
     ),
     Trait.SHARDED: (
         Numerics.SAMPLING,
@@ -42,7 +42,7 @@ _UNSAFE = {
     ),
     Trait.PROCESS: (
         Numerics.SAMPLING,
-        "{text} (line {line}) answers otherwise in a worker, and samples may depend on it",
+        "{text} (line {line}) gives another answer in a worker process, and samples may depend on it",
     ),
     Trait.SENT_ALONG: (
         Numerics.BITWISE,
@@ -50,7 +50,7 @@ _UNSAFE = {
     ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
-        "{text} (line {line}) is not in sight: it may draw random numbers, change itself, not be picklable",
+        "the code of {text} (line {line}) was not read: it may draw random numbers, change itself, or not be picklable",
     ),
     Trait.MAY_WRITE: (
         Numerics.BITWISE,
@@ -88,10 +88,10 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
         return Judgement(refusal=refusal)
     graph = unseen_graph(file, loader)
     if graph is not None:
-        reason = f"its graph (line {file.line(graph)}) is not in sight: workers could not use it on the device"
+        reason = f"its graph (line {file.line(graph)}) is made elsewhere: workers cannot use one on the device"
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
     if draws_neighbours(loader):
-        reason = "other random draws: the neighbours of a node come from the workers' streams"
+        reason = "different random numbers: the neighbours of a node would come from the workers' streams"
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
     if cuts_graph(loader):
         return Judgement(reason="nothing is drawn while batches are cut out of the graph, so each stays the same")
@@ -123,9 +123,7 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
             f"{rounded.text} (line {file.line(rounded.node)}) differently"
         )
         return Judgement(numerics=Numerics.ROUNDING, reason=reason)
-    return Judgement(
-        reason="nothing that makes a sample is random or changes the dataset, so every batch stays the same"
-    )
+    return Judgement(reason="no sample is random or changes the dataset, so every batch stays the same")
 
 
 def _filled(file: FileFacts, remark: Remark, why: str) -> str:
@@ -149,18 +147,20 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if graph:
         return graph
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+        return f"{loader.cls.name} passes its own arguments on to DataLoader"
     if alone and not loader.trains:
-        return "it feeds no training step in sight"
+        if loader.iterations:
+            return "it only feeds evaluation, for which starting workers may cost more than it gains"
+        return "no training loop over this loader found; pass the folder that contains it"
     told = asked(file, loader, "num_workers")
     if told is not None:
-        return f"line {file.line(told)} asks it for its number of workers"
+        return f"line {file.line(told)} reads its number of workers"
     if file.steps.in_sight(loader.call):
-        return "it is made anew in every step, and starting workers costs more than a batch"
+        return "it is created in every step, and starting workers costs more than a batch"
     for iteration in loader.iterations:
         if iteration.in_step:
             line = file.line(iteration.iterable)
-            return f"line {line} begins it anew inside the step, and workers would be started every time"
+            return f"line {line} restarts it in every step, and workers would be started every time"
     for trait, why in () if cuts_graph(loader) else _REFUSED.items():
         remark = work.first(trait)
         if remark is not None:

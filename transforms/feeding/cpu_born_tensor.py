@@ -9,6 +9,9 @@ kernel fills the tensor where it is needed, and nothing is copied:
     mask = torch.triu(torch.ones(n, n), diagonal=1).bool().cuda()
     mask = torch.triu(torch.ones(n, n, device="cuda"), diagonal=1).bool()
 
+    labels = torch.zeros(n).long().to(device)
+    labels = torch.zeros(n, dtype=torch.long, device=device)
+
 What stands between the two is done on the device too, as long as it gives the same bits there: views, masks of
 triangles, casts of zeros and ones. Random fills (`torch.rand`, `torch.randn`, `torch.randint`) draw from the device's
 stream instead of the host's, so they are other draws of the same distribution: they are rewritten only when the rule is
@@ -32,6 +35,10 @@ from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safet
 
 _ROUNDED = frozenset({"arange", "linspace", "logspace"})
 _CONSTANT = frozenset({"zeros", "ones", "empty", "eye"})
+"""What is the same in every type."""
+_CASTS = {
+    **{name: name for name in ("long", "int", "short", "float", "double", "half", "bfloat16", "bool")}, "byte": "uint8",
+}  # fmt: skip
 
 
 class CpuBornTensor(Rule):
@@ -40,7 +47,7 @@ class CpuBornTensor(Rule):
     code = "PM206"
     name = "cpu-born-tensor"
     family = Family.FEEDING
-    summary = "a tensor is filled on the host and then copied to the device"
+    summary = "a tensor is created on the CPU in every step and copied to the device"
     fix_title = "Fill it on the device"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
@@ -89,10 +96,10 @@ class CpuBornTensor(Rule):
 
     def _finding(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> Finding:
         safety, numerics = Safety.SAFE, Numerics.BITWISE
-        reason = "the same values, type and shape, filled where they are used"
+        reason = "the same values, type and shape, filled on the device"
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
-            reason = "other random draws: from the device's stream instead of the host's"
+            reason = "different random numbers: drawn on the device instead of the CPU"
         elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the device may round the last bit of these numbers differently"
@@ -105,13 +112,32 @@ class CpuBornTensor(Rule):
         dot = source.text.rindex(".", 0, source.span(call.func.attr)[0])
         # A dot on a line of its own goes with its line.
         start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
-        text, behind = f"device={where.device}", ""
-        if where.dtype is not None:
-            dtype = file.code(where.dtype)
-            # Zeros and ones are the same in every type; other values are cast as before.
-            plain = birth.name in _CONSTANT and call.func.value is birth.call and argument(birth.call, "dtype") is None
-            text, behind = (f"dtype={dtype}, {text}", "") if plain else (text, f".to({dtype})")
-        return (*add_keyword(source, birth.call, text, wrap=False), Edit(start, end, behind))
+        text = f"device={where.device}"
+        takes_type = birth.name in _CONSTANT and argument(birth.call, "dtype") is None
+        cast = _cast(file, birth.call) if takes_type else None
+        edits = [Edit(start, end, "")]
+        if where.dtype is not None and takes_type and call.func.value is birth.call:
+            text = f"dtype={file.code(where.dtype)}, {text}"
+        elif where.dtype is not None:
+            edits = [Edit(start, end, f".to({file.code(where.dtype)})")]
+        elif cast is not None and isinstance(birth.call.func, cst.Attribute):
+            assert isinstance(cast.func, cst.Attribute)
+            torch, behind_birth = file.code(birth.call.func.value), source.span(birth.call)[1]
+            text = f"dtype={torch}.{_CASTS[cast.func.attr.value]}, {text}"
+            cast_end = source.span(cast)[1]
+            edits = (
+                [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
+            )
+        return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+
+
+def _cast(file: FileFacts, made: cst.Call) -> cst.Call | None:
+    """The cast directly behind a factory: `torch.zeros(3).long()`."""
+    method = file.tree.parent(made)
+    call = file.tree.parent(method) if isinstance(method, cst.Attribute) else None
+    if not isinstance(method, cst.Attribute) or method.attr.value not in _CASTS or made.lpar:
+        return None
+    return call if isinstance(call, cst.Call) and call.func is method and not call.args and not call.lpar else None
 
 
 def _moves(file: FileFacts) -> Iterator[cst.Call]:

@@ -2,20 +2,35 @@
 to collate, to hand from worker to process, to pin and to copy, and three passes over every pixel by the slower
 processor.
 
-The dataset hands on the bytes (`PILToTensor()`), and the batch is converted where it arrives: the same division,
-subtraction and division in the same order, by tensors that are made once. Dividing by a tensor matters: CUDA multiplies
-by the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
-`torchvision.transforms.v2` multiply by the rounded reciprocal themselves (`ToDtype(torch.float32, scale=True)`), so the
-device does that too. A dataset that writes `(image.float() / 255 - mean) / std` out in its `__getitem__` is treated in
-the same way.
+The dataset hands on the bytes (`PILToTensor()`), and a small module converts and normalises the batch behind its copy:
 
-Where an `if` decides about the copy (`if args.cuda: x = x.cuda()`), the images are converted behind it, on whichever
-side they are, by constants that the same `if` has copied. A copy that makes floats on the host as well
-(`x.type(torch.cuda.FloatTensor)`) becomes one of the bytes. In between, images may be stacked by a collate function
-that does nothing else with them, and, where one mean and one deviation are for all channels, viewed in other shapes.
+    class NormalizeOnDevice(nn.Module):
+        def __init__(self, mean, std):
+            super().__init__()
+            self.register_buffer("scale", torch.tensor(255.0), persistent=False)
+            self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+            self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+        def forward(self, images):
+            return images.float().div_(self.scale).sub_(self.mean).div_(self.std)
+
+    normalize = NormalizeOnDevice(MEAN, STD).to(device)
+    for images, labels in loader:
+        images = normalize(images.to(device))
+
+These are the same division, subtraction and division in the same order. Dividing by a tensor matters: CUDA multiplies
+by the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
+`torchvision.transforms.v2` multiply by the rounded reciprocal themselves (`ToDtype(torch.float32, scale=True)`), so
+there the device does that too.
+
+The class stands in the file of the pipeline, and a loop in another file imports it from there, if it imports anything
+from there already. The module is made once, where the device is known, or else in front of the loop. Images may be
+stacked by a collate function that does nothing else with them.
 
 All loops over all loaders of such a dataset are rewritten together or not at all, because each of them would otherwise
-see bytes.
+see bytes; so are the pipelines of training and evaluation for datasets of one class. Where only an `if` copies the
+images, they may stay on the CPU, where workers should go on normalising them: that pipeline stays. What a dataset
+normalises by hand in its `__getitem__` stays too, with the advice to move it.
 """
 
 from __future__ import annotations

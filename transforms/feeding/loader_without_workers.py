@@ -6,21 +6,22 @@ batches during the step:
 
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
     # becomes
-    train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=NUM_WORKERS)
+    train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
-`NUM_WORKERS` is what this process may use, not what the machine has: in a container or under a scheduler
-those differ. It is capped at eight, because each worker costs memory and a start.
+More than eight seldom help, and each costs memory and a start. Where another loader of the file has workers, or the
+command line asks for their number (`opt.n_cpu`), it is that number.
 
 The order of the samples does not change: the sampler stays in the main process and draws the same seed.
 Workers are other processes, though. They get a copy of the dataset, so it must be possible to pickle it, and
 what a sample changes is lost. Under spawn and forkserver they import the script again; a script that trains
-at module level gets an `if __name__ == "__main__":` around its work, with definitions that the workers need
-left outside. A notebook gets none: what is defined in its cells reaches workers by fork alone (Linux, before
-Python 3.14), so a loader that needs it is held back there.
+at module level gets an `if __name__ == "__main__":` around the part that trains, if that is short: at most 30 lines,
+none of which defines a function or a class. Longer parts are only indented when the rule is selected by its code or
+name; `git diff -w` shows what else has changed. A notebook gets no guard: what is defined in its cells reaches workers
+by fork alone (Linux, before Python 3.14), so a loader that needs it is held back there.
 
 A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a dataclass, a
 variable or a dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them
-may have workers.
+may have workers. The default of an option becomes 4.
 
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
@@ -44,7 +45,7 @@ from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, places
-from perfmod.transforms.feeding._worker_count import count
+from perfmod.transforms.feeding._worker_count import count, instead, suggested
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -105,11 +106,11 @@ class LoaderWithoutWorkers(Rule):
         if refusal:
             yield self.refused(file, call, refusal)
             return
-        name, definition = count(file)
+        number, imports = count(file, call)
         edits = (
-            add_keyword(file.source, call, f"{WORKERS}={name}")
+            add_keyword(file.source, call, f"{WORKERS}={number}")
             if given is None
-            else (Edit(*file.source.span(given), name),)
+            else (Edit(*file.source.span(given), number),)
         )
         yield self.found(
             file,
@@ -118,8 +119,7 @@ class LoaderWithoutWorkers(Rule):
             edits,
             safety=Safety.UNSAFE,
             numerics=Numerics.SAMPLING,
-            imports=("os",),
-            definitions=(definition,),
+            imports=imports,
         )
 
     def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
@@ -146,49 +146,43 @@ class LoaderWithoutWorkers(Rule):
             reason = f"line {file.line(escape)} prints all settings or hands them on, with another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
         shelter = joined(shelters)
-        changes = list(self._changes(file, loader, given, shelter))
-        own = next((change for change in changes if change.path == file.source.path), Change())
         return self.found(
             file,
             loader.call,
-            self._reason(file, judgement, shelter),
-            (*shelter.edits, *own.edits),
-            safety=Safety.UNSAFE if shelter.doubt else judgement.safety,
+            "; ".join(self._reasons(file, judgement, shelter)),
+            shelter.edits,
+            safety=self._safety(judgement, shelter),
             numerics=judgement.numerics,
-            imports=own.imports,
-            definitions=own.definitions,
-            elsewhere=[change for change in changes if change is not own],
+            elsewhere=self._changes(file, loader, given, shelter),
         )
 
-    def _reason(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> str:
+    def _safety(self, judgement: Judgement, shelter: Guard) -> Safety:
+        if shelter.doubt or judgement.safety is not Safety.SAFE:
+            return Safety.UNSAFE
+        return Safety.SAFE if shelter.is_short else Safety.OPT_IN
+
+    def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> Iterator[str]:
+        if not shelter.doubt or judgement.safety is not Safety.SAFE:
+            yield judgement.reason
         if shelter.doubt:
-            unsure = judgement.safety is Safety.UNSAFE
-            return f"{judgement.reason}; {shelter.doubt}" if unsure else shelter.doubt
-        if not shelter.scripts:
-            return judgement.reason
-        return (
-            f"{judgement.reason}; the file from line {shelter.where(file)} on is indented under a __main__ guard, "
-            "because workers started by spawn or forkserver import it again"
-        )
+            yield shelter.doubt
+        if shelter.scripts:
+            yield shelter.why(file)
 
     def _changes(self, file: FileFacts, loader: Loader, given: list[Place], shelter: Guard) -> Iterator[Change]:
-        """The number of workers, in every file in which it is written, with what it needs there."""
-        sources = list(dict.fromkeys(file.source_of(place.value) for place in given)) or [file.source]
-        for source in sources:
-            name, definition = count(file.world.files[source])
-            if given:
-                edits = self._raised(file, [place for place in given if file.source_of(place.value) is source], name)
-            else:
-                edits = self._added(file, loader, name, shelter)
-            yield Change(source.path, edits, ("os",), (definition,))
+        """The number of workers, in every file in which it is written, with the imports that it needs there."""
+        for place in {place.value: place for place in given}.values():
+            source = file.source_of(place.value)
+            number, imports = instead(file, place)
+            told = told_default(file, place.option, number) if place.option else ()
+            yield Change(source.path, (Edit(*source.span(place.value), number), *told), imports)
+        if not given:
+            known = suggested(file, loader)
+            number, imports = (known, ()) if known else count(file, loader.call)
+            yield Change(file.source.path, self._added(file, loader, number, shelter), imports)
 
-    def _raised(self, file: FileFacts, given: list[Place], name: str) -> tuple[Edit, ...]:
-        values = dict.fromkeys(place.value for place in given)
-        texts = [text for place in given if place.option for text in told_default(file, place.option)]
-        return (*(Edit(*file.source_of(value).span(value), name) for value in values), *dict.fromkeys(texts))
-
-    def _added(self, file: FileFacts, loader: Loader, name: str, shelter: Guard) -> tuple[Edit, ...]:
-        edits = add_keyword(file.source, loader.call, f"num_workers={name}")
+    def _added(self, file: FileFacts, loader: Loader, number: str, shelter: Guard) -> tuple[Edit, ...]:
+        edits = add_keyword(file.source, loader.call, f"num_workers={number}")
         if not shelter.indents(file.source, file.source.span(loader.call)[0]):
             return edits
         # Lines that are added inside the guard move with the others.

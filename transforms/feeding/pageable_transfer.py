@@ -16,16 +16,18 @@ stays as it is: copies to the host, and copies whose source is written in place 
 may still be under way. Where there is no accelerator, `pin_memory=True` does nothing (PyTorch warns), and so
 does `non_blocking=True`.
 
-A loader is rewritten together with every copy of its batches in sight, in training and evaluation alike, in
-helper functions too. A helper that also moves batches of another loader changes for both, which is right for
+A loader is rewritten together with every copy of its batches in sight, or not at all, in training and evaluation alike,
+in helper functions too. A helper that also moves batches of another loader changes for both, which is right for
 both.
 
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
 `x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
-in their place; most often they change nothing, and then the copy is of the pinned tensor itself.
+in their place; most often they change nothing, and then the copy is of the pinned tensor itself. Where another cast
+stays, such as one to half precision, the loader stays too.
 
-What the host makes of a batch before the copy, as `torch.cat(images)` or an array that is made a tensor again, nobody
-pinned either. Such a copy stays, with the reason: the parts of the batch should be copied, and joined on the device.
+What the host makes of a batch before the copy, as `x / 255`, `torch.cat(images)` or an array that is made a tensor
+again, nobody pinned either. Such a copy stays, with the reason: the batch itself should be copied, and the rest be done
+on the device. So do the other copies of the same statement.
 
 Of what `expand`, `meshgrid` or `broadcast_to` make, several elements lie in one place in memory, and PyTorch cannot pin
 it: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element its own place.
@@ -48,10 +50,9 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.value import is_loader_name
-from perfmod.transforms.feeding._copies import Copy, Write, copies, writes
+from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
-from perfmod.transforms.feeding._mps import may_pin
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
 from perfmod.transforms.feeding._transfer_safety import (
@@ -59,6 +60,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     doubts,
     why_computed,
     why_copied_otherwise,
+    why_half,
     why_not,
     why_not_copy,
     why_overwritten,
@@ -90,30 +92,28 @@ class PageableTransfer(Rule):
     )
     changes_results = (
         "Never for tensors: what the GPU does after the copy waits for it, and the source is not written "
-        "meanwhile. Held back as unsafe where a batch may hold something else (objects of a class or library in "
-        "sight whose `to` may take no `non_blocking`, and nothing shows that none is in the batch), where a tuple "
-        "that the collate function made is used whole (most versions of PyTorch make a list of it when they pin; what "
-        "takes it apart sees no difference), where somebody wrote `pin_memory=False` or `non_blocking=False`, "
-        "and where the device is MPS. Where it may be MPS, what is written asks for CUDA first. A BatchEncoding of "
-        "transformers that is read by attributes stays one from torch 1.11 on, which the rewrite needs there."
+        "meanwhile. Held back as unsafe where a function out of sight gets the batch behind the copy, and may write "
+        "into it; where a batch may hold something else (objects of a class or library in sight whose `to` may take no "
+        "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
+        "used whole (most versions of PyTorch make a list of it when they pin; what takes it apart sees no "
+        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`; and where the device may be "
+        "Apple's MPS. A BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which "
+        "the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
         found = file.once(copies)
-        written = file.once(writes)
         told: set[cst.CSTNode] = set()
         for loader in file.loaders:
-            yield from self._examine(file, loader, [c for c in found if loader in c.origins], written)
+            yield from self._examine(file, loader, [c for c in found if loader in c.origins])
             for copy in found:
                 if loader in copy.computed and copy.blocks and copy.call not in told:
                     told.add(copy.call)
                     yield self.refused(file, self._near(file, copy, loader), why_computed(file, copy))
         yield from self._built_elsewhere(file, found)
 
-    def _examine(
-        self, file: FileFacts, loader: Loader, found: list[Copy], written: tuple[Write, ...]
-    ) -> Iterator[Finding]:
+    def _examine(self, file: FileFacts, loader: Loader, found: list[Copy]) -> Iterator[Finding]:
         pinning = Pinning.of(file, loader)
         if pinning.on and not any(copy.blocks for copy in found):
             return
@@ -128,22 +128,19 @@ class PageableTransfer(Rule):
             if uncopied:
                 yield self.refused(file, loader.call, uncopied)
             return
-        refusal = why_not(file, loader, pinning) or why_overwritten(file, found, written)
+        refusal = why_not(file, loader, pinning) or why_overwritten(file, found, file.once(writes))
         if refusal:
             yield self.refused(file, loader.call, refusal)
             return
-        good: list[Copy] = []
-        for copy in found:
-            reason = why_not_copy(file, copy)
-            if not reason:
-                good.append(copy)
-            elif copy.blocks or not pinning.on:
-                yield self.refused(file, self._near(file, copy, loader), reason)
-        sure = [copy for copy in good if not doubt_of_copy(file, copy)]
-        # Copies that are not sure come when the loader pins, so that whoever doubts them has the others.
-        chosen = sure if sure and (not pinning.on or any(copy.blocks for copy in sure)) else good
-        if any(copy.blocks for copy in chosen) or (chosen and not pinning.on):
-            yield self._finding(file, loader, chosen, pinning.on)
+        # All copies of its batches or none: those that wait would wait for the others too.
+        examined = [copy for copy in found if copy.blocks or not pinning.on]
+        kept = [(copy, reason) for copy in examined if (reason := why_not_copy(file, copy))]
+        if kept:
+            yield from (self.refused(file, self._near(file, copy, loader), reason) for copy, reason in kept)
+        elif half := why_half(file, loader, found):
+            yield self.refused(file, loader.call, half)
+        else:
+            yield self._finding(file, loader, found, pinning.on)
 
     def _near(self, file: FileFacts, copy: Copy, loader: Loader) -> cst.Call:
         """Where a copy is reported: where it stands, or at its loader if it stands in another file."""
@@ -173,8 +170,7 @@ class PageableTransfer(Rule):
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        value, imports = may_pin(file, loader, good) if not pins else ("True", ())
-        edits = [*(() if pins else pinned(file, loader, value)), *(e for c in blocking for e in not_waiting(file, c))]
+        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, blocking)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
@@ -186,7 +182,6 @@ class PageableTransfer(Rule):
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
             min_torch=(None if pins else needed_torch(file, loader)) or torch_that_copies(file, blocking),
-            imports=imports,
         )
 
     # Loaders of other files
@@ -203,5 +198,7 @@ class PageableTransfer(Rule):
                     name = dotted(end.node)
                 if name and end.path[:1] == (None,) and is_loader_name(name) and end.node not in seen:
                     seen.add(end.node)
-                    reason = f"only half is possible: the loader {name} is built elsewhere, and must pin"
+                    reason = (
+                        f"the loader {name} is created elsewhere and has to pin too; pass the folder that contains it"
+                    )
                     yield self.refused(file, copy.call, reason)

@@ -34,7 +34,7 @@ class ShallowPrefetch(Rule):
     code = "PM204"
     name = "shallow-prefetch"
     family = Family.FEEDING
-    summary = "the loader's workers make hardly any batch ahead"
+    summary = "the loader's workers prepare hardly any batches ahead"
     fix_title = "Make more batches ahead"
     numerics = Numerics.BITWISE
     safety = Safety.ADVICE
@@ -56,11 +56,13 @@ class ShallowPrefetch(Rule):
             factor = _number(file, loader, "prefetch_factor", _DEFAULT_FACTOR)
             if not workers or not factor or workers * factor > _FEW:
                 continue
-            ahead = "one batch" if workers * factor == 1 else "two batches"
+            ahead = "only 1 batch is" if workers * factor == 1 else "only 2 batches are"
             by = "one worker" if workers == 1 else f"{workers} workers"
             if any(option_of(file, value) is not None for value in loader.values("num_workers")):
                 by += " by default"
-            yield self.found(file, loader.call, f"{by} with prefetch_factor {factor} keep {ahead} in store", ())
+            yield self.found(
+                file, loader.call, f"{ahead} ready ({by}, prefetch_factor {factor}); raise num_workers", ()
+            )
 
 
 def _number(file: FileFacts, loader: Loader, parameter: str, default: int) -> int | None:

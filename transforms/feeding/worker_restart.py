@@ -50,7 +50,7 @@ class WorkerRestart(Rule):
     code = "PM203"
     name = "worker-restart"
     family = Family.FEEDING
-    summary = "the loader's workers are ended and started again with every epoch"
+    summary = "the loader's workers are stopped and started again in every epoch"
     fix_title = "Keep the workers from one epoch to the next"
     numerics = Numerics.SAMPLING
     safety = Safety.OPT_IN
@@ -80,7 +80,7 @@ class WorkerRestart(Rule):
             if refusal:
                 yield self.refused(file, loader.call, refusal)
                 continue
-            reason = "other random draws from the second epoch on; nothing that the workers hold changes between epochs"
+            reason = "different random augmentation from epoch 2; nothing that the workers hold changes between epochs"
             yield self.found(
                 file, loader.call, reason, add_keyword(file.source, loader.call, f"persistent_workers={kept}")
             )
@@ -121,6 +121,8 @@ def _count(file: FileFacts, number: cst.CSTNode) -> int | None:
     """A number of workers, as far as it is positive for sure: `None` where it is not known."""
     if isinstance(number, cst.Integer):
         return number.evaluated_value
+    if isinstance(number, cst.BooleanOperation) and isinstance(number.operator, cst.Or):
+        return _count(file, number.right)  # `os.cpu_count() or 1`
     if not isinstance(number, cst.Call):
         return None
     name = file.qualified(number)
@@ -140,12 +142,12 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if loader.unseen:
         return loader.unseen
     if not kept:
-        return "whether it has workers is decided at run time, and without any they cannot be kept"
+        return "whether there are workers is decided at run time, and persistent_workers=True fails without any"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself what it passes on to DataLoader"
+        return f"{loader.cls.name} passes its own arguments on to DataLoader"
     told = asked(file, loader, "persistent_workers")
     if told is not None:
-        return f"line {file.line(told)} asks it whether its workers stay"
+        return f"line {file.line(told)} checks whether its workers stay"
     change = first_change(file, loader, [*(loop.body for loop in loops), *sampling(file, loader)], SENT)
     if change is not None:
         line = file.line(change)
@@ -162,7 +164,7 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     unseen = work.first(Trait.UNSEEN)
     if unseen is not None:
         line = file.line(unseen.node)
-        return f"{unseen.text} (line {line}) is not in sight: it may remember something from one epoch to the next"
+        return f"the code of {unseen.text} (line {line}) was not read: it may keep something from one epoch to the next"
     return _changed_global(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 

@@ -38,7 +38,7 @@ def doubt(before: Mapping[int, str], after: Mapping[int, str], changed: Sequence
         for name in stored:
             if name in known and not old[number].resets(name):
                 return f"cell {number} may run again without the one that sets {name}, and leaves something else in it"
-            if name not in known and any(name in new[other].mentions for other in changed if other != number):
+            if name not in known and not all(new[other].resets(name) for other in changed if other != number):
                 return f"{name} would be set in cell {number} and read in another, which may run again without it"
         for name in {name for text in added for name in _added_to(text)} - set(stored):
             for other in [one for one in old if one <= number]:

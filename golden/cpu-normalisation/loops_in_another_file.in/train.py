@@ -1,5 +1,5 @@
-# golden: change script
-"""The pipeline stands in one file, the loops in another: the dataset hands on bytes, the loops normalise."""
+# golden: stay script refused="imports nothing from the one of the pipeline"
+"""The pipeline stands in one file, the loops in another, and only the script knows both."""
 import torch
 from torch import nn
 

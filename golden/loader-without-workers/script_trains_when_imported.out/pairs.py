@@ -4,8 +4,6 @@ import os
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-NUM_WORKERS = min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
 
 class Pairs(Dataset):
     def __init__(self, count):
@@ -20,4 +18,5 @@ class Pairs(Dataset):
 
 
 def make_loader(count):
-    return DataLoader(Pairs(count), batch_size=6, num_workers=NUM_WORKERS)
+    return DataLoader(Pairs(count), batch_size=6,
+                      num_workers=min(8, os.cpu_count() or 1))

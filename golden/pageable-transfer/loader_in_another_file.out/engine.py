@@ -19,6 +19,7 @@ def train_one_epoch(model, loader, optimizer, device):
 def evaluate(model, loader, device):
     hits = torch.zeros((), device=device)
     for points, classes in loader:
-        points, classes = points.to(device, non_blocking=True), classes.to(device, non_blocking=True)
+        points = points.to(device, non_blocking=True)
+        classes = classes.to(device, non_blocking=True)
         hits += (model(points).argmax(1) == classes).sum()
     return int(hits)
