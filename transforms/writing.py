@@ -147,6 +147,12 @@ def statement_start(source: Source, statement: Statement) -> int:
     return source.span(statement)[0]
 
 
+def quoted(source: Source, text: str) -> str:
+    """`text` as a string in the quotes that the file prefers."""
+    quote = "'" if source.text.count("'") > source.text.count('"') else '"'
+    return f"{quote}{text}{quote}"
+
+
 def comments(source: Source, statement: Statement) -> list[tuple[int, str]]:
     """Offset and text of every comment inside a statement or behind it on its last line, none above it."""
     found: list[tuple[int, str]] = []

@@ -13,7 +13,6 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
 
 # What says which type and device a tensor gets where its own call does not.
@@ -41,9 +40,35 @@ def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
         raise CannotRewrite("it is written to")
     if file.aliasing.hands_on(node) and not _only_computes(file, node):
         raise CannotRewrite(f"`{_receiver(file, node)}` may keep the tensor or write to it")
-    name = UnusedNames(file).take(_wanted(file, node))
-    code = file.code(node)
-    return insert_before_statement(file.source, loop, f"{name} = {code}"), replace(file.source, node, name)
+    name = _name_of(file, node)
+    return insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)
+
+
+def _name_of(file: FileFacts, node: cst.Call) -> str:
+    """A name for what stands in an expression: of the keyword that it is given as, or of the constant it is made of.
+
+    Raises:
+        CannotRewrite: there is none, or the file uses it.
+    """
+    parent = file.tree.parent(node)
+    named = parent.keyword if isinstance(parent, cst.Arg) else next(_constants(file, node), None)
+    name = named.value.lower() if named is not None else ""
+    if not name or any(each.value == name and not _is_label(file, each) for each in file.tree.all(cst.Name)):
+        raise CannotRewrite("make it once in front of the loop: it never changes")
+    return name
+
+
+def _constants(file: FileFacts, node: cst.Call) -> Iterator[cst.Name]:
+    """The names of the numbers that a tensor is made of, as far as they differ from those of variables."""
+    return (name for name in find_all(node, cst.Name) if name.value.isupper() and file.flow.is_read(name))
+
+
+def _is_label(file: FileFacts, name: cst.Name) -> bool:
+    """Whether a name is that of an attribute or a keyword, and no variable."""
+    parent = file.tree.parent(name)
+    return (isinstance(parent, cst.Attribute) and parent.attr is name) or (
+        isinstance(parent, cst.Arg) and parent.keyword is name
+    )
 
 
 def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> tuple[Edit, ...]:
@@ -138,10 +163,3 @@ def _receiver(file: FileFacts, node: cst.CSTNode) -> str:
         if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             return " ".join(file.code(ancestor).split())[:60]
     return "the code around it"
-
-
-def _wanted(file: FileFacts, node: cst.CSTNode) -> str:
-    parent = file.tree.parent(node)
-    return (
-        f"{parent.keyword.value}_constant" if isinstance(parent, cst.Arg) and parent.keyword is not None else "constant"
-    )
