@@ -21,7 +21,7 @@ _DEFAULTS = frozenset(
 )
 
 
-def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
+def hoisted(file: FileFacts, node: cst.Call) -> list[Edit]:
     """Edits that make the tensor of `node` in front of the loop of the step.
 
     Raises:
@@ -41,7 +41,7 @@ def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
     if file.aliasing.hands_on(node) and not _only_computes(file, node):
         raise CannotRewrite(f"`{_receiver(file, node)}` may keep the tensor or write to it")
     name = _name_of(file, node)
-    return insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)
+    return [insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)]
 
 
 def _name_of(file: FileFacts, node: cst.Call) -> str:
@@ -71,7 +71,7 @@ def _is_label(file: FileFacts, name: cst.Name) -> bool:
     )
 
 
-def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> tuple[Edit, ...]:
+def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> list[Edit]:
     target = statement.targets[0].target
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
         raise CannotRewrite("it is kept in something else than a variable")
@@ -86,7 +86,7 @@ def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> 
         raise CannotRewrite("a comment stands inside of it")
     if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
         raise CannotRewrite("it is not made in every round of the loop")
-    return insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)
+    return [insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)]
 
 
 def _require_unseen(file: FileFacts, definition: Definition) -> None:
