@@ -153,6 +153,26 @@ def quoted(source: Source, text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
+def line_length(source: Source) -> int:
+    """How long the file's lines of code are at most, from 79 to 120 characters."""
+    lines = (line for line in source.text.splitlines() if not _COMMENT_LINE.match(line))
+    return max(79, *(len(line) for line in lines if len(line) <= 120), 0)
+
+
+def call_text(source: Source, at: int, function: str, arguments: Sequence[str], behind: str = "") -> str:
+    """A call that begins where `at` is, on one line where it fits; else its arguments on lines of their own."""
+    length, column = line_length(source), at - source.line_start(at)
+    one_line = f"{function}({', '.join(arguments)}){behind}"
+    if column + len(one_line) <= length or not arguments:
+        return one_line
+    outer = source.indentation(at)
+    inner = outer + source.module.default_indent
+    together = ", ".join(arguments)
+    if len(inner) + len(together) <= length and "\n" not in together:
+        return f"{function}(\n{inner}{together}\n{outer}){behind}"
+    return f"{function}(\n" + "".join(f"{inner}{argument},\n" for argument in arguments) + f"{outer}){behind}"
+
+
 def comments(source: Source, statement: Statement) -> list[tuple[int, str]]:
     """Offset and text of every comment inside a statement or behind it on its last line, none above it."""
     found: list[tuple[int, str]] = []

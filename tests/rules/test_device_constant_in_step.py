@@ -200,6 +200,7 @@ def test_is_refused(body: str, reason: str) -> None:
         "y = torch.tensor([1.0, 2.0]).to('cpu')",
         "y = torch.as_tensor(x, device=device)",
         "y = torch.FloatTensor(3, 4).to(device)",
+        "y = torch.ByteTensor(size=(len(x),)).to(device)",
         "y = torch.zeros(3, device=device)",
     ],
 )
@@ -230,6 +231,19 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
     assert held.safety is Safety.OPT_IN
     assert held.reason.startswith("its value is read back on line")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if len(y) == 0:\n    keep(torch.tensor(0.0, device=device))\n    continue",
+        "loss = x.sum() if len(y) else torch.tensor(0.0, device=device)",
+    ],
+)
+def test_what_few_steps_make_is_no_gain(body: str) -> None:
+    (held,) = result(step(body)).held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason == "it runs only under the `if` on line 14, and not in every step"
 
 
 def test_types_are_written_where_the_default_is_another() -> None:

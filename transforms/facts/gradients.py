@@ -12,6 +12,10 @@ from perfmod.transforms.facts.value import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
+# What only tensors of floating point numbers are asked.
+_SHOWS_FLOATING = frozenset(
+    {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
+)
 _OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"requires_grad_"}
 
 
@@ -31,6 +35,37 @@ def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
             return any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
         child = ancestor
     return False
+
+
+def is_floating(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are asked."""
+    value = file.value(node)
+    if value.dtype is not None or not value.is_tensor:
+        return value.dtype is DType.FLOATING
+    if isinstance(node, cst.Name):
+        definitions = file.flow.definitions(node)
+        made = definitions[0].value if len(definitions) == 1 and definitions[0].binding is Binding.ASSIGNED else None
+        is_made = isinstance(made, cst.Call) and not definitions[0].path and is_floating(file, made)
+        return is_made or any(_shows_floating(file, use) for each in definitions for use in file.flow.uses(each))
+    if not isinstance(node, cst.Call):
+        return False
+    name, subject = file.qualified(node), node.args[0].value if node.args else None
+    if name is None and isinstance(node.func, cst.Attribute):
+        name, subject = f"torch.{node.func.attr.value}", node.func.value
+    short = (name or "").removeprefix("torch.")
+    return short in torch_api.ELEMENTWISE | torch_api.REDUCTIONS and subject is not None and is_floating(file, subject)
+
+
+def _shows_floating(file: FileFacts, use: cst.CSTNode) -> bool:
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.Attribute):
+        call = file.tree.parent(parent)
+        return isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _SHOWS_FLOATING
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not parent:
+        return False
+    name = file.qualified(call) or ""
+    return name.startswith("torch.") and name.rpartition(".")[2] in _SHOWS_FLOATING
 
 
 def cuts_graph(file: FileFacts, name: cst.Name) -> bool:

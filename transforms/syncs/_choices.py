@@ -16,8 +16,8 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Read
-from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.gradients import is_floating, may_carry_gradient, runs_without_graph
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, DType, Kind
@@ -52,9 +52,6 @@ _ELEMENTWISE = frozenset(
      "ceil", "logical_not", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
 )  # fmt: skip
 _BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "logical_not"})
-_SHOWS_FLOATING = frozenset(
-    {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
-)
 _BOOLEAN_TYPE = "bool"
 
 
@@ -165,7 +162,7 @@ class Choices:
             )
         if first.dtype != second.dtype:
             raise CannotSelect(f"the type of {self._shown(node)} is not known")
-        if name == "Divide" and not self._is_floating(left):
+        if name == "Divide" and not is_floating(self._file, left):
             raise CannotSelect(f"the type of {self._shown(node)} is not known")
         return Arm(first.dtype, first.sources | second.sources)
 
@@ -219,7 +216,7 @@ class Choices:
         given = [argument.value for argument in arguments]
         if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
             return evolve(arm, sources=frozenset())
-        if short in _LINEAR_REDUCTIONS and not arguments and self._is_floating(subject):
+        if short in _LINEAR_REDUCTIONS and not arguments and is_floating(self._file, subject):
             return arm
         if short in _PIECEWISE_LINEAR and all(map(self.is_number, given)):
             dtype = arm.dtype
@@ -239,7 +236,7 @@ class Choices:
                 raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
             if short in _BOOLEAN:
                 return Arm(_BOOLEAN_TYPE)
-            if self._is_floating(subject) and all(map(self.is_number, given)):
+            if is_floating(self._file, subject) and all(map(self.is_number, given)):
                 return arm
         if short in torch_api.CASTS:
             raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
@@ -261,7 +258,7 @@ class Choices:
         self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
     ) -> Hashable:
         """The type of `tensor op number`: that of the tensor, unless a float meets integers."""
-        if self._is_floating(tensor):
+        if is_floating(self._file, tensor):
             return dtype
         kind = self._file.value(number).dtype
         if kind is DType.INTEGER and not division and self._file.value(tensor).dtype is DType.INTEGER:
@@ -269,29 +266,6 @@ class Choices:
         if division or kind is not DType.INTEGER:
             return dtype if isinstance(dtype, tuple) and dtype[0] == "float of" else ("float of", dtype)
         raise CannotSelect(f"the type of {self._shown(tensor)} is not known")
-
-    def _is_floating(self, node: cst.BaseExpression) -> bool:
-        """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are
-        asked.
-        """
-        value = self._file.value(node)
-        if value.dtype is not None:
-            return value.dtype is DType.FLOATING
-        if not isinstance(node, cst.Name):
-            return False
-        definitions = self._file.flow.definitions(node)
-        return any(self._shows_floating(use) for definition in definitions for use in self._file.flow.uses(definition))
-
-    def _shows_floating(self, use: Read) -> bool:
-        parent = self._file.tree.parent(use)
-        if isinstance(parent, cst.Attribute):
-            call = self._file.tree.parent(parent)
-            return isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _SHOWS_FLOATING
-        call = self._file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if not isinstance(call, cst.Call) or call.args[0] is not parent:
-            return False
-        name = self._file.qualified(call) or ""
-        return name.startswith("torch.") and name.rpartition(".")[2] in _SHOWS_FLOATING
 
     def _scalar_beside(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         return 0 in (self._file.value(left).rank, self._file.value(right).rank)
@@ -304,7 +278,7 @@ class Choices:
         dtype = call.args[0].value
         if self._file.qualified(dtype) in torch_api.DTYPES:
             return torch_api.DTYPES[self._file.qualified(dtype) or ""] == "floating"
-        return isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and self._is_floating(dtype.value)
+        return isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and is_floating(self._file, dtype.value)
 
     # Where names come from
 

@@ -131,11 +131,12 @@ def _from_function(file: FileFacts, call: cst.Call) -> Made | None:
 
 def _from_constructor(file: FileFacts, call: cst.Call, name: str) -> Made | None:
     """`torch.FloatTensor([0.5])`; with numbers instead of a list, the constructors take sizes."""
-    if len(call.args) != 1 or not isinstance(call.args[0].value, (cst.List, cst.Tuple, cst.BinaryOperation)):
+    data = call.args[0].value if len(call.args) == 1 and call.args[0].keyword is None else None
+    if not isinstance(data, (cst.List, cst.Tuple, cst.BinaryOperation)):
         return None
     if name == "torch.Tensor" and _sets_default(file):
         raise NotFollowed("the type of `torch.Tensor` is set in the file")
-    made = _typed(file, Made(call, call.args[0].value), _LEGACY[name])
+    made = _typed(file, Made(call, data), _LEGACY[name])
     if name.startswith("torch.cuda."):
         return evolve(made, moved_to=quoted(file.source, "cuda"))
     return _moved(file, made)

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.constants import Constant
+from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.value import DType, Kind
@@ -77,7 +78,6 @@ class DeviceConstantInStep(Rule):
 
     def _examined(self, file: FileFacts, made: Made) -> Finding:
         filled = _filling(file, made.data)
-        read = _read_back(file, made.node)
         imports: tuple[str, ...] = ()
         try:
             if filled is not None:
@@ -91,10 +91,9 @@ class DeviceConstantInStep(Rule):
                 edits, reason = hoisted(file, made.node), "the numbers never change, and nothing writes to the tensor"
         except CannotRewrite as refusal:
             return self.refused(file, made.node, str(refusal))
-        if read is not None:
-            reason = f"its value is read back on line {file.line(read)}, where the host waits anyway"
-        safety = Safety.OPT_IN if read is not None else None
-        return self.found(file, made.node, reason, edits, safety=safety, imports=imports)
+        gainless = _why_no_gain(file, made.node)
+        safety = Safety.OPT_IN if gainless else None
+        return self.found(file, made.node, gainless or reason, edits, safety=safety, imports=imports)
 
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
@@ -102,15 +101,20 @@ def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     return is_of_step and in_every_step(file, call)
 
 
-def _read_back(file: FileFacts, made: cst.Call) -> cst.CSTNode | None:
-    """Where a step reads a tensor, or what one expression computes from it, back to the host."""
+def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
+    """Why a step would wait as often without the copy; empty where it would not."""
+    around = file.tree.ancestors(made)
+    choice = next((node for node in around if isinstance(node, (cst.If, cst.IfExp, cst.FunctionDef))), None)
+    if isinstance(choice, cst.IfExp) or ends_step(file, made):
+        assert choice is not None
+        return f"it runs only under the `if` on line {file.line(choice)}, and not in every step"
     for use in file.handing.uses(made):
         for ancestor in file.tree.ancestors(use.node):
             if isinstance(ancestor, cst.Attribute) and ancestor.attr.value in _READ_BACK:
-                return ancestor
+                return f"its value is read back on line {file.line(ancestor)}, where the host waits anyway"
             if not isinstance(ancestor, (cst.BaseExpression, cst.Arg)):
                 break
-    return None
+    return ""
 
 
 # Filled on the device
