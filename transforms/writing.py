@@ -154,9 +154,9 @@ def quoted(source: Source, text: str) -> str:
 
 
 def line_length(source: Source) -> int:
-    """How long the file's lines of code are at most, from 79 to 120 characters."""
+    """How long the file's lines of code are at most, from 88 to 120 characters."""
     lines = (line for line in source.text.splitlines() if not _COMMENT_LINE.match(line))
-    return max(79, *(len(line) for line in lines if len(line) <= 120), 0)
+    return max((88, *(len(line) for line in lines if len(line) <= 120)))
 
 
 def call_text(source: Source, at: int, function: str, arguments: Sequence[str], behind: str = "") -> str:

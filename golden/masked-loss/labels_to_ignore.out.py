@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=loss_of
+# golden: change unsafe syncs=0 hot=loss_of
 """Rows whose label is -100 are dropped before the cross entropy, which ignores them by itself."""
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from torch import Tensor
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     kept = labels != -100
     return F.cross_entropy(
-        torch.where(kept.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+        torch.where(kept.unsqueeze(-1), logits, 0).flatten(0, -2),
         torch.where(kept, labels, -100).flatten(),
     )
 
