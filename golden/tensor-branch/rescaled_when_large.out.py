@@ -8,9 +8,8 @@ def rescale(x: Tensor, limit: float) -> tuple[Tensor, Tensor]:
     x = x.tanh() * 2
     scale = torch.ones((), device=x.device, dtype=x.dtype)
     peak = x.detach().abs().amax()
-    condition = peak > limit
-    scale = torch.where(condition, scale * 0.5, scale)
-    x = torch.where(condition, x * 0.5, x)
+    scale = torch.where(peak > limit, scale * 0.5, scale)
+    x = torch.where(peak > limit, x * 0.5, x)
     return x, scale
 
 

@@ -1,13 +1,11 @@
-"""Branches that choose between values, written with `torch.where`: an `if` that binds names, and `a if c
-else b`.
-"""
+"""Branches that choose between values as `torch.where`: an `if` that binds a name or two, and `a if c else b`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import field, frozen
+from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
@@ -15,10 +13,8 @@ from perfmod.transforms.facts.gradients import cuts_graph
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.rule import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices, names_read
-from perfmod.transforms.syncs._conditions import CannotSelect, condition, is_total, shown, tests_device, tight
-from perfmod.transforms.syncs._printed import printed_itself
-from perfmod.transforms.syncs._unused import UnusedNames
-from perfmod.transforms.writing import comments, dedent_block, replace
+from perfmod.transforms.syncs._conditions import CannotSelect, condition, shown, tests_device, tight
+from perfmod.transforms.writing import call_text, comments, dedent_block, replace
 
 _OPERATORS: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "+",
@@ -26,6 +22,7 @@ _OPERATORS: dict[type[cst.BaseAugOp], str] = {
     cst.MultiplyAssign: "*",
     cst.DivideAssign: "/",
 }
+_MOST_NAMES = 2
 
 _CHOOSES = "the branch only chooses a value, and the device can choose"
 
@@ -52,17 +49,6 @@ class _Rebind:
         return self.statement.value
 
 
-@frozen
-class _Case:
-    """One branch: the test that chooses it (`None`: `else`), what it binds, and the host's numbers that only
-    it reads.
-    """
-
-    test: cst.BaseExpression | None
-    rebinds: tuple[_Rebind, ...]
-    numbers: tuple[cst.Assign, ...] = field(default=())
-
-
 def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     """`a if c else b` as `torch.where(c, a, b)`. Raises `CannotSelect`."""
     test = condition(file, node.test)
@@ -70,97 +56,73 @@ def chosen_by(file: FileFacts, node: cst.IfExp) -> Rewrite:
     Choices(file, node).check(arms)
     _check_graph(file, arms)
     torch, imports = file.names.spelled("torch", node)
-    text = f"{torch}.where({test}, {', '.join(map(file.source.code, arms))})"
-    edits = (replace(file.source, node, text),)
+    source = file.source
+    start, end = source.span(node)
+    if node.lpar:
+        start, end = source.span(node.lpar[0])[0], source.span(node.rpar[-1])[1]
+    text = call_text(source, start, f"{torch}.where", [test, *map(file.whole_code, arms)])
+    edits = (Edit(start, end, text, source.path),)
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
+    if not shared or isinstance(file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
+        return Rewrite(edits, _CHOOSES, imports=imports)
     holder = file.tree.statement(node)
     target = holder.targets[0].target if isinstance(holder, cst.Assign) else None
     bound = _definition(file, target) if isinstance(target, cst.Name) else None
-    itself = [bound] if bound is not None and isinstance(holder, cst.Assign) and holder.value is node else []
-    if not shared or isinstance(file.tree.parent(node), (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)):
-        return _held_if_seen(edits, (), itself, file, imports)
     _require_unidentified(file, shared)
     written = list(file.aliasing.mutations(bound)) if bound is not None else []
     if written or any(file.aliasing.is_mutated(arm) for arm in shared):
         raise CannotSelect(f"{shown(file, shared[0])} is written in place, which a copy of it would not show")
-    copies = _callers_own(file, shared) if bound is not None else shared
-    return _held_if_seen(edits, copies, itself, file, imports)
+    return _held_if_copied(edits, _callers_own(file, shared) if bound is not None else shared, file, imports)
 
 
-def _held_if_seen(
-    edits: tuple[Edit, ...],
-    copies: Sequence[cst.BaseExpression],
-    bound: Sequence[Definition],
-    file: FileFacts,
-    imports: tuple[str, ...],
+def _held_if_copied(
+    edits: tuple[Edit, ...], copies: Sequence[cst.BaseExpression], file: FileFacts, imports: tuple[str, ...]
 ) -> Rewrite:
-    """A rewrite that is held back where somebody else may hold the very tensor that `where` copies, or prints it."""
+    """A rewrite that is held back where somebody else may hold the very tensor that `where` copies."""
     if copies:
         reason = f"right unless somebody relies on the result being {shown(file, copies[0])} itself and not a copy"
-        return Rewrite(edits, reason, Safety.UNSAFE, imports)
-    printed = printed_itself(file, [use for definition in bound for use in file.flow.uses(definition)])
-    if printed is not None:
-        reason = f"a tensor is printed on line {file.line(printed)}, and `grad_fn` would be another in the text"
         return Rewrite(edits, reason, Safety.UNSAFE, imports)
     return Rewrite(edits, _CHOOSES, imports=imports)
 
 
-def rebinds_as_where(file: FileFacts, node: cst.If, unused: UnusedNames) -> Rewrite:
-    """An `if` whose branches only bind names to tensors, as one `torch.where` for each name.
+def rebinds_as_where(file: FileFacts, node: cst.If) -> Rewrite:
+    """An `if` whose branches only bind a name or two to tensors, as one `torch.where` for each.
 
     Raises:
         CannotSelect: a branch does more, or choosing afterwards would not be the same.
     """
-    cases = list(_cases(file, node))
-    choices = Choices(file, node)
-    bound = [[rebind.name for rebind in case.rebinds] for case in cases]
-    if any(names != bound[0] for names in bound):
-        raise CannotSelect("the branches bind different names, or in another order")
-    if not bound[0]:
+    branches = [list(_rebinds(file, node.body))]
+    if isinstance(node.orelse, cst.If):
+        raise CannotSelect("there are more than two ways, which a `torch.where` inside of another would hide")
+    if node.orelse is not None:
+        branches.append(list(_rebinds(file, node.orelse.body)))
+    branches = [each for each in branches if each]
+    names = [rebind.name for rebind in branches[0]] if branches else []
+    if not names or len(branches) < 1 + (node.orelse is not None and bool(_statements(file, node.orelse.body))):
         raise CannotSelect("the branch binds nothing")
-    has_else = cases[-1].test is None
-    if len(cases) > 1 and any(case.numbers for case in cases):
-        raise CannotSelect("the branches hold more than one assignment")
+    if any([rebind.name for rebind in each] != names for each in branches):
+        raise CannotSelect("the branches bind different names, or in another order")
+    if len(names) > _MOST_NAMES or len(set(names)) < len(names):
+        raise CannotSelect(f"the branch binds more than {_MOST_NAMES} names, or one of them twice")
+    choices = Choices(file, node)
     copies: list[cst.BaseExpression] = []
-    for index, name in enumerate(bound[0]):
-        if name in bound[0][:index]:
-            raise CannotSelect(f"`{name}` is bound twice")
-        rebinds = [case.rebinds[index] for case in cases]
+    for rebinds in zip(*branches, strict=True):
         arms: list[cst.BaseExpression] = [rebind.value for rebind in rebinds]
-        if not has_else:
+        if len(branches) == 1:
             arms.append(_old_value(file, node, rebinds[-1]))
         _check_arms(file, choices, rebinds, arms)
         _check_graph(file, arms)
         copies += _check_aliases(file, node, rebinds, arms)
-    writer = _Writer(file, node, cases, bound[0], has_else, unused)
-    edits, imports = writer.edits()
-    definitions = [each for case in cases for rebind in case.rebinds for each in _bound(file, rebind)]
-    return _held_if_seen(edits, copies, definitions, file, imports)
+    edits, imports = _edits(file, node, branches)
+    return _held_if_copied(edits, copies, file, imports)
 
 
 # Reading the branch
 
 
-def _cases(file: FileFacts, node: cst.If) -> Iterator[_Case]:
-    yield _case(file, node.test, node.body, node)
-    if isinstance(node.orelse, cst.If):
-        test = node.orelse.test
-        if not is_total(file, test):
-            raise CannotSelect(f"{shown(file, test)} is evaluated only where the conditions in front of it are false")
-        yield from _cases(file, node.orelse)
-    elif node.orelse is not None:
-        case = _case(file, None, node.orelse.body, node)
-        if case.rebinds or case.numbers:
-            yield case
-
-
-def _case(file: FileFacts, test: cst.BaseExpression | None, body: cst.BaseSuite, around: cst.If) -> _Case:
-    rebinds: list[_Rebind] = []
-    numbers: list[cst.Assign] = []
-    for statement in _small_statements(file, body):
+def _rebinds(file: FileFacts, body: cst.BaseSuite) -> Iterator[_Rebind]:
+    for statement in _statements(file, body):
         line = file.line(statement)
-        if isinstance(statement, cst.Pass):
-            continue
         if not isinstance(statement, (cst.Assign, cst.AugAssign)):
             raise CannotSelect(_why_not(file, statement))
         targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
@@ -169,30 +131,30 @@ def _case(file: FileFacts, test: cst.BaseExpression | None, body: cst.BaseSuite,
             raise CannotSelect(f"the branch binds several names at once on line {line}")
         if not isinstance(target, cst.Name):
             raise CannotSelect(f"the branch writes to {shown(file, target)} on line {line}, which others may see")
-        if isinstance(statement, cst.Assign) and _is_inner_number(file, target, statement, around):
-            numbers.append(statement)
-            continue
         if any(isinstance(part, (cst.Yield, cst.Await, cst.NamedExpr)) for part in walk_scope(statement)):
             raise CannotSelect(f"the branch does more than to compute on line {line}")
         if not _is_local(file, target):
             raise CannotSelect(f"`{target.value}`, bound on line {line}, is read by other functions")
-        rebinds.append(_Rebind(target.value, statement))
-    return _Case(test, tuple(rebinds), tuple(numbers))
+        yield _Rebind(target.value, statement)
 
 
-def _small_statements(file: FileFacts, body: cst.BaseSuite) -> Iterator[cst.BaseSmallStatement]:
+def _statements(file: FileFacts, body: cst.BaseSuite) -> list[cst.BaseSmallStatement]:
+    found: list[cst.BaseSmallStatement] = []
     for item in body.body:
         if isinstance(item, cst.SimpleStatementLine):
-            yield from item.body
+            found += item.body
         elif isinstance(item, cst.BaseSmallStatement):
-            yield item
+            found.append(item)
         else:
             raise CannotSelect(_why_not(file, item))
+    return [statement for statement in found if not isinstance(statement, cst.Pass)]
 
 
 def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
     """Why a statement needs the answer on the host."""
     line = file.line(statement)
+    if any(part.attr.value == "grad" for part in find_all(statement, cst.Attribute)):
+        return "gradients are scaled by hand, which `torch.nn.utils.clip_grad_norm_` does without a wait"
     for part in walk_scope(statement):
         if isinstance(part, cst.Raise):
             return f"the branch raises on line {file.line(part)}: the wait is a check"
@@ -211,14 +173,6 @@ def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
             callee = shown(file, part.func)
             return f"the branch calls {callee} on line {line}, which may have effects of its own"
     return f"the branch does more than to bind names on line {line}"
-
-
-def _is_inner_number(file: FileFacts, target: cst.Name, statement: cst.Assign, around: cst.If) -> bool:
-    """Whether a name is a Python number that nothing outside of the branch reads."""
-    definition = _definition(file, target)
-    if definition is None or not Choices(file, around).is_number(statement.value):
-        return False
-    return all(file.tree.is_within(use, around) for use in file.flow.uses(definition))
 
 
 def _is_local(file: FileFacts, target: cst.Name) -> bool:
@@ -247,10 +201,7 @@ def _old_value(file: FileFacts, node: cst.If, rebind: _Rebind) -> cst.Name:
             definitions = file.flow.definitions(part)
             if definitions and not any(file.tree.is_within(d.node, node) for d in definitions):
                 return part
-    raise CannotSelect(
-        f"what `{rebind.name}` was before is not read in the branch, so it is not shown to be a tensor with "
-        "the same gradient"
-    )
+    raise CannotSelect(f"what `{rebind.name}` was before the branch is not shown to be a tensor with the same gradient")
 
 
 def _check_arms(
@@ -300,7 +251,8 @@ def _check_aliases(
     name = rebinds[0].name
     shared = [arm for arm in arms if not file.aliasing.is_fresh(arm)]
     _require_unidentified(file, shared)
-    written = [use for rebind in rebinds for use in _writes(file, rebind)]
+    bound = [definition for rebind in rebinds for definition in _bound(file, rebind)]
+    written = [use for definition in bound for use in file.aliasing.mutations(definition)]
     held = [arm for arm in shared if not (isinstance(arm, cst.Name) and file.aliasing.rebinding_is_unobservable(arm))]
     if held and written:
         raise CannotSelect(
@@ -333,11 +285,6 @@ def _callers_own(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> list[cs
         for arm in arms
         if isinstance(arm, cst.Name) and any(d.binding is Binding.PARAMETER for d in file.flow.definitions(arm))
     ]
-
-
-def _writes(file: FileFacts, rebind: _Rebind) -> Iterator[Read]:
-    for definition in _bound(file, rebind):
-        yield from file.aliasing.mutations(definition)
 
 
 def _bound(file: FileFacts, rebind: _Rebind) -> Iterator[Definition]:
@@ -380,111 +327,44 @@ def _is_view(file: FileFacts, value: cst.BaseExpression, name: Read) -> bool:
     return True
 
 
-class _Writer:
-    """The edits that put `torch.where` in the place of a branch whose rebinds were proven."""
-
-    def __init__(
-        self,
-        file: FileFacts,
-        node: cst.If,
-        cases: Sequence[_Case],
-        names: Sequence[str],
-        has_else: bool,
-        unused: UnusedNames,
-    ) -> None:
-        self._file = file
-        self._source = file.source
-        self._node = node
-        self._cases = cases
-        self._names = names
-        self._has_else = has_else
-        self._unused = unused
-        self._torch, self._imports = file.names.spelled("torch", node)
-        self._tests: dict[cst.BaseExpression, str] = {}
-
-    def edits(self) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
-        host = self._host_part()
-        before = self._conditions(skip=host)
-        if len(self._cases) > 1 or self._node.orelse is not None:
-            return (self._whole(before),), self._imports
-        edits = list(self._values_in_place())
-        if host is None:
-            edits += without_header(self._file, self._node, before)
-        else:
-            edits.append(replace(self._source, self._node.test, self._source.code(host)))
-        return tuple(edits), self._imports
-
-    def _host_part(self) -> cst.BaseExpression | None:
-        """The left side of `host and device`, which stays an `if`: it decides on the host whether to ask at
-        all.
-        """
-        test = self._node.test
-        if len(self._cases) > 1 or self._node.orelse is not None or not isinstance(test, cst.BooleanOperation):
-            return None
-        stays = isinstance(test.operator, cst.And) and not tests_device(self._file, test.left)
-        return test.left if stays else None
-
-    def _conditions(self, skip: cst.BaseExpression | None) -> list[str]:
-        """Settles the code of every test; one that several names need gets a variable of its own, made by
-        these lines.
-        """
-        lines: list[str] = []
-        for case in self._cases:
-            if case.test is None:
-                continue
-            test = case.test
-            asked = test.right if skip is not None and isinstance(test, cst.BooleanOperation) else test
-            code = condition(self._file, asked)
-            if len(self._names) > 1 and (
-                names_read(asked).intersection(self._names) or not isinstance(asked, cst.Name)
-            ):
-                if skip is not None:
-                    raise CannotSelect("the condition is read again after the branch has bound a name")
-                name = self._unused.take("condition")
-                lines.append(f"{name} = ({code})" if "\n" in code else f"{name} = {code}")
-                code = name
-            self._tests[test] = code
-        return lines
-
-    def _chosen(self, index: int) -> str:
-        """The nested `where` of the name at `index`."""
-        last = self._cases[-1].rebinds[index] if self._has_else else None
-        text = self._arm(last) if last is not None else self._names[index]
-        for case in reversed(self._cases):
-            if case.test is not None:
-                text = f"{self._torch}.where({self._tests[case.test]}, {self._arm(case.rebinds[index])}, {text})"
-        return text
-
-    def _arm(self, rebind: _Rebind) -> str:
-        code = self._source.code(rebind.value)
-        if isinstance(rebind.statement, cst.AugAssign):
-            return f"{rebind.name} {_OPERATORS[type(rebind.statement.operator)]} {tight(rebind.value, code)}"
-        return code
-
-    def _values_in_place(self) -> Iterator[Edit]:
-        for index, rebind in enumerate(self._cases[0].rebinds):
-            text = self._chosen(index)
-            if isinstance(rebind.statement, cst.AugAssign):
-                yield replace(self._source, rebind.statement, f"{rebind.name} = {text}")
-            else:
-                yield replace(self._source, rebind.value, text)
-
-    def _whole(self, before: Sequence[str]) -> Edit:
-        start, end = self._source.span(self._node)
-        indentation = self._source.indentation(start)
-        kept = [text for offset, text in comments(self._source, self._node) if offset < end]
-        numbers = [self._source.code(number) for case in self._cases for number in case.numbers]
-        bound = [f"{name} = {self._chosen(index)}" for index, name in enumerate(self._names)]
-        return Edit(start, end, f"{self._source.newline}{indentation}".join([*kept, *before, *numbers, *bound]))
+# Writing
 
 
-def without_header(file: FileFacts, node: cst.If, lines: Sequence[str]) -> tuple[Edit, ...]:
-    """The body of an `if` in its place, with `lines` of code in front of it. Comments of the header stay."""
-    source = file.source
-    opening, *others = dedent_block(source, node)
-    indentation = source.indentation(source.span(node)[0])
-    if isinstance(node.body, cst.IndentedBlock):
-        text = opening.replacement + "".join(f"{indentation}{line}{source.newline}" for line in lines)
-    else:
-        text = "".join(f"{line}{source.newline}{indentation}" for line in lines)
-    return (Edit(opening.start, opening.end, text), *others)
+def _edits(
+    file: FileFacts, node: cst.If, branches: Sequence[Sequence[_Rebind]]
+) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
+    """A `torch.where` for every name; an `if` around it stays where the host decides whether to ask at all."""
+    source, (rebinds, *others) = file.source, branches
+    torch, imports = file.names.spelled("torch", node)
+    host, test = None, node.test
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and node.orelse is None:
+        host, test = (None, test) if tests_device(file, test.left) else (test.left, test.right)
+    code = condition(file, test)
+    if len(rebinds) > 1 and (
+        names_read(test).intersection(rebind.name for rebind in rebinds[:-1]) or any(find_all(test, cst.Call))
+    ):
+        raise CannotSelect("several names are bound, and the condition would be computed for each")
+    outer = source.span(node)[0] if host is None else source.span(rebinds[0].statement)[0]
+    written: list[str] = []
+    for index, rebind in enumerate(rebinds):
+        otherwise = _arm(file, others[0][index]) if others else rebind.name
+        arguments = [code, _arm(file, rebind), otherwise]
+        written.append(call_text(source, outer, f"{rebind.name} = {torch}.where", arguments))
+    if any("\n" in file.code(rebind.statement) for each in branches for rebind in each):
+        raise CannotSelect("a value goes over several lines, and would do so inside of `torch.where`")
+    if node.orelse is not None:
+        start, end = source.span(node)
+        kept = [text for offset, text in comments(source, node) if offset < end]
+        text = f"{source.newline}{source.indentation(start)}".join([*kept, *written])
+        return (Edit(start, end, text, source.path),), imports
+    edits = [replace(source, rebind.statement, text) for rebind, text in zip(rebinds, written, strict=True)]
+    if host is not None:
+        edits.append(replace(source, node.test, source.code(host)))
+    return (*edits, *(dedent_block(source, node) if host is None else ())), imports
+
+
+def _arm(file: FileFacts, rebind: _Rebind) -> str:
+    if isinstance(rebind.statement, cst.AugAssign):
+        code = file.code(rebind.value)
+        return f"{rebind.name} {_OPERATORS[type(rebind.statement.operator)]} {tight(rebind.value, code)}"
+    return file.whole_code(rebind.value)

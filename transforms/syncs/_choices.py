@@ -113,12 +113,6 @@ class Choices:
         if isinstance(node, cst.BinaryOperation):
             harmless = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply))
             return harmless and self.is_number(node.left) and self.is_number(node.right)
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
-            return self._is_limit(node)
-        if isinstance(node, cst.Name):
-            inside = self._inner_value(node)
-            if inside is not None:
-                return self.is_number(inside)
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._file.value(node).kind is Kind.NUMBER and self._is_bound(node)
         return False
@@ -171,10 +165,6 @@ class Choices:
     def _read(self, node: cst.Name | cst.Attribute) -> Arm:
         if isinstance(node, cst.Attribute) and node.attr.value == "data":
             return evolve(self.arm(node.value), sources=frozenset())
-        if isinstance(node, cst.Name):
-            inside = self._inner_value(node)
-            if inside is not None:
-                return self.arm(inside)
         value = self._file.value(node)
         code = self._file.code(node)
         if value.kind is Kind.NUMBER:
@@ -208,8 +198,6 @@ class Choices:
             raise CannotSelect(f"{self._shown(node)} draws random numbers; drawing them always moves the random stream")
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
             raise CannotSelect(f"{self._shown(node)} writes in place")
-        if short == "where" and name is not None and subject is not None and len(arguments) == 2:
-            return self._where(subject, arguments[0].value, arguments[1].value)
         if subject is None:
             raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
         arm = self.arm(subject)
@@ -223,14 +211,6 @@ class Choices:
             for number in given:
                 dtype = self._promoted(subject, dtype, number, division=False)
             return Arm(dtype, frozenset() if short == "detach" else arm.sources)
-        if (
-            short == "masked_fill"
-            and len(given) == 2
-            and self.is_number(given[1])
-            and self._file.shapes.same(subject, given[0])
-        ):
-            self.arm(given[0])
-            return arm
         if short in _ELEMENTWISE:
             if arm.sources and short not in _BOOLEAN:
                 raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
@@ -242,16 +222,12 @@ class Choices:
             raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
         raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need, with a finite gradient")
 
-    def _where(self, test: cst.BaseExpression, chosen: cst.BaseExpression, other: cst.BaseExpression) -> Arm:
-        self.arm(test)
-        self.check((chosen, other))
-        return self.arm(chosen)
-
     # Numbers, types, shapes
 
     def _need_finite(self, number: cst.BaseExpression, *, divides: bool, inverse: bool, node: cst.CSTNode) -> None:
-        value = _literal(number)
-        if (divides and inverse) or value is None or value - value != 0.0 or (divides and value == 0.0):
+        value = self._file.constants.value(number)
+        is_finite = isinstance(value, (int, float)) and value - value == 0.0
+        if (divides and (inverse or value == 0.0)) or not is_finite:
             raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
 
     def _promoted(
@@ -270,24 +246,7 @@ class Choices:
     def _scalar_beside(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         return 0 in (self._file.value(left).rank, self._file.value(right).rank)
 
-    def _is_limit(self, node: cst.Attribute) -> bool:
-        """Whether an expression is `torch.finfo(x.dtype).max` or the like, of floating point numbers."""
-        call = node.value
-        if not isinstance(call, cst.Call) or self._file.qualified(call) != "torch.finfo" or len(call.args) != 1:
-            return False
-        dtype = call.args[0].value
-        if self._file.qualified(dtype) in torch_api.DTYPES:
-            return torch_api.DTYPES[self._file.qualified(dtype) or ""] == "floating"
-        return isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and is_floating(self._file, dtype.value)
-
     # Where names come from
-
-    def _inner_value(self, name: cst.Name) -> cst.BaseExpression | None:
-        """The expression that the branch itself binds a name to, where it is read behind that."""
-        definitions = self._file.flow.definitions(name)
-        if len(definitions) != 1 or not self._file.tree.is_within(definitions[0].node, self._around):
-            return None
-        return definitions[0].value if definitions[0].binding is Binding.ASSIGNED and not definitions[0].path else None
 
     def _is_bound(self, node: cst.BaseExpression) -> bool:
         """Whether every variable in `node` is bound whenever the branch is reached."""
@@ -338,11 +297,3 @@ class Choices:
 def names_read(node: cst.CSTNode) -> set[str]:
     """Every name that stands in an expression."""
     return {part.value for part in walk(node) if isinstance(part, cst.Name)}
-
-
-def _literal(node: cst.BaseExpression) -> float | None:
-    if isinstance(node, (cst.Integer, cst.Float)):
-        return float(node.evaluated_value)
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return _literal(node.expression)
-    return None
