@@ -85,8 +85,10 @@ def _held_if_copied(
     return Rewrite(edits, _CHOOSES, imports=imports)
 
 
-def rebinds_as_where(file: FileFacts, node: cst.If) -> Rewrite:
+def rebinds_as_where(file: FileFacts, node: cst.If, test: str = "") -> Rewrite:
     """An `if` whose branches only bind a name or two to tensors, as one `torch.where` for each.
+
+    `test` is the code of its condition, where that is no tensor yet.
 
     Raises:
         CannotSelect: a branch does more, or choosing afterwards would not be the same.
@@ -113,7 +115,7 @@ def rebinds_as_where(file: FileFacts, node: cst.If) -> Rewrite:
         _check_arms(file, choices, rebinds, arms)
         _check_graph(file, arms)
         copies += _check_aliases(file, node, rebinds, arms)
-    edits, imports = _edits(file, node, branches)
+    edits, imports = _edits(file, node, branches, test)
     return _held_if_copied(edits, copies, file, imports)
 
 
@@ -331,7 +333,7 @@ def _is_view(file: FileFacts, value: cst.BaseExpression, name: Read) -> bool:
 
 
 def _edits(
-    file: FileFacts, node: cst.If, branches: Sequence[Sequence[_Rebind]]
+    file: FileFacts, node: cst.If, branches: Sequence[Sequence[_Rebind]], known: str
 ) -> tuple[tuple[Edit, ...], tuple[str, ...]]:
     """A `torch.where` for every name; an `if` around it stays where the host decides whether to ask at all."""
     source, (rebinds, *others) = file.source, branches
@@ -339,7 +341,7 @@ def _edits(
     host, test = None, node.test
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and node.orelse is None:
         host, test = (None, test) if tests_device(file, test.left) else (test.left, test.right)
-    code = condition(file, test)
+    code = known or condition(file, test)
     if len(rebinds) > 1 and (
         names_read(test).intersection(rebind.name for rebind in rebinds[:-1]) or any(find_all(test, cst.Call))
     ):
