@@ -73,7 +73,9 @@ def delete_statement(source: Source, statement: Statement) -> tuple[Edit, ...]:
     return delete_statements(source, (statement,))
 
 
-def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[Edit, ...]:
+def delete_statements(
+    source: Source, statements: Sequence[Statement], *, keeps_comments: bool = True
+) -> tuple[Edit, ...]:
     """Removes statements with their lines; a block that would be empty keeps a `pass`.
 
     Comments on and inside them stay as lines of their own; those meant for tools (`# noqa`) go.
@@ -91,8 +93,30 @@ def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[
         block = _path(source, line)[-1]
         body: Sequence[cst.CSTNode] = getattr(block, "body", ())
         empties = isinstance(block, cst.IndentedBlock) and all(item in whole for item in body)
-        edits.append(_delete_lines(source, line, keep="pass" if empties and line is body[0] else "", above=edits))
+        keep = "pass" if empties and line is body[0] else ""
+        edits.append(_delete_lines(source, line, keep, edits, keeps_comments=keeps_comments))
     return tuple(sorted(set(edits)))
+
+
+def delete_with_comment(source: Source, statements: Sequence[Statement]) -> tuple[Edit, ...]:
+    """The same for statements next to each other, with their comments: those on them, and the one above that is about
+    nothing else, because a blank line or the end of the block follows.
+    """
+    first, *others = delete_statements(source, statements, keeps_comments=False)
+    last = others[-1] if others else first
+    text, start = source.text, first.start
+    below = text[last.end : source.line_end(last.end)]
+    is_last = len(_indentation(source, last.end)) < len(_indentation(source, start)) if below.strip() else True
+    if start > source.line_start(start) or first.replacement or not is_last:
+        return (first, *others)
+    while start > 0 and text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+        start = source.line_start(start - 1)
+    is_blank_above = start == 0 or not text[source.line_start(start - 1) : start].strip()
+    if start < first.start and is_blank_above and not below.strip():
+        last = Edit(last.start, source.line_end(last.end), last.replacement, source.path)
+        others = [*others[:-1], last] if others else []
+        first = first if others else last
+    return (Edit(start, first.end, first.replacement, source.path), *others)
 
 
 def dedent_block(source: Source, statement: cst.If | cst.With) -> tuple[Edit, ...]:
@@ -316,11 +340,13 @@ def _cut_from_line(
     return edits
 
 
-def _delete_lines(source: Source, line: cst.BaseStatement, keep: str, above: Iterable[Edit] = ()) -> Edit:
+def _delete_lines(
+    source: Source, line: cst.BaseStatement, keep: str, above: Iterable[Edit], *, keeps_comments: bool
+) -> Edit:
     """Removes all lines of a statement; what stays are its comments and `keep`. `above` are removed already."""
     first = statement_start(source, line)
     start, end = source.line_start(first), source.line_end(source.span(line)[1])
-    kept = [text for _, text in comments(source, line) if not _TOOL_COMMENT.match(text)]
+    kept = [text for _, text in comments(source, line) if keeps_comments and not _TOOL_COMMENT.match(text)]
     kept += [keep] if keep else []
     if not kept and _BLANK_LINE.match(source.text, end):
         top = start

@@ -180,7 +180,8 @@ def test_an_if_becomes_a_where_with_it() -> None:
     body = "loss = loss.float().mean()\nfew = len(t.unique()) < 2\nif few:\n    loss = 0. * loss\nreturn loss"
     found = rewrite(function(body).encode(), "train.py", [UniqueCount(), TensorBranch()])
     assert found.after.decode() == function(
-        "flat = t.flatten()\nfew = (flat[1:] == flat[:-1]).all()\nloss = torch.where(few, 0. * loss, loss)\nreturn loss"
+        "loss = loss.float().mean()\nflat = t.flatten()\nfew = (flat[1:] == flat[:-1]).all()\n"
+        "loss = torch.where(few, 0. * loss, loss)\nreturn loss"
     )
 
 

@@ -17,7 +17,7 @@ from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, assignment_of, postfix, sole_definition
 from perfmod.transforms.syncs._loss_calls import Loss, subject
-from perfmod.transforms.writing import call_text, delete_statement, quoted, replace
+from perfmod.transforms.writing import call_text, delete_statement, delete_with_comment, quoted, replace
 
 _RANGES = frozenset(
     {"torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"}
@@ -320,11 +320,4 @@ def _without(file: FileFacts, target: cst.CSTNode) -> tuple[Edit, ...]:
     if isinstance(around, cst.With) and ranges:
         names = {canonical(file.qualified(item.item) or "") for item in ranges}
         line = around if names <= _RANGES else line
-    (edit,) = delete_statement(source, line)
-    start, end = edit.start, edit.end
-    if not source.text[end : source.line_end(end)].strip():
-        while start > 0 and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
-            start = source.line_start(start - 1)
-        if start and not source.text[source.line_start(start - 1) : start].strip():
-            end = source.line_end(end)
-    return (Edit(start, end, edit.replacement, source.path),)
+    return delete_with_comment(source, (line,))
