@@ -5,7 +5,7 @@ import os
 import torch
 from torch import nn
 
-os.environ.update({"CUDA_LAUNCH_BLOCKING": "0", "OMP_NUM_THREADS": "1"})
+os.environ.update({"OMP_NUM_THREADS": "1"})
 
 
 def step(model, x):

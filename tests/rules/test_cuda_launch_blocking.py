@@ -18,7 +18,23 @@ CHANGES = {
     "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")\nx = 1', "x = 1"),
     "update of several": (
         'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})',
-        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "0", "A": "2"})',
+        'os.environ.update({"A": "2"})',
+    ),
+    "update of several, last": (
+        'os.environ.update({"A": "2", "CUDA_LAUNCH_BLOCKING": "1"}, B="3")',
+        'os.environ.update({"A": "2"}, B="3")',
+    ),
+    "update of a dictionary and keywords": (
+        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1"}, B="3")',
+        'os.environ.update(B="3")',
+    ),
+    "for debugging": (
+        '# find the failing kernel\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # debug\n\nx = 1',
+        "\nx = 1",
+    ),
+    "beside one seed": (
+        'def main():\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n    torch.manual_seed(0)',
+        "def main():\n    torch.manual_seed(0)",
     ),
     "imported": (
         'from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"',
@@ -48,6 +64,37 @@ REFUSED = {
     "asked for": (
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nif os.getenv("CUDA_LAUNCH_BLOCKING"): slow()',
         "read on line 4",
+    ),
+    "algorithms": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.use_deterministic_algorithms(True)',
+        "`use_deterministic_algorithms` on line 4 asks for runs that can be repeated",
+    ),
+    "kernels": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.backends.cudnn.deterministic = True',
+        "`deterministic` on line 4 asks for runs that can be repeated",
+    ),
+    "workspace": (
+        'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`CUBLAS_WORKSPACE_CONFIG` on line 3",
+    ),
+    "helper": (
+        'def setup_seed(n):\n    torch.manual_seed(n)\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`setup_seed` sets seeds",
+    ),
+    "helper of another name": (
+        (
+            "def prepare(n):\n    torch.manual_seed(n)\n    np.random.seed(n)\n"
+            '    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"'
+        ),
+        "`prepare` sets seeds",
+    ),
+    "comment": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # for reproducibility',
+        "a comment asks for it",
+    ),
+    "comment above": (
+        '# the extension needs this,\n# see its README\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "a comment asks for it",
     ),
     "child": ('run(env={**os.environ, "CUDA_LAUNCH_BLOCKING": "1"})', "another process"),
     "child's item": ('env["CUDA_LAUNCH_BLOCKING"] = "1"\nrun(env=env)', "another process"),
