@@ -29,8 +29,8 @@ CHANGES = {
         'os.environ.update(B="3")',
     ),
     "for debugging": (
-        '# find the failing kernel\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # debug\n\nx = 1',
-        "\nx = 1",
+        'y = 1\n\n# find the failing kernel\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # debug\n\nx = 1',
+        "y = 1\n\nx = 1",
     ),
     "beside one seed": (
         'def main():\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n    torch.manual_seed(0)',
