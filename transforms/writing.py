@@ -18,6 +18,9 @@ from perfmod.transforms.source import Source, parse_module
 
 Statement = cst.BaseStatement | cst.BaseSmallStatement
 
+MOST_MOVED = 12
+"""How many lines a rewrite may move in or out by a level before a reader of the diff needs `git diff -w`."""
+
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _COMMENT_LINE = re.compile(r"([ \t\f]*)#")
 _BLANK_LINE = re.compile(r"[ \t\f]*(?:\r\n|\r|\n)")

@@ -106,6 +106,20 @@ def test_an_evaluation_inside_of_a_training_is_nested(before: str, after: str) -
     FILES.assert_becomes(script(before), script(after))
 
 
+def test_a_long_loop_is_not_indented_unasked() -> None:
+    lines = "    n += int((model(x).argmax(1) == y).sum())\n" * 13
+    (held,) = FILES.result(
+        script(f"model.eval()\nn = 0\nfor x, y in val_loader:\n{lines}print(n)"), unsafe=False
+    ).held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason.endswith("and 14 lines would be indented: review it with `git diff -w`")
+
+
+def test_code_for_pytorch_before_04_stays() -> None:
+    code = evaluation("total += model(Variable(x, volatile=True)).sum().item()")
+    assert "`volatile` switches gradients off for PyTorch before 0.4" in " | ".join(FILES.reasons(code))
+
+
 HELD_BACK = {
     "returned": (evaluation("total += criterion(model(x), y)"), "returned on line"),
     "printed": (evaluation("loss = criterion(model(x), y)\nprint(loss)"), "`grad_fn`"),

@@ -25,7 +25,7 @@ _PHASES = frozenset({"train", "training", "phase", "split", "mode"})
 # Words in names of methods that run a model.
 _RUNS = frozenset(
     {
-        "forward", "predict", "encode", "decode", "sample", "generate", "infer", "inference", "score", "embed",
+        "forward", "predict", "encode", "decode", "sample", "infer", "inference", "score", "embed",
         "feature", "features", "loss", "reconstruct", "classify", "prob", "module", "logits", "represent", "embedding",
     }
 )  # fmt: skip
@@ -337,6 +337,8 @@ def _forwards(file: FileFacts) -> list[cst.CSTNode]:
 def _need(file: FileFacts, node: cst.CSTNode) -> str:
     if isinstance(node, cst.Call):
         return _need_of_call(file, node)
+    if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "volatile":
+        return "`volatile` switches gradients off for PyTorch before 0.4"
     if isinstance(node, cst.Attribute):
         name = node.attr.value
         if name in _READS or (name == "requires_grad" and not _is_set_to_false(file, node)):

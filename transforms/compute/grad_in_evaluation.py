@@ -10,7 +10,8 @@ and batch normalisation, but not the recording. `torch.no_grad()` does:
             ...                                      ...
 
 A function that only evaluates is decorated, since that is one line. Where the evaluation is a part of a training
-function or of a script, its loop is put under `with torch.no_grad():`.
+function or of a script, its loop is put under `with torch.no_grad():`; a long one is held back, because all of its
+lines move.
 
 The values are the same. What could notice is refused, or held back where it is not in sight: gradients taken inside
 (adversarial examples, forces), tensors that are differentiated later, and tensors that are printed as such, because
@@ -37,7 +38,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import nest_statements
+from perfmod.transforms.writing import MOST_MOVED, nest_statements
 
 _FRAMEWORKS = ("lightning.", "pytorch_lightning.", "transformers.")
 _MESSAGES = {
@@ -157,6 +158,8 @@ class GradInEvaluation(Rule):
         module = evaluations.takes_another_path(file)
         if not doubt and module:
             doubt = f"`{module}` takes another path in evaluation mode without gradients, with other figures"
+        if not doubt and len(edits) > MOST_MOVED:
+            doubt = f"{label}, and {len(edits)} lines would be indented: review it with `git diff -w`"
         return self.found(
             file,
             node,
