@@ -278,6 +278,11 @@ class Values:
             *("apex", "deepspeed", "fp16", "bf16", "mixed_precision", "precision"),
         )
 
+    def uses_bfloat16(self) -> bool:
+        """Whether the files show that they may compute in bfloat16, or are a library, of which nothing shows it."""
+        names = ("bfloat16", "bf16", "set_autocast_gpu_dtype", "set_autocast_dtype", "precision", "mixed_precision")
+        return self._mentions(*names) or not self._mentions("backward")
+
     def uses_bytes(self) -> bool:
         """Whether the files make tensors or arrays of bytes by hand."""
         return self._mentions("uint8", "byte", "ByteTensor", "PILToTensor", "pil_to_tensor")
