@@ -14,28 +14,6 @@ CHANGES = {
     "item": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nx = 1', "x = 1"),
     "default": ("os.environ.setdefault('CUDA_LAUNCH_BLOCKING', '1')\nx = 1", "x = 1"),
     "putenv": ('os.putenv("CUDA_LAUNCH_BLOCKING", "1")\nx = 1', "x = 1"),
-    "update": ('os.environ.update({"CUDA_LAUNCH_BLOCKING": "1"})\nx = 1', "x = 1"),
-    "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")\nx = 1', "x = 1"),
-    "update of several": (
-        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})',
-        'os.environ.update({"A": "2"})',
-    ),
-    "update of several, last": (
-        'os.environ.update({"A": "2", "CUDA_LAUNCH_BLOCKING": "1"}, B="3")',
-        'os.environ.update({"A": "2"}, B="3")',
-    ),
-    "update of a dictionary and keywords": (
-        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1"}, B="3")',
-        'os.environ.update(B="3")',
-    ),
-    "for debugging": (
-        'y = 1\n\n# find the failing kernel\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # debug\n\nx = 1',
-        "y = 1\n\nx = 1",
-    ),
-    "beside one seed": (
-        'def main():\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n    torch.manual_seed(0)',
-        "def main():\n    torch.manual_seed(0)",
-    ),
     "imported": (
         'from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"',
         "from os import environ",
@@ -96,6 +74,8 @@ REFUSED = {
         '# the extension needs this,\n# see its README\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
         "a comment asks for it",
     ),
+    "update": ('os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})', "together with other variables"),
+    "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")', "together with other variables"),
     "child": ('run(env={**os.environ, "CUDA_LAUNCH_BLOCKING": "1"})', "another process"),
     "child's item": ('env["CUDA_LAUNCH_BLOCKING"] = "1"\nrun(env=env)', "another process"),
 }

@@ -66,7 +66,7 @@ class CudaLaunchBlocking(Rule):
             setting = _setting(file, node)
             if setting is None:
                 if _is_handed_on(file, node):
-                    yield self.refused(file, node, "it is set for another process")
+                    yield self.refused(file, node, "it is set for another process, or together with other variables")
                 continue
             value, edits = setting
             if not _switches_on(value) or _switches.is_optional(file, node):
@@ -151,44 +151,7 @@ def _setting(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, Se
         return None
     if file.qualified(call) in _SETTERS and len(call.args) == 2 and call.args[0].value is node:
         return call.args[1].value, delete_with_comment(source, (statement,))
-    if (
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "update"
-        and _is_environment(file, call.func.value)
-    ):
-        return _updated(file, call, node, statement)
     return None
-
-
-def _updated(
-    file: FileFacts, call: cst.Call, node: cst.CSTNode, statement: cst.Expr
-) -> tuple[cst.BaseExpression, Sequence[Edit]] | None:
-    """`os.environ.update(...)`: the call goes where it sets nothing else."""
-    entry = file.tree.parent(node)
-    entries = 0
-    for arg in call.args:
-        entries += len(arg.value.elements) if isinstance(arg.value, cst.Dict) else 1
-    if isinstance(node, cst.Name):  # a keyword
-        entry = next(arg for arg in call.args if arg.keyword is node)
-    if not isinstance(entry, (cst.DictElement, cst.Arg)) or (
-        isinstance(entry, cst.DictElement) and entry.key is not node
-    ):
-        return None
-    if entries == 1:
-        return entry.value, delete_with_comment(file.source, (statement,))
-    return entry.value, _without_entry(file, entry)
-
-
-def _without_entry(file: FileFacts, entry: cst.DictElement | cst.Arg) -> Sequence[Edit]:
-    """Takes an entry out of a dictionary or of the arguments of a call, of which there are several."""
-    source, around = file.source, file.tree.parent(entry)
-    entries = list(around.elements if isinstance(around, cst.Dict) else getattr(around, "args", ()))
-    if len(entries) == 1:  # a dictionary of its own, beside keywords
-        return _without_entry(file, next(a for a in file.tree.ancestors(entry) if isinstance(a, cst.Arg)))
-    index = entries.index(entry)
-    if index == 0:
-        return [Edit(source.span(entry)[0], source.span(entries[1])[0], "", source.path)]
-    return [Edit(source.span(entries[index - 1])[1], source.span(entry)[1], "", source.path)]
 
 
 def _is_environment(file: FileFacts, node: cst.BaseExpression) -> bool:

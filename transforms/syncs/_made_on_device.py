@@ -29,7 +29,7 @@ _DEVICE_WORDS = ("dev", "gpu", "cuda", "rank")
 
 
 class NotFollowed(Exception):
-    """The tensor is made of numbers and moved, in a way that cannot be written at once; the text is the reason."""
+    """The tensor is made and moved in a way that cannot be written otherwise; the text is the reason."""
 
 
 @frozen
