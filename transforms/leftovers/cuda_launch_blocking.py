@@ -174,18 +174,15 @@ def _clears(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
-    element = file.tree.parent(node)
-    if isinstance(element, cst.DictElement) and element.key is node:
-        return _switches_on(element.value)
-    if isinstance(node, cst.Name):
-        arg = next(a for a in find_all(file.tree.statement(node), cst.Arg) if a.keyword is node)
-        return _switches_on(arg.value)
-    statement = file.tree.statement(node)
-    return (
-        isinstance(statement, cst.Assign)
-        and isinstance(statement.targets[0].target, cst.Subscript)
-        and (file.tree.is_within(node, statement.targets[0].target) and _switches_on(statement.value))
-    )
+    """Whether a mention sets the variable in something else than the environment, or as one of several."""
+    entry, statement = file.tree.parent(node), file.tree.statement(node)
+    if isinstance(entry, cst.DictElement) and entry.key is node:
+        return _switches_on(entry.value)
+    if isinstance(entry, cst.Arg) and entry.keyword is node:
+        return _switches_on(entry.value)
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
+    is_item = isinstance(target, cst.Subscript) and file.tree.is_within(node, target)
+    return is_item and isinstance(statement, cst.Assign) and _switches_on(statement.value)
 
 
 def _uses_streams(file: FileFacts) -> bool:
