@@ -1,4 +1,4 @@
-# golden: change unsafe syncs=0 hot=loss_of
+# golden: change syncs=0 hot=loss_of
 """Rows whose label is -100 are dropped before the cross entropy, which ignores them by itself."""
 import torch.nn.functional as F
 from torch import Tensor

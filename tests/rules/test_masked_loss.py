@@ -139,7 +139,7 @@ CHANGES: dict[str, tuple[Layout, Safety, str, str]] = {
     ),
     "module": (
         SEQUENCES,
-        Safety.UNSAFE,
+        Safety.SAFE,
         """
         m = labels != 77
         loss = 2 * criterion(logits[m], labels[m])
@@ -236,7 +236,7 @@ CHANGES: dict[str, tuple[Layout, Safety, str, str]] = {
     ),
     "channels moved elsewhere": (
         IMAGES,
-        Safety.UNSAFE,
+        Safety.SAFE,
         """
         m = labels.transpose(1, 2) != 77
         return F.cross_entropy(logits.permute(0, 3, 2, 1)[m], labels.transpose(1, 2)[m])
@@ -283,7 +283,7 @@ CHANGES: dict[str, tuple[Layout, Safety, str, str]] = {
     ),
     "bound to their own names": (
         SEQUENCES,
-        Safety.UNSAFE,
+        Safety.SAFE,
         """
         m = labels != 77
         logits = logits[m]

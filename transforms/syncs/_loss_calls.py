@@ -54,7 +54,7 @@ class Loss:
         call: the call that gives the number.
         options: what the call, or the module's constructor, is given besides the sides.
         made: the constructor, for a module.
-        changed: which option is assigned elsewhere; empty where none is.
+        changed: what else happens to the module that its call would not show; empty where nothing does.
     """
 
     short: str
@@ -89,7 +89,7 @@ class Loss:
         if self.short not in CLASSES and self.short not in ELEMENTS:
             return f"`{self.short}` has no short form with the mask inside"
         if self.changed:
-            return f"`{self.changed}` of a loss is assigned elsewhere"
+            return self.changed
         if not self.reduction:
             return "its reduction cannot be read, and without one the result keeps the length of the selection"
         if self.reduction == "none":
@@ -119,7 +119,9 @@ def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
     if module.name not in LOSS_MODULES or module.name is None or module.call is None or has_star(module.call):
         return None
     short = _MODULES.get(module.name, module.name)
-    return Loss(short, call, _options(short, module.call, 0), module.call, _changed(file, module.name, short))
+    return Loss(
+        short, call, _options(short, module.call, 0), module.call, _changed(file, module.name, short, module.call)
+    )
 
 
 def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpression]:
@@ -132,15 +134,22 @@ def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpres
     return {key: value for key, value in named.items() if key not in is_default | {"input", "target"}}
 
 
-def _changed(file: FileFacts, module: str, short: str) -> str:
-    """Which option of what may be the loss is assigned; a `weight` is read where it is called."""
+def _changed(file: FileFacts, module: str, short: str, made: cst.Call) -> str:
+    """What changes an option of what may be the loss, or watches its calls; a `weight` is read where it is called."""
     options = {*CLASSES.get(short, ()), *ELEMENTS.get(short, ())} - {"weight"}
     for item in file.tree.all(cst.AssignTarget):
         target = item.target
         if isinstance(target, cst.Attribute) and target.attr.value in options:
             value = file.value(target.value)
             if value.name == module or (value.name is None and value.cls is None):
-                return target.attr.value
+                return f"`{target.attr.value}` of a loss is assigned elsewhere"
+    for use in file.handing.module_uses(made):
+        parent = file.tree.parent(use)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, cst.Attribute) and parent.attr.value.startswith("register_"):
+            return f"`{parent.attr.value}` on line {file.line(use)} shows what the loss is given"
+        if isinstance(call, cst.Call) and file.qualified(call) == "builtins.setattr":
+            return f"an attribute of a loss is set by its name on line {file.line(use)}"
     return ""
 
 

@@ -77,12 +77,9 @@ def ignoring(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
         new_logits = f"{torch}.where({postfix(file, target.mask)}.unsqueeze({dim}), {new_logits}, 0)"
     if is_flat:
         new_logits, new_target = f"{new_logits}.flatten(0, -2)", f"{new_target}.flatten()"
-    doubt = _doubt(file, target)
-    if is_flat and rank is None and not doubt:
-        doubt = f"how many dimensions `{mask}` has is not known, so that they are flattened"
     edits = (*removals, *_replaced(file, loss, sides, {"input": new_logits, "target": new_target}))
     reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
-    return Form(edits, imports, reason, doubt)
+    return Form(edits, imports, reason, _doubt(file, target))
 
 
 def cleaned(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
