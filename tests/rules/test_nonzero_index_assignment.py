@@ -188,7 +188,7 @@ REFUSED = {
     "only a part": "i, j = torch.where(labels == 1)\nlabels[i] = -1",
     "other indices stand beside": "i, j = torch.where(labels == 1)\nlabels[j, i] = -1",
     "another index stands beside": "(i,) = torch.where(labels > 0)\nx[i, labels] = -1",
-    "one element per chosen place": "labels[torch.where(labels == 1)] = w.long()",
+    "one element for each chosen place": "labels[torch.where(labels == 1)] = w.long()",
     "not shown to have the shape": "t = torch.zeros(3, 4).cuda()\nt[torch.where(labels == 1)] += 1",
     "does not work element by element": "labels[torch.where(labels == 1)] <<= 1",
     "gradient": "t = x * 2\ni = torch.where(x > 0)\nt[i] = x[i].abs()",

@@ -132,7 +132,7 @@ class Choices:
             return Arm(_BOOLEAN_TYPE)
         if isinstance(node, cst.Call):
             return self._call(node)
-        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+        raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
 
     def operation(
         self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
@@ -140,7 +140,7 @@ class Choices:
         """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
         name = type(operator).__name__.removesuffix("Assign")
         if name not in ("Add", "Subtract", "Multiply", "Divide"):
-            raise CannotSelect(f"{self._shown(node)} is not shown to have a finite gradient")
+            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
         if self.is_number(right) or self.is_number(left):
             tensor, number = (left, right) if self.is_number(right) else (right, left)
             arm = self.arm(tensor)
@@ -181,7 +181,7 @@ class Choices:
         while isinstance(base, cst.Attribute):
             base = base.value
         if not isinstance(base, cst.Name):
-            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
         return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
 
     def _call(self, node: cst.Call) -> Arm:
@@ -193,13 +193,13 @@ class Choices:
         elif name is None and isinstance(node.func, cst.Attribute) and self._file.value(node.func.value).is_tensor:
             short, subject = node.func.attr.value, node.func.value
         else:
-            raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than to compute a tensor")
+            raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than compute a tensor")
         if short in _RANDOM:
             raise CannotSelect(f"{self._shown(node)} draws random numbers; drawing them always moves the random stream")
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
             raise CannotSelect(f"{self._shown(node)} writes in place")
         if subject is None:
-            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
         arm = self.arm(subject)
         given = [argument.value for argument in arguments]
         if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
@@ -220,7 +220,7 @@ class Choices:
                 return arm
         if short in torch_api.CASTS:
             raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
-        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need, with a finite gradient")
+        raise CannotSelect(f"{self._shown(node)} may raise, or give a NaN as a gradient, where it is not chosen")
 
     # Numbers, types, shapes
 

@@ -234,7 +234,7 @@ class _Lifted:
     def _foreign(self, node: cst.BaseExpression) -> CannotWrite:
         code = " ".join(self.file.code(node).split())
         if self.file.value(node).is_tensor:
-            return CannotWrite(f"`{code}` may hold one element per chosen place, in their order")
+            return CannotWrite(f"`{code}` may hold one element for each chosen place, not one for every place")
         return CannotWrite(f"`{code}` is not shown to be a number or to work element by element")
 
 

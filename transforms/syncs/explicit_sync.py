@@ -48,7 +48,7 @@ class ExplicitSync(Rule):
     code = "PM111"
     name = "explicit-sync"
     family = Family.SYNCS
-    summary = "The step waits for the device, empties its cache or collects garbage, and nothing needs it"
+    summary = "The step waits for the device, empties its cache or collects garbage"
     fix_title = "Remove the wait"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
