@@ -126,6 +126,11 @@ SILENT = {
     "count": train("total += (model(x).argmax(1) == y).sum()"),
     "batch": train("losses.append(x)"),
     "under no_grad": train("with torch.no_grad():\n    total += F.mse_loss(model(x), y)"),
+    "only called under no_grad": (
+        "def predict(model, loader):\n    found = []\n    for x, y in loader:\n        found.append(model(x))\n"
+        "    return torch.cat(found)\n\n@torch.no_grad()\ndef evaluate(model, loader):\n"
+        "    return predict(model, loader).argmax(1)"
+    ),
     "of one step": train("parts = []\nparts.append(loss)\nprint(len(parts))"),
     "in a model": (
         "class Net(nn.Module):\n    def forward(self, x):\n        out = 0\n        for layer in self.layers:\n"

@@ -25,16 +25,36 @@ def may_carry_gradient(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether `node` stands under `with torch.no_grad():` or in a function decorated with it."""
+    """Whether `node` stands under `with torch.no_grad():`, or in a function that is decorated with it or is only
+    called without a graph.
+    """
     child = node
     for ancestor in file.tree.ancestors(node):
         items = ancestor.items if isinstance(ancestor, cst.With) and child is ancestor.body else ()
         if any(_is_no_grad(file, item.item) for item in items):
             return True
         if isinstance(ancestor, cst.FunctionDef):
-            return any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
+            switched = any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
+            return switched or _is_called_without_graph(file, ancestor)
         child = ancestor
     return False
+
+
+def _is_called_without_graph(file: FileFacts, function: cst.FunctionDef) -> bool:
+    known = file.once(_called_without_graph)
+    if function not in known:
+        known[function] = False  # one that calls itself
+        # Methods are called in more ways than are followed, and generators go on where they are read.
+        is_plain = not isinstance(file.tree.scope(function), cst.ClassDef) and function.asynchronous is None
+        is_plain &= all(isinstance(end, cst.Return) for end in file.tree.results(function))
+        callers = file.values.calls.callers(function) if is_plain and file.values.calls.is_only_called(function) else ()
+        known[function] = bool(callers) and all(runs_without_graph(file, call) for call in callers)
+    return known[function]
+
+
+def _called_without_graph(_file: FileFacts) -> dict[cst.FunctionDef, bool]:
+    """What was found out already."""
+    return {}
 
 
 def is_floating(file: FileFacts, node: cst.BaseExpression) -> bool:
