@@ -140,7 +140,9 @@ def _is_model_call(file: FileFacts, call: cst.Call, evaluated: set[str]) -> bool
         isinstance(arg.value, (cst.Name, cst.Attribute)) and dotted(arg.value) in evaluated for arg in call.args
     ):
         return _runs_model(file, file.values.calls.resolve(call))
-    return isinstance(func, (cst.Name, cst.Attribute)) and _is_model_name(code) and value.kind is Kind.UNKNOWN
+    is_named = isinstance(func, (cst.Name, cst.Attribute)) and _is_model_name(code) and value.kind is Kind.UNKNOWN
+    function = file.values.calls.resolve(call) if is_named else None
+    return is_named and (function is None or function.name.value == "forward")
 
 
 def _is_class(file: FileFacts, func: cst.BaseExpression) -> bool:
