@@ -132,14 +132,7 @@ REBINDS = {
     "if flag and c:\n    loss = loss * 2\nreturn loss":
         "if flag:\n    loss = torch.where(c, loss * 2, loss)\nreturn loss",
     "if c:\n    loss = loss * 2\n    loss2 = loss\nelse:\n    pass\nreturn loss": "",
-    "a = loss * 1\nb = loss * 3\nif loss > 2:\n    a = a + 1\n    b = b - a\nreturn a, b": "",
-    "a = loss * 1\nb = a * 2\nif a > 2:\n    a = a * 2\n    b = b * 3\nreturn a, b": "",
-    "a = loss * 1\nb = a * 2\nif loss > 2:\n    a = a * 2\n    b = b * 3\nreturn a, b":
-        "a = loss * 1\nb = a * 2\na = torch.where(loss > 2, a * 2, a)\n"
-        "b = torch.where(loss > 2, b * 3, b)\nreturn a, b",
-    "a = loss\nb = a * 2\nif c:\n    a = a * 2\n    b = b * 3\nelse:\n    a = a * 4\n    b = b * 5\nreturn a, b":
-        "a = loss\nb = a * 2\na = torch.where(c, a * 2, a * 4)\n"
-        "b = torch.where(c, b * 3, b * 5)\nreturn a, b",
+    "a = loss * 1\nb = a * 2\nif loss > 2:\n    a = a * 2\n    b = b * 3\nreturn a, b": "",
     "h = x * 2\nif torch.isinf(h).any():\n    limit = torch.finfo(h.dtype).max - 1000\n"
     "    h = h.clamp(min=-limit, max=limit)\nreturn h": "",
     "h = x * 2\nif c:\n    h = h - (\n        h.mean()\n    )\nreturn h": "",
@@ -339,7 +332,7 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
         ("h = x * 1\nif c:\n    h = h + torch.rand_like(h)\nreturn h", "random"),
         ("h = x * 1\nif c:\n    h = F.dropout(h)\nreturn h", "random"),
         ("if c:\n    loss = self.head(loss)\nreturn loss", "`self.head`"),
-        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "one of them twice"),
+        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one name"),
         ("for p in self.parameters():\n    if c:\n        p.grad.mul_(0.5)", "`torch.nn.utils.clip_grad_norm_` does"),
         ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "others may hold"),
         ("h = x * 1\nif c:\n    loss = loss + h.add_(1).mean()\nreturn loss", "place"),
@@ -353,7 +346,7 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
         ("while big.any():\n    x = x + 1", "only the host can end a loop"),
         ("assert c", "check"),
         ("assert not torch.isnan(loss), 'NaN'", "check"),
-        ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "writes to `h[big]`"),
+        ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "prints on line 13"),
         ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "writes to `h[~big]`"),
         ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "writes to `h[big]`"),
         ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
@@ -361,7 +354,7 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
         ("w = x if c else y\nreturn w", "gradient"),
         ("w = loss if c else loss * 2\nreturn w is loss", "is asked on line 11"),
         ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "is asked on line 13"),
-        ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`k` may be the same tensor"),
+        ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`h` is written in place"),
     ],
 )  # fmt: skip
 def test_what_the_host_must_know_stays(body: str, reason: str) -> None:

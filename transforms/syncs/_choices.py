@@ -19,7 +19,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import is_floating, may_carry_gradient, runs_without_graph
 from perfmod.transforms.facts.ranks import keyword
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import CannotSelect, shown
 
@@ -292,8 +292,3 @@ class Choices:
 
     def _shown(self, node: cst.CSTNode) -> str:
         return shown(self._file, node)
-
-
-def names_read(node: cst.CSTNode) -> set[str]:
-    """Every name that stands in an expression."""
-    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
