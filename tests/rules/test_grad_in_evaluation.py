@@ -145,6 +145,7 @@ def test_is_held_back_where_somebody_may_notice(code: str, reason: str) -> None:
 
 
 REFUSED = {
+    "unit test": ("import pytest\n\n" + evaluation("total += model(x).sum().item()"), "a unit test"),
     "grad": (evaluation("g = torch.autograd.grad(model(x).sum(), x)\ntotal += g[0].sum().item()"), "autograd.grad"),
     "requires_grad_": (evaluation("x.requires_grad_()\ntotal += model(x).sum().item()"), "requires_grad_"),
     "requires_grad": (evaluation("x.requires_grad = True\ntotal += model(x).sum().item()"), "`requires_grad`"),

@@ -113,6 +113,11 @@ def test_in_an_evaluation_with_gradients() -> None:
 
 
 SILENT = {
+    "asked of what runs the backward pass": (
+        "def train(model, loader, accelerator):\n    losses = []\n    for x, y in loader:\n"
+        "        accelerator.backward(F.mse_loss(model(x), y))\n        losses.append(accelerator.gather(y))\n"
+        "    return torch.cat(losses).tolist()"
+    ),
     "differentiated": train("total = total + loss", "total.backward()"),
     "handed to autograd": train("losses.append(loss)", "torch.autograd.grad(sum(losses), x)"),
     "list of losses of a task": (

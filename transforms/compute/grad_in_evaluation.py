@@ -141,6 +141,8 @@ class GradInEvaluation(Rule):
         imports: Sequence[str],
         label: str,
     ) -> Finding:
+        if file.names.imports("unittest", node) or file.names.imports("pytest", node):
+            return self.refused(file, node, "a unit test runs once, and its models are small")
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
             return self.refused(file, node, need.reason)

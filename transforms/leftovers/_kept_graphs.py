@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
+from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Kind
 
@@ -169,6 +170,8 @@ def _is_differentiated(file: FileFacts, use: cst.CSTNode) -> bool:
     """`loss.backward()`, `scaler.scale(loss)`, `accelerator.backward(loss)`."""
     parent = file.tree.parent(use)
     if isinstance(parent, cst.Attribute):
-        return parent.attr.value == "backward"
+        call = file.tree.parent(parent)
+        # `accelerator.backward(loss)` differentiates what it is given.
+        return parent.attr.value == "backward" and not (isinstance(call, cst.Call) and positional(call.args))
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCALES
