@@ -18,6 +18,10 @@ CHANGES = {
         "t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t",
         "t = x * 2\nb = t > 0\nt = torch.where(b, w, t)\nreturn t",
     ),
+    "running minimum": (
+        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t[b] = w[b]\n    w = w - t.mean()\nreturn t",
+        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t = torch.where(b, w, t)\n    w = w - t.mean()\nreturn t",
+    ),
     "argument": (
         "b = labels == 1\nlabels[b] = w[b].detach().long()\nreturn b",
         "b = labels == 1\nlabels.copy_(torch.where(b, w.detach().long(), labels))\nreturn b",
