@@ -91,6 +91,20 @@ BLOCKS = {
         "model.eval()\npred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
         "model.eval()\nwith torch.no_grad():\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
     ),
+    "all of a block": (
+        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
+        (
+            "model.eval()\nwith torch.autocast('cuda'), torch.no_grad():\n    pred = model(x).argmax(1)\n"
+            "print(int((pred == y).sum()))"
+        ),
+    ),
+    "part of a block": (
+        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\n    print(int((pred == y).sum()))",
+        (
+            "model.eval()\nwith torch.autocast('cuda'):\n    with torch.no_grad():\n"
+            "        pred = model(x).argmax(1)\n    print(int((pred == y).sum()))"
+        ),
+    ),
     "lines together": (
         "model.eval()\na = model(x).argmax(1)\nb = model(y).argmax(1)\nprint(int((a == b).sum()))\nmodel.train()",
         (
@@ -146,6 +160,10 @@ def test_is_held_back_where_somebody_may_notice(code: str, reason: str) -> None:
 
 REFUSED = {
     "unit test": ("import pytest\n\n" + evaluation("total += model(x).sum().item()"), "a unit test"),
+    "test of its own": (
+        "def test_shape(model, x):\n    model.eval()\n    assert model(x).shape == x.shape\n",
+        "a unit test",
+    ),
     "grad": (evaluation("g = torch.autograd.grad(model(x).sum(), x)\ntotal += g[0].sum().item()"), "autograd.grad"),
     "requires_grad_": (evaluation("x.requires_grad_()\ntotal += model(x).sum().item()"), "requires_grad_"),
     "requires_grad": (evaluation("x.requires_grad = True\ntotal += model(x).sum().item()"), "`requires_grad`"),

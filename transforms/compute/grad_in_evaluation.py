@@ -32,13 +32,14 @@ from perfmod.transforms.compute._regions import (
     regions,
     statements_of,
     why_not_nested,
+    without_graph,
 )
 from perfmod.transforms.facts.escapes import Escape, Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import MOST_MOVED, nest_statements
+from perfmod.transforms.writing import MOST_MOVED
 
 _FRAMEWORKS = ("lightning.", "pytorch_lightning.", "transformers.")
 _MESSAGES = {
@@ -114,7 +115,7 @@ class GradInEvaluation(Rule):
             if held:
                 yield self.refused(file, region.calls[0], held)
                 continue
-            edits = nest_statements(file.source, region.first, region.last, f"with {torch}.no_grad():")
+            edits = without_graph(file, region, f"{torch}.no_grad()")
             first, last = file.source.line(region.first), last_line(file, region.last)
             label = f"lines {first} to {last} only evaluate" if last > first else f"line {first} only evaluates"
             yield self._judged(file, region.calls[0], region.calls, statements, edits, imports, label)
@@ -141,7 +142,7 @@ class GradInEvaluation(Rule):
         imports: Sequence[str],
         label: str,
     ) -> Finding:
-        if file.names.imports("unittest", node) or file.names.imports("pytest", node):
+        if _is_unit_test(file, node):
             return self.refused(file, node, "a unit test runs once, and its models are small")
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
@@ -171,6 +172,13 @@ class GradInEvaluation(Rule):
             numerics=Numerics.ROUNDING if module or evaluations.may_round_differently(file) else None,
             imports=imports,
         )
+
+
+def _is_unit_test(file: FileFacts, node: cst.CSTNode) -> bool:
+    if file.names.imports("unittest", node) or file.names.imports("pytest", node):
+        return True
+    function = file.tree.function(node)
+    return function is not None and function.name.value.startswith("test_") and any(find_all(function, cst.Assert))
 
 
 def _is_in_module(file: FileFacts, node: cst.CSTNode) -> bool:
