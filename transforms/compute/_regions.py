@@ -173,6 +173,14 @@ def without_graph(file: FileFacts, region: Region, manager: str) -> tuple[Edit, 
     return nest_statements(file.source, region.first, region.last, f"with {manager}:")
 
 
+def is_unit_test(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands in a test of code: a file of `unittest` or `pytest`, a `test_...` that asserts."""
+    if file.names.imports("unittest", node) or file.names.imports("pytest", node):
+        return True
+    function = file.tree.function(node)
+    return function is not None and function.name.value.startswith("test_") and any(find_all(function, cst.Assert))
+
+
 def last_line(file: FileFacts, statement: cst.BaseStatement) -> int:
     """The line on which a statement ends, from 1."""
     return file.source.position(file.source.span(statement)[1])[0]

@@ -27,6 +27,7 @@ import libcst as cst
 from perfmod.transforms.compute import _evaluations as evaluations
 from perfmod.transforms.compute._regions import (
     evaluated_in,
+    is_unit_test,
     last_line,
     only_evaluates,
     regions,
@@ -142,7 +143,7 @@ class GradInEvaluation(Rule):
         imports: Sequence[str],
         label: str,
     ) -> Finding:
-        if _is_unit_test(file, node):
+        if is_unit_test(file, node):
             return self.refused(file, node, "a unit test runs once, and its models are small")
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
@@ -172,13 +173,6 @@ class GradInEvaluation(Rule):
             numerics=Numerics.ROUNDING if module or evaluations.may_round_differently(file) else None,
             imports=imports,
         )
-
-
-def _is_unit_test(file: FileFacts, node: cst.CSTNode) -> bool:
-    if file.names.imports("unittest", node) or file.names.imports("pytest", node):
-        return True
-    function = file.tree.function(node)
-    return function is not None and function.name.value.startswith("test_") and any(find_all(function, cst.Assert))
 
 
 def _is_in_module(file: FileFacts, node: cst.CSTNode) -> bool:
