@@ -148,6 +148,21 @@ HOISTED = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("torch.tensor(True, device=device)", "True"),
+        ("torch.tensor([0.5]).to(device)", "0.5"),
+        ("torch.tensor(0.1, device=device)", "torch.full((), 0.1, device=device)"),
+        ("torch.tensor([0, 0], device=device)", "torch.zeros(2, dtype=torch.long, device=device)"),
+    ],
+)
+def test_elements_take_the_number_itself(value: str, written: str) -> None:
+    """In float64, 0.1 is another number than that of float32."""
+    found = result(step(f"x[0] = {value}"))
+    assert found.after.decode() == step(f"x[0] = {written}")
+
+
 @pytest.mark.parametrize(("body", "written"), HOISTED.items())
 def test_is_made_in_front_of_the_loop(body: str, written: tuple[str, str]) -> None:
     found = result(step(body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 
 import libcst as cst
 
@@ -25,6 +26,8 @@ def filled(
 ) -> tuple[list[Edit], tuple[str, ...]]:
     """Edits that fill a tensor of these sizes with a number, and the imports for them."""
     constant = _number(file, number)
+    if constant is not None and sizes in ((), ("1",)) and _is_written_into(file, made, constant):
+        return [replace(file.source, made.node, file.whole_code(number))], ()
     torch, imports = file.names.spelled("torch", made.node)
     is_negative_zero = isinstance(constant, float) and math.copysign(1.0, constant) < 0
     function = "full"
@@ -49,6 +52,16 @@ def filled(
     if "#" in file.code(made.node):
         raise NotFollowed("a comment stands inside of it")
     return [replace(file.source, made.node, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
+
+
+def _is_written_into(file: FileFacts, made: Made, constant: float) -> bool:
+    """Whether a number that float32 holds is assigned to elements of a tensor, which take it as it is."""
+    target = file.tree.parent(made.node)
+    targets = [each.target for each in target.targets] if isinstance(target, cst.Assign) else []
+    is_exact = (
+        made.dtype is None and made.like is None and struct.unpack("f", struct.pack("f", constant))[0] == constant
+    )
+    return is_exact and len(targets) == 1 and isinstance(targets[0], cst.Subscript) and file.value(targets[0]).is_tensor
 
 
 def filling(file: FileFacts, data: cst.BaseExpression) -> tuple[tuple[str, ...], cst.BaseExpression] | None:
