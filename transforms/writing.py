@@ -18,6 +18,9 @@ from perfmod.transforms.source import Source, parse_module
 
 Statement = cst.BaseStatement | cst.BaseSmallStatement
 
+MOST_MOVED = 12
+"""How many lines a rewrite may move in or out by a level before a reader of the diff needs `git diff -w`."""
+
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _COMMENT_LINE = re.compile(r"([ \t\f]*)#")
 _BLANK_LINE = re.compile(r"[ \t\f]*(?:\r\n|\r|\n)")
@@ -73,7 +76,9 @@ def delete_statement(source: Source, statement: Statement) -> tuple[Edit, ...]:
     return delete_statements(source, (statement,))
 
 
-def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[Edit, ...]:
+def delete_statements(
+    source: Source, statements: Sequence[Statement], *, keeps_comments: bool = True
+) -> tuple[Edit, ...]:
     """Removes statements with their lines; a block that would be empty keeps a `pass`.
 
     Comments on and inside them stay as lines of their own; those meant for tools (`# noqa`) go.
@@ -91,8 +96,30 @@ def delete_statements(source: Source, statements: Sequence[Statement]) -> tuple[
         block = _path(source, line)[-1]
         body: Sequence[cst.CSTNode] = getattr(block, "body", ())
         empties = isinstance(block, cst.IndentedBlock) and all(item in whole for item in body)
-        edits.append(_delete_lines(source, line, keep="pass" if empties and line is body[0] else "", above=edits))
+        keep = "pass" if empties and line is body[0] else ""
+        edits.append(_delete_lines(source, line, keep, edits, keeps_comments=keeps_comments))
     return tuple(sorted(set(edits)))
+
+
+def delete_with_comment(source: Source, statements: Sequence[Statement]) -> tuple[Edit, ...]:
+    """The same for statements next to each other, with their comments: those on them, and the one above that is about
+    nothing else, because a blank line or the end of the block follows.
+    """
+    first, *others = delete_statements(source, statements, keeps_comments=False)
+    last = others[-1] if others else first
+    text, start = source.text, first.start
+    below = text[last.end : source.line_end(last.end)]
+    is_last = len(_indentation(source, last.end)) < len(_indentation(source, start)) if below.strip() else True
+    if start > source.line_start(start) or first.replacement or not is_last:
+        return (first, *others)
+    while start > 0 and text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+        start = source.line_start(start - 1)
+    is_blank_above = start == 0 or not text[source.line_start(start - 1) : start].strip()
+    if start < first.start and is_blank_above and not below.strip():
+        last = Edit(last.start, source.line_end(last.end), last.replacement, source.path)
+        others = [*others[:-1], last] if others else []
+        first = first if others else last
+    return (Edit(start, first.end, first.replacement, source.path), *others)
 
 
 def dedent_block(source: Source, statement: cst.If | cst.With) -> tuple[Edit, ...]:
@@ -151,6 +178,32 @@ def statement_start(source: Source, statement: Statement) -> int:
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) and statement.decorators:
         return source.span(statement.decorators[0])[0]
     return source.span(statement)[0]
+
+
+def quoted(source: Source, text: str) -> str:
+    """`text` as a string in the quotes that the file prefers."""
+    quote = "'" if source.text.count("'") > source.text.count('"') else '"'
+    return f"{quote}{text}{quote}"
+
+
+def line_length(source: Source) -> int:
+    """How long the file's lines of code are at most, from 88 to 120 characters."""
+    lines = (line for line in source.text.splitlines() if not _COMMENT_LINE.match(line))
+    return max((88, *(len(line) for line in lines if len(line) <= 120)))
+
+
+def call_text(source: Source, at: int, function: str, arguments: Sequence[str], behind: str = "") -> str:
+    """A call that begins where `at` is, on one line where it fits; else its arguments on lines of their own."""
+    length, column = line_length(source), at - source.line_start(at)
+    one_line = f"{function}({', '.join(arguments)}){behind}"
+    if column + len(one_line) <= length or not arguments:
+        return one_line
+    outer = source.indentation(at)
+    inner = outer + source.module.default_indent
+    together = ", ".join(arguments)
+    if len(inner) + len(together) <= length and "\n" not in together:
+        return f"{function}(\n{inner}{together}\n{outer}){behind}"
+    return f"{function}(\n" + "".join(f"{inner}{argument},\n" for argument in arguments) + f"{outer}){behind}"
 
 
 def comments(source: Source, statement: Statement) -> list[tuple[int, str]]:
@@ -296,11 +349,13 @@ def _cut_from_line(
     return edits
 
 
-def _delete_lines(source: Source, line: cst.BaseStatement, keep: str, above: Iterable[Edit] = ()) -> Edit:
+def _delete_lines(
+    source: Source, line: cst.BaseStatement, keep: str, above: Iterable[Edit], *, keeps_comments: bool
+) -> Edit:
     """Removes all lines of a statement; what stays are its comments and `keep`. `above` are removed already."""
     first = statement_start(source, line)
     start, end = source.line_start(first), source.line_end(source.span(line)[1])
-    kept = [text for _, text in comments(source, line) if not _TOOL_COMMENT.match(text)]
+    kept = [text for _, text in comments(source, line) if keeps_comments and not _TOOL_COMMENT.match(text)]
     kept += [keep] if keep else []
     if not kept and _BLANK_LINE.match(source.text, end):
         top = start

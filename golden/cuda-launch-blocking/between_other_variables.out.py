@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-# find the failing kernel
 os.environ["OMP_NUM_THREADS"] = "1"
 
 

@@ -1,5 +1,5 @@
-# golden: change
-"""An update that sets other variables too switches it off."""
+# golden: stay refused="together with other variables"
+"""An update that sets other variables too is left to its author."""
 import os
 
 import torch

@@ -1,4 +1,4 @@
-# golden: change
+# golden: stay advised="num_classes="
 """The encoding of all classes."""
 
 import torch

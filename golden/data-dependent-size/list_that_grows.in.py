@@ -1,4 +1,4 @@
-# golden: stay advised="pass `output_size`"
+# golden: stay advised="pass `output_size=`"
 """The list is longer by the time of the repeat."""
 
 import torch

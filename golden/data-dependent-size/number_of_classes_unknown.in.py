@@ -1,4 +1,4 @@
-# golden: stay advised="pass `num_classes`"
+# golden: stay advised="pass `num_classes=`"
 """How many classes there are, no expression shows."""
 
 import torch

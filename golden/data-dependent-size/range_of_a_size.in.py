@@ -1,4 +1,4 @@
-# golden: change
+# golden: stay advised="num_classes="
 """The range is kept in a variable, and its length is a size."""
 
 import torch

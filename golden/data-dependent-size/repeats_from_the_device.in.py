@@ -1,4 +1,4 @@
-# golden: stay advised="pass `output_size`"
+# golden: stay advised="pass `output_size=`"
 """The repeats are computed on the device."""
 
 import torch

@@ -11,9 +11,9 @@ STD = (0.5, 0.25, 0.125)
 def train(model, loader, device):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     mean = torch.tensor([0.485, 0.456, 0.406], device=device)
-    constant = torch.tensor(STD).to(device)
+    std = torch.tensor(STD).to(device)
     for x, y in loader:
-        x = (x.to(device) - mean) / constant[None]
+        x = (x.to(device) - mean) / std[None]
         loss = F.cross_entropy(model(x), y.to(device))
         optimizer.zero_grad()
         loss.backward()

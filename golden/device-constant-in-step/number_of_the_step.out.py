@@ -12,7 +12,7 @@ def train(model, loader, device):
     for step, (x, y) in enumerate(loader):
         times.append(torch.full((), step, dtype=torch.float32, device=device))
         sizes.append(torch.full((1,), x.size(0), device=device))
-        ones = torch.full((x.size(0),), 1.0, device=device)
+        ones = torch.ones(x.size(0), device=device)
         loss = (F.cross_entropy(model(x.to(device)), y.to(device), reduction="none") * ones).mean()
         optimizer.zero_grad()
         loss.backward()

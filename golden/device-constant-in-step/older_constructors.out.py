@@ -10,8 +10,8 @@ def train(model, loader, device):
     seen = []
     for x, y in loader:
         out = model(x.to(device))
-        target = torch.full((1,), 1, dtype=torch.float32, device=device)
-        first = torch.full((4,), 0, dtype=torch.int64, device=device)
+        target = torch.ones(1, device=device)
+        first = torch.zeros(4, dtype=torch.long, device=device)
         picked = out.gather(1, first.unsqueeze(1))
         loss = nn.functional.binary_cross_entropy_with_logits(picked, target.expand_as(picked))
         optimizer.zero_grad()

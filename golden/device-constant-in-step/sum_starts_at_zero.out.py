@@ -10,7 +10,7 @@ def train(model, loader, device):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
         out = model(x.to(device))
-        loss = torch.full((), 0.0, device=device)
+        loss = torch.zeros((), device=device)
         loss += F.cross_entropy(out, y.to(device))
         loss += 0.1 * out.square().mean()
         optimizer.zero_grad()

@@ -1,4 +1,4 @@
-# golden: stay refused="it is trained"
+# golden: stay refused="each step trains one"
 """A leaf that gathers the gradients of one step only."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """Garbage collection and the cache together, with a comment that stays."""
 
 import gc

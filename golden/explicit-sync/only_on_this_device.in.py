@@ -18,7 +18,6 @@ def main():
         optimizer.step()
         if "cuda" in str(DEVICE):
             with torch.cuda.device(DEVICE):
-                torch.cuda.empty_cache()
                 torch.cuda.synchronize()
     return model
 

@@ -8,7 +8,7 @@ def impute(x: Tensor) -> Tensor:
     x = x.clone()
     missing = torch.isnan(x)
     mean = torch.nanmean(x.detach())
-    x = torch.where(missing, mean.to(x.dtype), x)
+    x = torch.where(missing, mean, x)
     return x * 2
 
 

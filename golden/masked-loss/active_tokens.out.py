@@ -13,8 +13,8 @@ class Tagger(nn.Module):
     def loss(self, logits: Tensor, labels: Tensor, attention_mask: Tensor) -> Tensor:
         loss_fct = nn.CrossEntropyLoss()
         active_loss = attention_mask.view(-1) == 1
-        active_logits = torch.where(active_loss.unsqueeze(1), logits.view(-1, self.num_labels), 0)
-        active_labels = torch.where(active_loss, labels.view(-1).long(), loss_fct.ignore_index)
+        active_logits = torch.where(active_loss.unsqueeze(-1), logits.view(-1, self.num_labels), 0)
+        active_labels = torch.where(active_loss, labels.view(-1), loss_fct.ignore_index)
         return loss_fct(active_logits, active_labels)
 
     def forward(self, hidden: Tensor, labels: Tensor, attention_mask: Tensor) -> Tensor:

@@ -7,7 +7,9 @@ from torch import Tensor
 
 def depth_loss(pred: Tensor, depth: Tensor) -> Tensor:
     valid = depth > 0
-    return F.mse_loss(torch.where(valid, pred, 0), torch.where(valid, depth, 0), reduction="sum") / valid.sum()
+    return F.mse_loss(
+        torch.where(valid, pred, 0), torch.where(valid, depth, 0), reduction="sum"
+    ) / valid.sum()
 
 
 def cases(make):

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """Distillation over the tokens that are no padding: `batchmean` divides by how many those are."""
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,6 +9,13 @@ def distilled(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
     guess = F.log_softmax(student.view(-1, student.size(-1)), dim=-1)
     truth = F.softmax(teacher.view(-1, teacher.size(-1)), dim=-1)
     return F.kl_div(guess[mask], truth[mask], reduction="batchmean")
+
+
+def fit(student, teacher, loader, optimizer):
+    for tokens, keep in loader:
+        optimizer.zero_grad()
+        distilled(student(tokens), teacher(tokens).detach(), keep).backward()
+        optimizer.step()
 
 
 def cases(make):

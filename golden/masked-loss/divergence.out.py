@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """Distillation over the tokens that are no padding: `batchmean` divides by how many those are."""
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,13 @@ def distilled(student: Tensor, teacher: Tensor, keep: Tensor) -> Tensor:
         torch.where(mask.unsqueeze(-1), truth, 0),
         reduction="sum",
     ) / mask.sum()
+
+
+def fit(student, teacher, loader, optimizer):
+    for tokens, keep in loader:
+        optimizer.zero_grad()
+        distilled(student(tokens), teacher(tokens).detach(), keep).backward()
+        optimizer.step()
 
 
 def cases(make):

@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=language_loss
+# golden: change unsafe
 """Batch and time are flattened and the padding is dropped, through variables."""
 import torch
 import torch.nn.functional as F
@@ -12,8 +12,8 @@ def language_loss(logits: Tensor, tokens: Tensor) -> Tensor:
     flat_tokens = tokens.flatten()
     real = flat_tokens != PAD
     loss = F.cross_entropy(
-        torch.where(real.unsqueeze(1), flat_logits, 0),
-        torch.where(real, flat_tokens.long(), -100),
+        torch.where(real.unsqueeze(-1), flat_logits, 0),
+        torch.where(real, flat_tokens, -100),
         reduction="sum",
     )
     return loss

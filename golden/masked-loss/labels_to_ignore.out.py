@@ -8,7 +8,7 @@ from torch import Tensor
 def loss_of(logits: Tensor, labels: Tensor) -> Tensor:
     kept = labels != -100
     return F.cross_entropy(
-        torch.where(kept.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
+        torch.where(kept.unsqueeze(-1), logits, 0).flatten(0, -2),
         torch.where(kept, labels, -100).flatten(),
     )
 

@@ -13,8 +13,7 @@ def fit(model, data, optimizer, epochs=4):
         data.train_mask = torch.rand(data.y.shape, device=data.y.device) < 0.6
         out = model(data.x)
         loss = F.cross_entropy(
-            torch.where(data.train_mask.flatten().unsqueeze(1), out.flatten(0, -2), 0),
-            torch.where(data.train_mask, data.y.long(), -100).flatten(),
+            torch.where(data.train_mask.unsqueeze(-1), out, 0), torch.where(data.train_mask, data.y, -100)
         )
         optimizer.zero_grad()
         loss.backward()

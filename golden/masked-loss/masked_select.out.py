@@ -3,12 +3,14 @@
 import torch
 from torch import Tensor, nn
 
-criterion = nn.L1Loss()
+criterion = nn.L1Loss(reduction="sum")
 
 
 def flow_loss(pred: Tensor, flow: Tensor) -> Tensor:
     usable = flow.abs() < 2
-    return nn.functional.l1_loss(torch.where(usable, pred, 0), torch.where(usable, flow, 0), reduction="sum") / usable.sum()
+    return criterion(
+        torch.where(usable, pred, 0), torch.where(usable, flow, 0)
+    ) / usable.sum()
 
 
 def cases(make):

@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=train_step
+# golden: stay refused="takes no weight where it is called"
 """Multi-task labels of molecules, as OGB's script compares them with themselves to find the NaN."""
 import torch
 from torch import nn

@@ -15,10 +15,8 @@ class MaskedLoss(nn.Module):
         # create a boolean mask of valid labels
         mask = target != self.ignore_val
 
-        # permute the logits in preparation for masking
-
         # apply the boolean mask to the targets and logits
-        masked_target = torch.where(mask, target.long(), self.loss.ignore_index)
+        masked_target = torch.where(mask, target, self.loss.ignore_index)
         masked_pred = torch.where(mask.unsqueeze(1), pred, 0)
 
         return self.loss(masked_pred, masked_target)

@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=box_loss
+# golden: change unsafe syncs=0 hot=box_loss
 """Boxes of positive anchors, summed: a mask of rows over four coordinates."""
 import torch
 import torch.nn.functional as F

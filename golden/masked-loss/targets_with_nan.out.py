@@ -7,7 +7,9 @@ from torch import Tensor
 
 def masked_mse(pred: Tensor, target: Tensor) -> Tensor:
     known = ~torch.isnan(target)
-    return F.mse_loss(torch.where(known, pred, 0), torch.where(known, target, 0), reduction="sum") / known.sum()
+    return F.mse_loss(
+        torch.where(known, pred, 0), torch.where(known, target, 0), reduction="sum"
+    ) / known.sum()
 
 
 def cases(make):

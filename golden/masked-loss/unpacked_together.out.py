@@ -12,6 +12,13 @@ def step(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.mse_loss(pred, target, reduction="sum") / valid.sum()
 
 
+def fit(model: nn.Module, batches, optimizer):
+    for x, y in batches:
+        optimizer.zero_grad()
+        step(model, x.cuda(), y.cuda()).backward()
+        optimizer.step()
+
+
 def cases(make):
     yield nn.Linear(4, 1).to(make.device), make.tensor((9, 4), finite=True), make.tensor((9,))
 

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """Every kept box has a weight of its own, selected with the same mask."""
 import torch
 import torch.nn.functional as F

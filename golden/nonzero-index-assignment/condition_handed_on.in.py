@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=grow
+# golden: stay refused="changed before the index is used"
 """Another function writes to the mask before its indices are used: what takes their place must be a copy."""
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=hide_padding
+# golden: change unsafe syncs=0 hot=hide_padding
 """A mask of zeros and ones: as an index of its own it would select rows 0 and 1, so it must be compared with 0."""
 import torch
 from torch import Tensor

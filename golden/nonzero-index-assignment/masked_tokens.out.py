@@ -14,8 +14,7 @@ def train_step(model, optimizer, batch, device):
     unmasked = ~chosen
     labels[unmasked] = IGNORE
     input_ids = input_ids.clone()
-    masked = chosen
-    input_ids[masked] = MASK_ID
+    input_ids[chosen] = MASK_ID
     loss = F.cross_entropy(model(input_ids).flatten(0, 1), labels.flatten(), ignore_index=IGNORE)
     optimizer.zero_grad()
     loss.backward()

@@ -1,4 +1,4 @@
-# golden: change unsafe syncs=0 hot=drop_rows
+# golden: stay refused="not shown to have one dimension"
 """A 1-D mask over the first dimension of a matrix: that it has one dimension is not shown."""
 import torch
 from torch import Tensor

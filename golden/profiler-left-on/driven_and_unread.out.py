@@ -12,7 +12,6 @@ def train(model, loader):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        # next
 
     # done
     print('trained')

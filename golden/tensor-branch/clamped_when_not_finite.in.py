@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=Layer.forward
+# golden: stay refused="binds more than one name"
 """The guard of the DETR and T5 layers: half-precision activations are clamped when something overflowed."""
 import torch
 from torch import Tensor, nn

@@ -1,5 +1,5 @@
-# golden: change syncs=0 hot=rescale
-"""Two names are bound in one branch, and keep what they had in the other."""
+# golden: stay refused="more than one name"
+"""Two names are bound in one branch: the condition would be computed for each, or need a name."""
 import torch
 from torch import Tensor
 

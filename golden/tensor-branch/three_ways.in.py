@@ -1,4 +1,4 @@
-# golden: change syncs=0 hot=schedule
+# golden: stay refused="more than two ways"
 """An `elif` between tensors."""
 import torch
 from torch import Tensor

@@ -4,7 +4,7 @@ import torch
 
 
 def step(x: torch.Tensor):
-    return x.exp().double().to(x.device).sum()
+    return x.exp().double().sum()
 
 
 def cases(make):

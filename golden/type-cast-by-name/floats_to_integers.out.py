@@ -4,7 +4,7 @@ import torch
 
 
 def step(x: torch.Tensor):
-    return (x * 3).long().to(x.device)
+    return (x * 3).long()
 
 
 def cases(make):

@@ -5,9 +5,7 @@ from torch import Tensor
 
 
 def is_constant(x: Tensor) -> Tensor:
-    if len(torch.unique(x)) == 1:
-        return x * 0
-    return x - x.mean()
+    return x * (len(torch.unique(x)) < 2)
 
 
 def cases(make):

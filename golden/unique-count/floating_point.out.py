@@ -6,9 +6,7 @@ from torch import Tensor
 
 def is_constant(x: Tensor) -> Tensor:
     flat = x.flatten()
-    if (flat[1:] == flat[:-1]).all() & (flat.numel() > 0):
-        return x * 0
-    return x - x.mean()
+    return x * (flat[1:] == flat[:-1]).all()
 
 
 def cases(make):

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change with=tensor-branch
 """Batches of one class are skipped by weight, in the step itself."""
 import torch
 import torch.nn.functional as F
@@ -8,8 +8,7 @@ from torch import nn
 def train_step(model, optimizer, x, y):
     loss = F.cross_entropy(model(x), y)
     flat = y.flatten()
-    if (flat[1:] == flat[:-1]).all():
-        loss = loss * 0.0
+    loss = torch.where((flat[1:] == flat[:-1]).all(), loss * 0.0, loss)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

@@ -6,9 +6,7 @@ from torch import Tensor
 
 def contrast(embeddings: Tensor, labels: Tensor) -> Tensor:
     flat = labels.flatten()
-    if (flat[1:] == flat[:-1]).all() & (flat.numel() > 0):
-        return embeddings.sum() * 0.0
-    return embeddings.square().mean()
+    return embeddings.square().mean() * (flat[1:] != flat[:-1]).any()
 
 
 def cases(make):

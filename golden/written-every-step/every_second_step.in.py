@@ -1,4 +1,4 @@
-# golden: stay refused="not every step writes it"
+# golden: stay refused="it is written only under the condition on line"
 """A test of the step's number is in front."""
 import io
 

@@ -1,4 +1,4 @@
-# golden: stay refused="not every step writes it"
+# golden: stay refused="it is written only under the condition on line"
 """The helper is called behind a test."""
 import io
 

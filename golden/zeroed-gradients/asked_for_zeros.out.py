@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """A straight model under Adam: every step gives every parameter a gradient."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """The argument has no name, and the zeroing follows the step."""
 import torch
 import torch.nn.functional as F

@@ -159,6 +159,10 @@ UNSEEN = {
     ),
     "gathered before": "t = x + 1\ns = t[m > 0]\nt[m] = 0",
     "inside of with": "with torch.no_grad():\n    t = x + 1\n    t[m] = 0",
+    "read in every round": "t = x + 1\nfor k in u:\n    t[m] = 0\n    s = t.sum()\nreturn t",
+    "rounds of rounds": "t = x + 1\nfor k in u:\n    for j in u:\n        t[m] = 0\nu.append(t)",
+    "slice of a temporary": "t = (x + 1)[:, 0]\nt[m] = 0",
+    "slice of what is sorted": "t = x.sort(dim=-1)[0][:3]\nt[m] = 0",
 }  # fmt: skip
 SEEN = {
     "parameter": "x[m] = 0",
@@ -177,6 +181,10 @@ SEEN = {
     "lambda": "t = x + 1\ng = lambda: t\nt[m] = 0",
     "unknown function": "t = x + 1\nu(t)\nt[m] = 0",
     "bound before the loop": "t = x + 1\nfor k in u:\n    t[m] = 0\n    u.append(t)",
+    "read around the loop": "t = x + 1\nfor j in u:\n    for k in u:\n        t[m] = 0\n    u.append(t)",
+    "view from before the loop": "t = x + 1\ns = t[0]\nfor k in u:\n    t[m] = 0",
+    "asked by the loop": "t = x + 1\nwhile u(t):\n    t[m] = 0",
+    "slice of a view": "t = x.view(-1)[:3]\nt[m] = 0",
     "bound in the first round": "for k in u:\n    if n == 0:\n        t = x + 1\n    t[m] = 0\n    u.append(t)",
     "bound at the end of a round": "for k in u:\n    if n:\n        t[m] = 0\n        u.append(t)\n    t = x + 1",
     "unpacked": "t, s = u\nt[m] = 0",

@@ -14,12 +14,6 @@ CHANGES = {
     "item": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nx = 1', "x = 1"),
     "default": ("os.environ.setdefault('CUDA_LAUNCH_BLOCKING', '1')\nx = 1", "x = 1"),
     "putenv": ('os.putenv("CUDA_LAUNCH_BLOCKING", "1")\nx = 1', "x = 1"),
-    "update": ('os.environ.update({"CUDA_LAUNCH_BLOCKING": "1"})\nx = 1', "x = 1"),
-    "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")\nx = 1', "x = 1"),
-    "update of several": (
-        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})',
-        'os.environ.update({"CUDA_LAUNCH_BLOCKING": "0", "A": "2"})',
-    ),
     "imported": (
         'from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"',
         "from os import environ",
@@ -49,6 +43,39 @@ REFUSED = {
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nif os.getenv("CUDA_LAUNCH_BLOCKING"): slow()',
         "read on line 4",
     ),
+    "algorithms": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.use_deterministic_algorithms(True)',
+        "`use_deterministic_algorithms` on line 4 asks for runs that can be repeated",
+    ),
+    "kernels": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.backends.cudnn.deterministic = True',
+        "`deterministic` on line 4 asks for runs that can be repeated",
+    ),
+    "workspace": (
+        'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`CUBLAS_WORKSPACE_CONFIG` on line 3",
+    ),
+    "helper": (
+        'def setup_seed(n):\n    torch.manual_seed(n)\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`setup_seed` sets seeds",
+    ),
+    "helper of another name": (
+        (
+            "def prepare(n):\n    torch.manual_seed(n)\n    np.random.seed(n)\n"
+            '    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"'
+        ),
+        "`prepare` sets seeds",
+    ),
+    "comment": (
+        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # for reproducibility',
+        "a comment asks for it",
+    ),
+    "comment above": (
+        '# the extension needs this,\n# see its README\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "a comment asks for it",
+    ),
+    "update": ('os.environ.update({"CUDA_LAUNCH_BLOCKING": "1", "A": "2"})', "together with other variables"),
+    "update by keyword": ('os.environ.update(CUDA_LAUNCH_BLOCKING="1")', "together with other variables"),
     "child": ('run(env={**os.environ, "CUDA_LAUNCH_BLOCKING": "1"})', "another process"),
     "child's item": ('env["CUDA_LAUNCH_BLOCKING"] = "1"\nrun(env=env)', "another process"),
 }

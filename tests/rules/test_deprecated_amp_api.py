@@ -190,6 +190,8 @@ def test_inside_of_a_model_the_type_is_written_out() -> None:
                         return x
     """
     FILES.assert_becomes(before, after)
+    trains = "\n\n        def train(loss):\n            loss.backward()\n    "
+    FILES.assert_becomes(before + trains, after.replace(", dtype=torch.float16", "") + trains)
 
 
 def test_code_for_torchscript_is_held_back() -> None:

@@ -91,6 +91,20 @@ BLOCKS = {
         "model.eval()\npred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
         "model.eval()\nwith torch.no_grad():\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
     ),
+    "all of a block": (
+        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
+        (
+            "model.eval()\nwith torch.autocast('cuda'), torch.no_grad():\n    pred = model(x).argmax(1)\n"
+            "print(int((pred == y).sum()))"
+        ),
+    ),
+    "part of a block": (
+        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\n    print(int((pred == y).sum()))",
+        (
+            "model.eval()\nwith torch.autocast('cuda'):\n    with torch.no_grad():\n"
+            "        pred = model(x).argmax(1)\n    print(int((pred == y).sum()))"
+        ),
+    ),
     "lines together": (
         "model.eval()\na = model(x).argmax(1)\nb = model(y).argmax(1)\nprint(int((a == b).sum()))\nmodel.train()",
         (
@@ -104,6 +118,20 @@ BLOCKS = {
 @pytest.mark.parametrize(("before", "after"), BLOCKS.values(), ids=BLOCKS)
 def test_an_evaluation_inside_of_a_training_is_nested(before: str, after: str) -> None:
     FILES.assert_becomes(script(before), script(after))
+
+
+def test_a_long_loop_is_not_indented_unasked() -> None:
+    lines = "    n += int((model(x).argmax(1) == y).sum())\n" * 13
+    (held,) = FILES.result(
+        script(f"model.eval()\nn = 0\nfor x, y in val_loader:\n{lines}print(n)"), unsafe=False
+    ).held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason.endswith("and 14 lines would be indented: review it with `git diff -w`")
+
+
+def test_code_for_pytorch_before_04_stays() -> None:
+    code = evaluation("total += model(Variable(x, volatile=True)).sum().item()")
+    assert "`volatile` switches gradients off for PyTorch before 0.4" in " | ".join(FILES.reasons(code))
 
 
 HELD_BACK = {
@@ -131,6 +159,11 @@ def test_is_held_back_where_somebody_may_notice(code: str, reason: str) -> None:
 
 
 REFUSED = {
+    "unit test": ("import pytest\n\n" + evaluation("total += model(x).sum().item()"), "a unit test"),
+    "test of its own": (
+        "def test_shape(model, x):\n    model.eval()\n    assert model(x).shape == x.shape\n",
+        "a unit test",
+    ),
     "grad": (evaluation("g = torch.autograd.grad(model(x).sum(), x)\ntotal += g[0].sum().item()"), "autograd.grad"),
     "requires_grad_": (evaluation("x.requires_grad_()\ntotal += model(x).sum().item()"), "requires_grad_"),
     "requires_grad": (evaluation("x.requires_grad = True\ntotal += model(x).sum().item()"), "`requires_grad`"),

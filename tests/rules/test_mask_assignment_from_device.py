@@ -18,6 +18,10 @@ CHANGES = {
         "t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t",
         "t = x * 2\nb = t > 0\nt = torch.where(b, w, t)\nreturn t",
     ),
+    "running minimum": (
+        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t[b] = w[b]\n    w = w - t.mean()\nreturn t",
+        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t = torch.where(b, w, t)\n    w = w - t.mean()\nreturn t",
+    ),
     "argument": (
         "b = labels == 1\nlabels[b] = w[b].detach().long()\nreturn b",
         "b = labels == 1\nlabels.copy_(torch.where(b, w.detach().long(), labels))\nreturn b",
@@ -92,7 +96,7 @@ CHANGES = {
     ),
     "scalar of the device": (
         "t = x + 0\nt[t.isnan()] = x.detach().nansum()\nreturn t",
-        "t = x + 0\nt = torch.where(t.isnan(), x.detach().nansum().to(t.dtype), t)\nreturn t",
+        "t = x + 0\nt = torch.where(t.isnan(), x.detach().nansum(), t)\nreturn t",
     ),
     "scalar in an expression": (
         "s = w.detach().max()\nt = x + 0\nb = t > 0\nt[b] = w[b] - s\nreturn t",
@@ -136,12 +140,6 @@ def test_a_tensor_that_is_trained_itself_stays_the_same_tensor() -> None:
     BODIES.assert_becomes(f"{made}t[b] = w[b]\nreturn t", f"{made}t.copy_(torch.where(b, w, t))\nreturn t")
 
 
-def test_functions_that_round_are_said_to() -> None:
-    body = "t = x + 0\nb = t > 0\nt[b] = w.detach()[b].exp()"
-    (finding,) = BODIES.result(body).applied
-    assert finding.numerics is Numerics.ROUNDING
-
-
 def test_comment_inside_is_kept_or_held_back() -> None:
     BODIES.assert_becomes(
         "t = x + 0\nb = t > 0\nt[b] = (\n    w[b]  # teacher\n)",
@@ -154,22 +152,24 @@ REFUSED = {
     "the mask is not shown to have the shape of `t`": "t = torch.zeros(k).cuda()\nb = x > 0\nt[b] = w[b]",
     "one of several indices": "b = x[:, 0] > 0\nx[b, 0] = w[b, 0]",
     "not shown to be a boolean mask": "x[m] = w[m]",
-    "one element per chosen place": "b = x > 0\nx[b] = w",
-    "`w[c]` may hold one element per chosen": "b = x > 0\nc = w > 0\nx[b] = w[c]",
+    "one element for each chosen place": "b = x > 0\nx[b] = w",
+    "`w[c]` may hold one element for each chosen": "b = x > 0\nc = w > 0\nx[b] = w[c]",
     "several targets": "b = x > 0\nx[b] = w[b] = x.detach()[b]",
     "several values are assigned at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
     "`mask` is not shown to be a boolean": "mask = (x > 0).byte()\nx[mask] = w[mask]",
-    "`w[b]` may need a gradient": "b = x > 0\nx[b] = w[b] ** 2",
+    "`w[b] ** 2` does not work element by element": "b = x > 0\nx[b] = w[b] ** 2",
+    "exp would be computed for all elements": "b = x > 0\nx[b] = w.detach()[b].exp()",
     "`x[b]` may need a gradient": "b = x > 0\nx[b] = x[b] * labels[b]",
     "`x` may need a gradient": "b = x > 0\nx[b] *= labels[b]",
     "gradient of `w.mean()` would": "x[x > 0] = w.mean()",
     "dividing integers by zero": "b = labels > 0\nlabels[b] //= labels[b]",
+    "not shown to have the same type": "b = labels > 0\nlabels[b] = w.detach().max()",
     "another type": "b = labels > 0\nt = labels.long()\nt[b] = w.float()[b]",
     "not simple enough": "b = x[1:] > 0\nx[1:][b] = w[1:][b]",
     "does not work element by element": "b = labels > 0\nlabels[b] >>= 1",
     "`k()` is not shown to be a number": "b = labels > 0\nlabels[b] += k()",
     "`torch.rand_like(w[b])` may hold": "b = x > 0\nx[b] = torch.rand_like(w[b])",
-    "`w[b].softmax(0)` may hold": "b = x > 0\nx[b] = w[b].softmax(0)",
+    "softmax would be computed for all elements": "b = x > 0\nx[b] = w[b].softmax(0)",
     "`w[torch.rand_like(x) > 0.5]` may": "x[torch.rand_like(x) > 0.5] = w[torch.rand_like(x) > 0.5]",
     "`w[b].clamp(max=x[b])` may hold": "b = x > 0\nx[b] = w[b].clamp(max=x[b])",
     "`w[b]` may need a gradient, and an inf": "b = x > 0\nx[b] = w[b] * float('inf')",

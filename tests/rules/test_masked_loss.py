@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import textwrap
 from pathlib import Path
@@ -11,14 +10,9 @@ import pytest
 import torch
 from attrs import frozen
 from golden_harness.sides import compare_probes
-from torch import nn
-from torch.nn import functional
 
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.rule import Numerics, Safety
-from perfmod.transforms.syncs import masked_loss
-from perfmod.transforms.syncs._loss_table import LOSSES, Inside
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 HEAD = """\
@@ -64,8 +58,16 @@ class Layout:
 ROWS, SEQUENCES, CHANNELS, IMAGES = Layout("6", 1), Layout("3, 4", 2), Layout("3, 4", 1), Layout("2, 3, 4", 1)
 
 
+TRAINING = """
+
+def train(loader):
+    for batch in loader:
+        f(*batch).backward()
+"""
+
+
 def module(body: str) -> str:
-    return HEAD + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
+    return HEAD + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n" + TRAINING
 
 
 def result(body: str, *, unsafe: bool = True) -> FileResult:
@@ -75,7 +77,8 @@ def result(body: str, *, unsafe: bool = True) -> FileResult:
 
 
 def reasons(body: str) -> list[str]:
-    found = result(body)
+    code = module(body).removesuffix(TRAINING)
+    found = rewrite(code.encode(), "train.py", [MaskedLoss()], Choice(unsafe=True))
     assert found.outcome is Outcome.UNCHANGED, found.after.decode()
     return [finding.reason for finding in found.refused]
 
@@ -89,146 +92,166 @@ def differences(before: str, after: str, layout: Layout, folder: Path, numerics:
 
 
 # In every body the labels are 77 where they are masked, which no loss accepts as a class.
-CHANGES: dict[str, tuple[Layout, str, str]] = {
+CHANGES: dict[str, tuple[Layout, Safety, str, str]] = {
     "cross entropy": (
         ROWS,
-        "labels = labels.view(-1)\nm = labels != 77\nreturn F.cross_entropy(logits[m], labels[m])",
-        ("labels = labels.view(-1)\nm = labels != 77\n"
-        "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
+        Safety.SAFE,
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        return F.cross_entropy(logits[m], labels[m])
+        """,
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        return F.cross_entropy(torch.where(m.unsqueeze(-1), logits, 0), torch.where(m, labels, -100))
+        """,
     ),
     "of unknown rank": (
         SEQUENCES,
-        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], w)",
+        Safety.UNSAFE,
+        """
+        m = labels != 77
+        return F.cross_entropy(logits[m], labels[m], w)
+        """,
         """
         m = labels != 77
         return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), -100).flatten(),
+            torch.where(m.unsqueeze(-1), logits, 0).flatten(0, -2),
+            torch.where(m, labels, -100).flatten(),
             w,
-        )
-        """,
-    ),
-    "rows of unknown rank": (
-        ROWS,
-        "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduction='sum')",
-        """
-        m = labels != 77
-        return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), -100).flatten(),
-            reduction='sum',
-        )
-        """,
-    ),
-    "keywords in another order": (
-        ROWS,
-        "m = labels.view(-1) != 77\nreturn F.cross_entropy(weight=w, target=labels.view(-1)[m], input=logits[m])",
-        """
-        m = labels.view(-1) != 77
-        return F.cross_entropy(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), -100),
-            weight=w,
         )
         """,
     ),
     "an index is ignored already": (
         ROWS,
-        "m = labels.view(-1) != 77\nreturn F.cross_entropy(logits[m], labels.view(-1)[m], ignore_index=1)",
+        Safety.SAFE,
+        """
+        m = labels.view(-1) != 77
+        return F.cross_entropy(logits[m], labels.view(-1)[m], ignore_index=1)
+        """,
         """
         m = labels.view(-1) != 77
         return F.cross_entropy(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), 1),
-            ignore_index=1,
+            torch.where(m.unsqueeze(-1), logits, 0), torch.where(m, labels.view(-1), 1), ignore_index=1
         )
         """,
     ),
     "module": (
         SEQUENCES,
-        "m = labels != 77\nloss = 2 * criterion(logits[m], labels[m])\nreturn loss",
+        Safety.SAFE,
+        """
+        m = labels != 77
+        loss = 2 * criterion(logits[m], labels[m])
+        return loss
+        """,
         """
         m = labels != 77
         loss = 2 * criterion(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), criterion.ignore_index).flatten(),
+            torch.where(m.unsqueeze(-1), logits, 0).flatten(0, -2),
+            torch.where(m, labels, criterion.ignore_index).flatten(),
         )
         return loss
         """,
     ),
     "module of the layer below": (
         ROWS,
-        "m = labels.view(-1) != 77\nreturn rows(logits.double().log_softmax(-1)[m], labels.view(-1)[m])",
-        ("m = labels.view(-1) != 77\n"
-        "return rows(logits.double().log_softmax(-1), torch.where(m, labels.view(-1).long(), rows.ignore_index))"),
+        Safety.SAFE,
+        """
+        m = labels.view(-1) != 77
+        return rows(logits.double().log_softmax(-1)[m], labels.view(-1)[m])
+        """,
+        """
+        m = labels.view(-1) != 77
+        return rows(logits.double().log_softmax(-1), torch.where(m, labels.view(-1), rows.ignore_index))
+        """,
     ),
     "module made on the spot": (
         ROWS,
-        "m = labels.view(-1) != 77\nreturn nn.CrossEntropyLoss(w)(logits[m], labels.view(-1)[m])",
+        Safety.SAFE,
+        """
+        m = labels.view(-1) != 77
+        return nn.CrossEntropyLoss(w)(logits[m], labels.view(-1)[m])
+        """,
         """
         m = labels.view(-1) != 77
         return nn.CrossEntropyLoss(w)(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), -100),
+            torch.where(m.unsqueeze(-1), logits, 0), torch.where(m, labels.view(-1), -100)
         )
         """,
     ),
     "module made here": (
         ROWS,
-        "loss_fct = nn.CrossEntropyLoss()\nm = labels.view(-1) != 77\nreturn loss_fct(logits[m], labels.view(-1)[m])",
+        Safety.SAFE,
+        """
+        loss_fct = nn.CrossEntropyLoss()
+        m = labels.view(-1) != 77
+        return loss_fct(logits[m], labels.view(-1)[m])
+        """,
         """
         loss_fct = nn.CrossEntropyLoss()
         m = labels.view(-1) != 77
         return loss_fct(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), loss_fct.ignore_index),
+            torch.where(m.unsqueeze(-1), logits, 0),
+            torch.where(m, labels.view(-1), loss_fct.ignore_index),
         )
         """,
     ),
     "channels moved": (
         IMAGES,
-        "m = labels != 77\nreturn F.cross_entropy(logits.permute(0, 2, 3, 1)[m], labels[m])",
-        ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
+        Safety.SAFE,
+        """
+        m = labels != 77
+        return F.cross_entropy(logits.permute(0, 2, 3, 1)[m], labels[m])
+        """,
+        """
+        m = labels != 77
+        return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))
+        """,
     ),
     "channels moved and laid out": (
         IMAGES,
-        ("m = labels != 77\nflat = torch.permute(logits, (0, 2, 3, 1)).contiguous()\n"
-        "return F.cross_entropy(flat[m], labels[m])"),
-        ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
+        Safety.SAFE,
+        """
+        m = labels != 77
+        flat = torch.permute(logits, (0, 2, 3, 1)).contiguous()
+        return F.cross_entropy(flat[m], labels[m])
+        """,
+        """
+        m = labels != 77
+        return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))
+        """,
     ),
     "channels moved by movedim": (
         CHANNELS,
-        "m = labels != 77\nreturn F.cross_entropy(logits.movedim(1, -1)[m], labels[m])",
-        ("m = labels != 77\n"
-         "return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.long(), -100))"),
-    ),
-    "channels moved by transpose": (
-        CHANNELS,
-        "m = labels != 77\nreturn F.cross_entropy(logits.transpose(1, 2)[m], labels[m])",
+        Safety.SAFE,
         """
         m = labels != 77
-        return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.transpose(1, 2).flatten(0, -2), 0),
-            torch.where(m, labels.long(), -100).flatten(),
-        )
+        return F.cross_entropy(logits.movedim(1, -1)[m], labels[m])
+        """,
+        """
+        m = labels != 77
+        return F.cross_entropy(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels, -100))
         """,
     ),
     "channels moved elsewhere": (
         IMAGES,
-        ("m = labels.transpose(1, 2) != 77\n"
-        "return F.cross_entropy(logits.permute(0, 3, 2, 1)[m], labels.transpose(1, 2)[m])"),
+        Safety.SAFE,
+        """
+        m = labels.transpose(1, 2) != 77
+        return F.cross_entropy(logits.permute(0, 3, 2, 1)[m], labels.transpose(1, 2)[m])
+        """,
         """
         m = labels.transpose(1, 2) != 77
         return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.permute(0, 3, 2, 1).flatten(0, -2), 0),
-            torch.where(m, labels.transpose(1, 2).long(), -100).flatten(),
+            torch.where(m.unsqueeze(-1), logits.permute(0, 3, 2, 1), 0).flatten(0, -2),
+            torch.where(m, labels.transpose(1, 2), -100).flatten(),
         )
         """,
     ),
     "expanded and reshaped": (
         IMAGES,
+        Safety.SAFE,
         """
         m = labels != 77
         flat = logits.permute(0, 2, 3, 1)
@@ -239,11 +262,12 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         m = labels != 77
         flat = logits.permute(0, 2, 3, 1)
         picked = torch.where(m.unsqueeze(1), logits, 0)
-        return criterion(picked, torch.where(m, labels.long(), criterion.ignore_index))
+        return criterion(picked, torch.where(m, labels, criterion.ignore_index))
         """,
     ),
     "flattened first": (
         SEQUENCES,
+        Safety.SAFE,
         """
         flat = logits.reshape(-1, 3)
         wanted = labels.view(-1)
@@ -254,21 +278,28 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         flat = logits.reshape(-1, 3)
         wanted = labels.view(-1)
         m = wanted.ne(77)
-        return F.cross_entropy(torch.where(m.unsqueeze(1), flat, 0), torch.where(m, wanted.long(), -100))
+        return F.cross_entropy(torch.where(m.unsqueeze(-1), flat, 0), torch.where(m, wanted, -100))
         """,
     ),
     "bound to their own names": (
         SEQUENCES,
-        "m = labels != 77\nlogits = logits[m]\nlabels = labels[m].long()\nreturn criterion(logits, labels)",
+        Safety.SAFE,
         """
         m = labels != 77
-        logits = torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0)
+        logits = logits[m]
+        labels = labels[m].long()
+        return criterion(logits, labels)
+        """,
+        """
+        m = labels != 77
+        logits = torch.where(m.unsqueeze(-1), logits, 0).flatten(0, -2)
         labels = torch.where(m, labels.long(), criterion.ignore_index).flatten()
         return criterion(logits, labels)
         """,
     ),
     "through several variables": (
         ROWS,
+        Safety.SAFE,
         """
         m = labels.view(-1) != 77
         a = logits[m]
@@ -277,69 +308,115 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """,
         """
         m = labels.view(-1) != 77
-        b = torch.where(m.unsqueeze(1), logits.double(), 0)
-        return F.cross_entropy(b, torch.where(m, labels.view(-1).long(), -100))
+        b = torch.where(m.unsqueeze(-1), logits.double(), 0)
+        return F.cross_entropy(b, torch.where(m, labels.view(-1), -100))
         """,
     ),
     "on one line": (
         ROWS,
-        "labels = labels.view(-1)\nm = labels != 77\na = logits[m]; b = labels[m]  # rows\nreturn criterion(a, b)",
-        ("labels = labels.view(-1)\nm = labels != 77\n"
-        "a = torch.where(m.unsqueeze(1), logits, 0); "
-        "b = torch.where(m, labels.long(), criterion.ignore_index)  # rows\n"
-        "return criterion(a, b)"),
+        Safety.SAFE,
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        a = logits[m]; b = labels[m]  # rows
+        return criterion(a, b)
+        """,
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        a = torch.where(m.unsqueeze(-1), logits, 0); b = torch.where(m, labels, criterion.ignore_index)  # rows
+        return criterion(a, b)
+        """,
     ),
     "mask written twice": (
         ROWS,
-        "labels = labels.view(-1)\nreturn F.cross_entropy(logits[labels != 77], labels[labels != 77])",
+        Safety.SAFE,
+        """
+        labels = labels.view(-1)
+        return F.cross_entropy(logits[labels != 77], labels[labels != 77])
+        """,
         """
         labels = labels.view(-1)
         return F.cross_entropy(
-            torch.where((labels != 77).unsqueeze(1), logits, 0),
-            torch.where(labels != 77, labels.long(), -100),
+            torch.where((labels != 77).unsqueeze(-1), logits, 0), torch.where(labels != 77, labels, -100)
         )
         """,
     ),
     "added up": (
         ROWS,
-        ("labels = labels.view(-1)\nm = labels != 77\ntotal = x.sum()\n"
-         "total += criterion(logits[m], labels[m])\nreturn total"),
+        Safety.SAFE,
+        """
+        labels = labels.view(-1)
+        m = labels != 77
+        total = x.sum()
+        total += criterion(logits[m], labels[m])
+        return total
+        """,
         """
         labels = labels.view(-1)
         m = labels != 77
         total = x.sum()
         total += criterion(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.long(), criterion.ignore_index),
+            torch.where(m.unsqueeze(-1), logits, 0), torch.where(m, labels, criterion.ignore_index)
         )
         return total
         """,
     ),
     "squares": (
         IMAGES,
-        "m = labels != 77\nt = labels.float()\nreturn F.mse_loss(t[m], (t * 2)[m])",
-        ("m = labels != 77\nt = labels.float()\n"
-        'return F.mse_loss(torch.where(m, t, 0), torch.where(m, (t * 2), 0), reduction="sum") / m.sum()'),
+        Safety.SAFE,
+        """
+        m = labels != 77
+        t = labels.float()
+        return F.mse_loss(t[m], (t * 2)[m])
+        """,
+        """
+        m = labels != 77
+        t = labels.float()
+        return F.mse_loss(torch.where(m, t, 0), torch.where(m, t * 2, 0), reduction="sum") / m.sum()
+        """,
     ),
     "with a gradient": (
         SEQUENCES,
-        "m = x.detach() > 0\nreturn -F.l1_loss(x[m], (x * x)[m]) * 2",
-        ("m = x.detach() > 0\n"
-        'return -(F.l1_loss(torch.where(m, x, 0), torch.where(m, (x * x), 0), reduction="sum") / m.sum()) * 2'),
+        Safety.SAFE,
+        """
+        m = x.detach() > 0
+        return -F.l1_loss(x[m], (x * x)[m]) * 2
+        """,
+        """
+        m = x.detach() > 0
+        return -(F.l1_loss(torch.where(m, x, 0), torch.where(m, x * x, 0), reduction="sum") / m.sum()) * 2
+        """,
     ),
     "sum of squares": (
         ROWS,
-        "m = x > 0\nreturn F.mse_loss(x[m], x.exp()[m], reduction='sum')",
-        'm = x > 0\nreturn F.mse_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), reduction="sum")',
+        Safety.SAFE,
+        """
+        m = x > 0
+        return F.mse_loss(x[m], x.exp()[m], reduction='sum')
+        """,
+        """
+        m = x > 0
+        return F.mse_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), reduction='sum')
+        """,
     ),
     "smooth": (
         ROWS,
-        "m = x > 0\nreturn F.smooth_l1_loss(x[m], x.exp()[m], beta=0.5)",
-        ("m = x > 0\nreturn F.smooth_l1_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), beta=0.5, "
-        'reduction="sum") / m.sum()'),
+        Safety.SAFE,
+        """
+        m = x > 0
+        return F.smooth_l1_loss(x[m], x.exp()[m], beta=0.5)
+        """,
+        """
+        m = x > 0
+        return F.smooth_l1_loss(
+            torch.where(m, x, 0), torch.where(m, x.exp(), 0), beta=0.5, reduction="sum"
+        ) / m.sum()
+        """,
     ),
     "options of a module": (
         ROWS,
+        Safety.SAFE,
         """
         width = 0.25
         h = nn.HuberLoss(delta=width)
@@ -349,83 +426,137 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """,
         """
         width = 0.25
-        h = nn.HuberLoss(delta=width)
+        h = nn.HuberLoss(delta=width, reduction="sum")
         width = 4
         m = x > 0
-        return F.huber_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), delta=h.delta, reduction="sum") / m.sum()
+        return h(torch.where(m, x, 0), torch.where(m, x.exp(), 0)) / m.sum()
         """,
     ),
     "probabilities": (
         SEQUENCES,
-        "bce = nn.BCELoss()\nm = x > 0\nreturn bce(x.double().sigmoid()[m], (y > 0)[m].double())",
+        Safety.UNSAFE,
         """
         bce = nn.BCELoss()
         m = x > 0
-        return F.binary_cross_entropy(
-            torch.where(m, x.double().sigmoid(), 0),
-            torch.where(m, (y > 0).double(), 0),
-            reduction="sum",
-        ) / m.sum()
+        return bce(x.double().sigmoid()[m], (y > 0)[m].double())
+        """,
+        """
+        bce = nn.BCELoss(reduction="sum")
+        m = x > 0
+        return bce(torch.where(m, x.double().sigmoid(), 0), torch.where(m, (y > 0).double(), 0)) / m.sum()
         """,
     ),
     "logits of two classes": (
         SEQUENCES,
-        "m = x > 0\nreturn F.binary_cross_entropy_with_logits(x[m], y.sigmoid()[m])",
+        Safety.UNSAFE,
+        """
+        m = x > 0
+        return F.binary_cross_entropy_with_logits(x[m], y.sigmoid()[m])
+        """,
         """
         m = x > 0
         return F.binary_cross_entropy_with_logits(
-            torch.where(m, x, 0),
-            torch.where(m, y.sigmoid(), 0),
-            weight=m,
-            reduction="sum",
+            torch.where(m, x, 0), torch.where(m, y.sigmoid(), 0), weight=m, reduction="sum"
         ) / m.sum()
         """,
     ),
     "mean of one tensor": (
         IMAGES,
-        "m = x > 0\nlosses = x.exp()\nreturn losses[m].mean() ** 2, x[x < 0].sum()",
-        ("m = x > 0\nlosses = x.exp()\n"
-        "return (torch.where(m, losses, 0).sum() / m.sum()) ** 2, torch.where(x < 0, x, 0).sum()"),
+        Safety.SAFE,
+        """
+        m = x > 0
+        losses = x.exp()
+        return losses[m].mean() ** 2, x[x < 0].sum()
+        """,
+        """
+        m = x > 0
+        losses = x.exp()
+        return (torch.where(m, losses, 0).sum() / m.sum()) ** 2, torch.where(x < 0, x, 0).sum()
+        """,
     ),
     "part of a mean": (
         ROWS,
-        "m = x > 0\nreturn torch.mean(x[m])[None]",
-        "m = x > 0\nreturn (torch.where(m, x, 0).sum() / m.sum())[None]",
+        Safety.SAFE,
+        """
+        m = x > 0
+        return torch.mean(x[m])[None]
+        """,
+        """
+        m = x > 0
+        return (torch.where(m, x, 0).sum() / m.sum())[None]
+        """,
     ),
     "mean of a cast": (
         SEQUENCES,
-        "m = x > 0\nhit = x.exp() > 2\nreturn hit[m].double().mean()",
-        "m = x > 0\nhit = x.exp() > 2\nreturn torch.where(m, hit.double(), 0).sum() / m.sum()",
+        Safety.SAFE,
+        """
+        m = x > 0
+        hit = x.exp() > 2
+        return hit[m].double().mean()
+        """,
+        """
+        m = x > 0
+        hit = x.exp() > 2
+        return torch.where(m, hit.double(), 0).sum() / m.sum()
+        """,
     ),
     "count of hits": (
         SEQUENCES,
-        "m = x > 0\nhit = x.exp() > 2\nreturn hit[m].sum()",
-        "m = x > 0\nhit = x.exp() > 2\nreturn torch.where(m, hit, 0).sum()",
+        Safety.SAFE,
+        """
+        m = x > 0
+        hit = x.exp() > 2
+        return hit[m].sum()
+        """,
+        """
+        m = x > 0
+        hit = x.exp() > 2
+        return torch.where(m, hit, 0).sum()
+        """,
     ),
     "rows of values": (
         SEQUENCES,
-        "v = logits.view(-1, 3)\nm = x.flatten() > 0\nreturn v[m].mean()",
-        ("v = logits.view(-1, 3)\nm = x.flatten() > 0\n"
-        "return torch.where(m.unsqueeze(-1), v, 0).sum() / m.unsqueeze(-1).expand_as(v).sum()"),
+        Safety.SAFE,
+        """
+        v = logits.view(-1, 3)
+        m = x.flatten() > 0
+        return v[m].mean()
+        """,
+        """
+        v = logits.view(-1, 3)
+        m = x.flatten() > 0
+        return torch.where(m.unsqueeze(-1), v, 0).sum() / (m.sum() * v.size(-1))
+        """,
     ),
     "masked_select": (
         SEQUENCES,
-        "m = x > 0\nreturn torch.masked_select(mask=m, input=x).mean() + x.masked_select(m).sum()",
-        "m = x > 0\nreturn (torch.where(m, x, 0).sum() / m.sum()) + torch.where(m, x, 0).sum()",
+        Safety.SAFE,
+        """
+        m = x > 0
+        return torch.masked_select(mask=m, input=x).mean() + x.masked_select(m).sum()
+        """,
+        """
+        m = x > 0
+        return (torch.where(m, x, 0).sum() / m.sum()) + torch.where(m, x, 0).sum()
+        """,
     ),
     "divergence": (
         SEQUENCES,
+        Safety.SAFE,
         """
         m = x > 0
         return F.kl_div(x.log()[m], x.softmax(-1)[m], reduction='batchmean')
         """,
         """
         m = x > 0
-        return F.kl_div(torch.where(m, x.log(), 0), torch.where(m, x.softmax(-1), 0), reduction="sum") / m.sum()
+        return F.kl_div(
+            torch.where(m, x.log(), 0), torch.where(m, x.softmax(-1), 0), reduction="sum"
+        ) / m.sum()
         """,
     ),
     "divergence of logarithms": (
         ROWS,
+        Safety.SAFE,
         """
         m = labels.view(-1) != 77
         a, b = logits.view(-1, 3), logits.view(-1, 3).exp()
@@ -435,17 +566,13 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         m = labels.view(-1) != 77
         a, b = logits.view(-1, 3), logits.view(-1, 3).exp()
-        kl = nn.KLDivLoss(reduction='batchmean', log_target=True)
-        return F.kl_div(
-            torch.where(m.unsqueeze(-1), a, 0),
-            torch.where(m.unsqueeze(-1), b, 0),
-            log_target=kl.log_target,
-            reduction="sum",
-        ) / m.sum()
+        kl = nn.KLDivLoss(reduction="sum", log_target=True)
+        return kl(torch.where(m.unsqueeze(-1), a, 0), torch.where(m.unsqueeze(-1), b, 0)) / m.sum()
         """,
     ),
     "divergence of rows": (
         ROWS,
+        Safety.UNSAFE,
         """
         m = labels.view(-1) != 77
         a = logits.view(-1, 3)
@@ -458,230 +585,12 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
             torch.where(m.unsqueeze(-1), a, 0),
             torch.where(m.unsqueeze(-1), a.softmax(-1), 0),
             reduction="sum",
-        ) / m.unsqueeze(-1).expand_as(a).sum()
-        """,
-    ),
-    "poisson": (
-        SEQUENCES,
-        """
-        m = x > 0
-        return F.poisson_nll_loss(x[m], x.abs()[m], full=True)
-        """,
-        """
-        m = x > 0
-        return torch.where(
-            m,
-            F.poisson_nll_loss(torch.where(m, x, 0), torch.where(m, x.abs(), 0), full=True, reduction="none"),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "poisson of counts": (
-        SEQUENCES,
-        """
-        m = labels != 77
-        rate = nn.PoissonNLLLoss(False, eps=1e-3)
-        t = labels.double()
-        return rate((t + 1)[m], t[m])
-        """,
-        """
-        m = labels != 77
-        rate = nn.PoissonNLLLoss(False, eps=1e-3)
-        t = labels.double()
-        return torch.where(
-            m,
-            F.poisson_nll_loss(
-                torch.where(m, (t + 1), 0),
-                torch.where(m, t, 0),
-                eps=rate.eps,
-                log_input=rate.log_input,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "soft margin": (
-        ROWS,
-        """
-        m = x > 0
-        return F.soft_margin_loss(x[m], x.detach().sign()[m], reduction='sum')
-        """,
-        """
-        m = x > 0
-        return torch.where(
-            m,
-            F.soft_margin_loss(torch.where(m, x, 0), torch.where(m, x.detach().sign(), 0), reduction="none"),
-            0,
-        ).sum()
-        """,
-    ),
-    "hinge": (
-        IMAGES,
-        """
-        m = labels != 77
-        sign = (labels * 2 - 1).float()
-        hinge = nn.HingeEmbeddingLoss(margin=0.5)
-        return hinge(sign.cos()[m], sign[m])
-        """,
-        """
-        m = labels != 77
-        sign = (labels * 2 - 1).float()
-        hinge = nn.HingeEmbeddingLoss(margin=0.5)
-        return torch.where(
-            m,
-            F.hinge_embedding_loss(
-                torch.where(m, sign.cos(), 0),
-                torch.where(m, sign, 0),
-                margin=hinge.margin,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "ranking": (
-        ROWS,
-        """
-        m = x > 0
-        sign = x.sign()
-        return F.margin_ranking_loss(x[m], x.cos()[m], sign[m], margin=0.1)
-        """,
-        """
-        m = x > 0
-        sign = x.sign()
-        return torch.where(
-            m,
-            F.margin_ranking_loss(
-                torch.where(m, x, 0),
-                torch.where(m, x.cos(), 0),
-                torch.where(m, sign, 0),
-                margin=0.1,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "cosine": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        sign = labels.view(-1) % 2 * 2 - 1
-        return F.cosine_embedding_loss(logits[m], logits.cos()[m], sign[m], 0.2)
-        """,
-        """
-        m = labels.view(-1) != 77
-        sign = labels.view(-1) % 2 * 2 - 1
-        return torch.where(
-            m,
-            F.cosine_embedding_loss(
-                torch.where(m.unsqueeze(-1), logits, 0),
-                torch.where(m.unsqueeze(-1), logits.cos(), 0),
-                torch.where(m, sign, 0),
-                margin=0.2,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "cosine of sequences": (
-        SEQUENCES,
-        """
-        m = labels != 77
-        sign = labels % 2 * 2 - 1
-        near = nn.CosineEmbeddingLoss(0.2, reduction='sum')
-        return near(logits[m], logits.cos()[m], sign[m])
-        """,
-        """
-        m = labels != 77
-        sign = labels % 2 * 2 - 1
-        near = nn.CosineEmbeddingLoss(0.2, reduction='sum')
-        return torch.where(
-            m.flatten(),
-            F.cosine_embedding_loss(
-                torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-                torch.where(m.flatten().unsqueeze(1), logits.cos().flatten(0, -2), 0),
-                torch.where(m.flatten(), sign.flatten(), 0),
-                margin=near.margin,
-                reduction="none",
-            ),
-            0,
-        ).sum()
-        """,
-    ),
-    "triplets": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        return F.triplet_margin_loss(a[m], a.cos()[m], a.sin()[m], swap=True)
-        """,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        return torch.where(
-            m,
-            F.triplet_margin_loss(
-                torch.where(m.unsqueeze(-1), a, 0),
-                torch.where(m.unsqueeze(-1), a.cos(), 0),
-                torch.where(m.unsqueeze(-1), a.sin(), 0),
-                swap=True,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "triplets of a module": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        far = nn.TripletMarginWithDistanceLoss(margin=2.0)
-        return far(a[m], a.cos()[m], a.sin()[m])
-        """,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        far = nn.TripletMarginWithDistanceLoss(margin=2.0)
-        return torch.where(
-            m,
-            F.triplet_margin_with_distance_loss(
-                torch.where(m.unsqueeze(-1), a, 0),
-                torch.where(m.unsqueeze(-1), a.cos(), 0),
-                torch.where(m.unsqueeze(-1), a.sin(), 0),
-                margin=far.margin,
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
-        """,
-    ),
-    "several labels": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        return nn.MultiLabelSoftMarginLoss()(a[m], a.sigmoid()[m])
-        """,
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        return torch.where(
-            m,
-            F.multilabel_soft_margin_loss(
-                torch.where(m.unsqueeze(-1), a, 0),
-                torch.where(m.unsqueeze(-1), a.sigmoid(), 0),
-                reduction="none",
-            ),
-            0,
-        ).sum() / m.sum()
+        ) / (m.sum() * a.size(-1))
         """,
     ),
     "weights of their own": (
         ROWS,
+        Safety.UNSAFE,
         """
         m = x > 0
         return F.binary_cross_entropy_with_logits(x[m], x.sigmoid()[m], weight=x.detach().abs()[m], pos_weight=w[:1])
@@ -699,6 +608,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
     ),
     "weights by position": (
         SEQUENCES,
+        Safety.UNSAFE,
         """
         m = x > 0
         return F.binary_cross_entropy(x.sigmoid()[m], x.cos().abs()[m], x.detach().exp()[m], reduction='sum')
@@ -708,28 +618,14 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         return F.binary_cross_entropy(
             torch.where(m, x.sigmoid(), 0),
             torch.where(m, x.cos().abs(), 0),
-            weight=torch.where(m, x.detach().exp(), 0),
-            reduction="sum",
-        )
-        """,
-    ),
-    "smoothed labels": (
-        SEQUENCES,
-        """
-        m = labels != 77
-        return F.cross_entropy(logits[m], labels[m], label_smoothing=0.1)
-        """,
-        """
-        m = labels != 77
-        return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), -100).flatten(),
-            label_smoothing=0.1,
+            torch.where(m, x.detach().exp(), 0),
+            reduction='sum',
         )
         """,
     ),
     "smoothed labels with weights": (
         ROWS,
+        Safety.UNSAFE,
         """
         m = labels.view(-1) != 77
         return F.cross_entropy(logits[m], labels.view(-1)[m], w, reduction='sum', label_smoothing=0.1)
@@ -737,8 +633,8 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         m = labels.view(-1) != 77
         return F.cross_entropy(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), -100),
+            torch.where(m.unsqueeze(-1), logits, 0),
+            torch.where(m, labels.view(-1), -100),
             w,
             reduction='sum',
             label_smoothing=0.1,
@@ -747,6 +643,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
     ),
     "options by position": (
         SEQUENCES,
+        Safety.UNSAFE,
         """
         m = labels != 77
         return F.cross_entropy(logits[m], labels[m], w, None, 1)
@@ -754,108 +651,17 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         m = labels != 77
         return F.cross_entropy(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), 1).flatten(),
+            torch.where(m.unsqueeze(-1), logits, 0).flatten(0, -2),
+            torch.where(m, labels, 1).flatten(),
             w,
             None,
             1,
         )
         """,
     ),
-    "reduced behind the loss": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        return F.cross_entropy(logits[m], labels.view(-1)[m], w, reduction='none').mean()
-        """,
-        """
-        m = labels.view(-1) != 77
-        return F.cross_entropy(
-            torch.where(m.unsqueeze(1), logits, 0),
-            torch.where(m, labels.view(-1).long(), -100),
-            w,
-            reduction='none',
-        ).sum() / m.sum()
-        """,
-    ),
-    "reduced behind a module": (
-        SEQUENCES,
-        """
-        each = nn.CrossEntropyLoss(ignore_index=1, reduction='none')
-        m = labels != 77
-        losses = each(logits[m], labels[m])
-        return 2 * losses.mean()
-        """,
-        """
-        each = nn.CrossEntropyLoss(ignore_index=1, reduction='none')
-        m = labels != 77
-        losses = each(
-            torch.where(m.flatten().unsqueeze(1), logits.flatten(0, -2), 0),
-            torch.where(m, labels.long(), each.ignore_index).flatten(),
-        )
-        return 2 * (losses.sum() / m.sum())
-        """,
-    ),
-    "reduced by a function": (
-        SEQUENCES,
-        """
-        m = x > 0
-        return torch.mean(F.mse_loss(x[m], x.exp()[m], reduction='none')) * 2
-        """,
-        """
-        m = x > 0
-        return (F.mse_loss(torch.where(m, x, 0), torch.where(m, x.exp(), 0), reduction="sum") / m.sum()) * 2
-        """,
-    ),
-    "reduced in another line": (
-        ROWS,
-        """
-        m = x > 0
-        losses = F.soft_margin_loss(x[m], x.detach().sign()[m], reduction='none')
-        print('losses')
-        return losses.mean()
-        """,
-        """
-        m = x > 0
-        losses = torch.where(
-            m,
-            F.soft_margin_loss(torch.where(m, x, 0), torch.where(m, x.detach().sign(), 0), reduction="none"),
-            0,
-        )
-        print('losses')
-        return losses.sum() / m.sum()
-        """,
-    ),
-    "squares reduced in another line": (
-        ROWS,
-        """
-        m = x > 0
-        a, b = x[m], x.exp()[m]
-        losses = F.mse_loss(a, b, reduction='none')
-        return losses.sum()
-        """,
-        """
-        m = x > 0
-        a, b = torch.where(m, x, 0), torch.where(m, x.exp(), 0)
-        losses = F.mse_loss(a, b, reduction="none")
-        return losses.sum()
-        """,
-    ),
-    "selected and reduced in other lines": (
-        ROWS,
-        """
-        m = labels.view(-1) != 77
-        a, b = logits[m], labels.view(-1)[m]
-        return F.cross_entropy(a, b, reduction='none').sum()
-        """,
-        """
-        m = labels.view(-1) != 77
-        a, b = torch.where(m.unsqueeze(1), logits, 0), torch.where(m, labels.view(-1).long(), -100)
-        return F.cross_entropy(a, b, reduction='none').sum()
-        """,
-    ),
     "in one line": (
         ROWS,
+        Safety.SAFE,
         """
         y = labels.view(-1)
         m = y != 77
@@ -865,12 +671,13 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         y = labels.view(-1)
         m = y != 77
-        a, b = torch.where(m.unsqueeze(1), logits, 0), torch.where(m, y.long(), criterion.ignore_index)
+        a, b = torch.where(m.unsqueeze(-1), logits, 0), torch.where(m, y, criterion.ignore_index)
         return criterion(a, b)
         """,
     ),
     "in a list to their own names": (
         ROWS,
+        Safety.SAFE,
         """
         y = labels.view(-1)
         m = y != 77
@@ -880,12 +687,13 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """
         y = labels.view(-1)
         m = y != 77
-        [logits, y] = [torch.where(m.unsqueeze(1), logits.double(), 0), torch.where(m, y.long(), -100)]
+        [logits, y] = [torch.where(m.unsqueeze(-1), logits.double(), 0), torch.where(m, y, -100)]
         return F.cross_entropy(logits, y)
         """,
     ),
     "squares in one line": (
         SEQUENCES,
+        Safety.SAFE,
         """
         m = x > 0
         a, b = x[m], x.exp()[m]
@@ -899,6 +707,7 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
     ),
     "in one line by a mask of the labels": (
         ROWS,
+        Safety.SAFE,
         """
         y = labels.view(-1)
         logits, y = logits[y != 77], y[y != 77]
@@ -906,12 +715,13 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         """,
         """
         y = labels.view(-1)
-        logits, y = torch.where((y != 77).unsqueeze(1), logits, 0), torch.where(y != 77, y.long(), -100)
+        logits, y = torch.where((y != 77).unsqueeze(-1), logits, 0), torch.where(y != 77, y, -100)
         return F.cross_entropy(logits, y)
         """,
     ),
     "labels that may be negative": (
         ROWS,
+        Safety.SAFE,
         """
         labels = labels.view(-1)
         m = labels >= 0
@@ -922,26 +732,14 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         labels = labels.view(-1)
         m = labels >= 0
         k = m & (labels != 77)
-        return criterion(torch.where(k.unsqueeze(1), logits, 0), torch.where(k, labels, criterion.ignore_index))
-        """,
-    ),
-    "labels made here": (
-        ROWS,
-        """
-        labels = labels.view(-1)
-        best = (logits.view(-1, 3).nan_to_num() * 2).argmax(-1)
-        m = labels != 77
-        return criterion(logits[m], best[m])
-        """,
-        """
-        labels = labels.view(-1)
-        best = (logits.view(-1, 3).nan_to_num() * 2).argmax(-1)
-        m = labels != 77
-        return criterion(torch.where(m.unsqueeze(1), logits, 0), torch.where(m, best, criterion.ignore_index))
+        return criterion(
+            torch.where(k.unsqueeze(-1), logits, 0), torch.where(k, labels, criterion.ignore_index)
+        )
         """,
     ),
     "sum of what is bound to its own name": (
         ROWS,
+        Safety.SAFE,
         """
         x = x[x != 5]
         return x.sum()
@@ -951,103 +749,62 @@ CHANGES: dict[str, tuple[Layout, str, str]] = {
         return x.sum()
         """,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes(name: str) -> None:
-    _, before, after = CHANGES[name]
-    found = result(before, unsafe=False)
-    assert found.after.decode() == module(after), [finding.reason for finding in (*found.refused, *found.held_back)]
+    _, safety, before, after = CHANGES[name]
+    found = result(before)
+    assert found.after.decode() == module(after), [finding.reason for finding in found.refused]
+    assert {finding.safety for finding in found.applied} == {safety}
     assert result(after).outcome is Outcome.UNCHANGED
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_computes_the_same(name: str, tmp_path: Path) -> None:
-    layout, before, after = CHANGES[name]
+    layout, _, before, after = CHANGES[name]
     assert differences(module(before), module(after), layout, tmp_path, Numerics.ROUNDING) == []
 
 
-HELD_BACK: dict[str, tuple[str, str]] = {
-    "the target may have more dimensions": ("m = x > 0\nreturn F.mse_loss(x[m], y[m])", "dimensions as `y`"),
-    "the input may have more dimensions": ("m = x > 0\nreturn F.mse_loss(y[m], x[m])", "dimensions as `y`"),
-    "the targets may have more dimensions": ("m = x > 0\nreturn criterion(logits[m], y[m])", "dimensions as `y`"),
-    "the mask may be an index": ("mask = w\nreturn criterion(logits[mask], labels[mask])", "boolean mask"),
-    "a comment inside the call": (
-        "m = x > 0\nreturn F.mse_loss(\n    x[m],  # kept\n    x.exp()[m],\n)",
-        "comment",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HELD_BACK)
-def test_held_back(name: str) -> None:
-    body, reason = HELD_BACK[name]
-    found = result(body)
-    assert found.outcome is Outcome.CHANGED
-    assert [finding.safety for finding in found.applied] == [Safety.UNSAFE]
-    assert reason in found.applied[0].reason
-    assert result(body, unsafe=False).outcome is Outcome.UNCHANGED
-
-
-def _named(code: str) -> str:
-    """The operation that the text of a loss names."""
-    scope: dict[str, torch.Tensor] = {
-        "logits": torch.randn(5, 3, requires_grad=True),
-        "labels": torch.tensor([0, 1, 2, 77, 1]),
-        "x": torch.randn(5, requires_grad=True),
-    }
-    exec(f"import torch\nimport torch.nn.functional as F\n{code}", scope)
-    return type(scope["loss"].grad_fn).__name__
-
-
-MASK = "m = x > 0\nc = labels != 77\ny = x.detach().exp()\n"
-TEXTS = {
-    "mean": ("loss = F.mse_loss(x[m], y[m])", Safety.UNSAFE),
-    "sum": ("loss = F.mse_loss(x[m], y[m], reduction='sum')", Safety.SAFE),
-    "sum of cleaned losses": ("loss = F.soft_margin_loss(x[m], y[m], reduction='sum')", Safety.UNSAFE),
-    "index that is ignored": ("loss = F.cross_entropy(logits[c], labels[c])", Safety.SAFE),
-    "mean of losses": ("loss = F.cross_entropy(logits[c], labels[c], reduction='none').mean()", Safety.UNSAFE),
-    "sum of losses": ("loss = F.cross_entropy(logits[c], labels[c], reduction='none').sum()", Safety.SAFE),
-    "mean of a selection": ("loss = x[m].mean()", Safety.UNSAFE),
-    "sum of a selection": ("loss = x[m].sum()", Safety.SAFE),
+MEANS = {
+    "of a selection": "return x[x > 0].mean()",
+    "of squares": "m = x > 0\nreturn F.mse_loss(x[m], x.exp()[m])",
+    "of a module": "m = x > 0\nreturn nn.L1Loss()(x[m], x.exp()[m])",
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_losses_whose_text_names_another_operation_are_held_back(name: str) -> None:
-    loss, safety = TEXTS[name]
-    found = result(f"{MASK}{loss}\nprint('loss', loss)\nreturn loss")
-    assert [each.safety for each in found.applied] == [safety]
-    assert safety is Safety.SAFE or found.applied[0].reason.startswith("a tensor is printed on line 14, and `grad_fn`")
-    after = found.after.decode().partition("x: Tensor, y: Tensor, w: Tensor):\n")[2].partition("    print(")[0]
-    assert (_named(MASK + loss) == _named(textwrap.dedent(after))) == (safety is Safety.SAFE)
-
-
-@pytest.mark.parametrize(
-    ("body", "is_named"),
-    [
-        ("print(F.mse_loss(x[m], y[m]))", True),
-        ("loss = other = F.mse_loss(x[m], y[m])\nprint('loss %s' % other)", True),
-        ("parts = {'a': F.mse_loss(x[m], y[m])}\nprint(parts)", True),
-        ("loss = F.mse_loss(x[m], y[m])\ntotal = loss\nprint(str(total))", True),
-        ("loss = F.mse_loss(x[m], y[m])\nprint(loss.item(), loss.detach(), loss * 2, f'{loss}')", False),
-        ("loss = F.mse_loss(x[m], y[m]) * 2\nprint(loss)", False),
-        ("loss = F.mse_loss(x[m], y[m])\nloss = loss + x.sum()\nprint(loss)", False),
-        ("with torch.no_grad():\n    loss = F.mse_loss(x[m], y[m])\n    print(loss)", False),
-    ],
-)
-def test_only_the_loss_itself_names_its_operation(body: str, is_named: bool) -> None:
-    (found,) = result(f"{MASK}{body}").applied
-    assert (found.safety is Safety.UNSAFE) == ("grad_fn" in found.reason) == is_named, found.reason
-
-
-def test_a_loss_that_its_function_returns_is_printed_by_a_caller() -> None:
-    code = (
-        module(f"{MASK}return F.mse_loss(x[m], y[m])") + "\n\ndef g(*given):\n    loss = f(*given)\n    print(loss)\n"
+@pytest.mark.parametrize("name", MEANS)
+def test_means_of_half_precision_are_not_divided_by_hand(name: str) -> None:
+    """A sum of 300,000 float16 losses is inf where their mean is 3.05."""
+    losses = torch.full((300_000,), 3.05, dtype=torch.float16)
+    keep = torch.ones_like(losses, dtype=torch.bool)
+    assert (torch.where(keep, losses, 0).sum() / keep.sum()).isinf()
+    code = module(MEANS[name])
+    assert rewrite(code.encode(), "train.py", [MaskedLoss()]).outcome is Outcome.CHANGED
+    for line in ("model.half()", "import deepspeed", "y = x.to(torch.bfloat16)", "with torch.autocast('cuda'): pass"):
+        (refused,) = rewrite(f"{line}\n{code}".encode(), "train.py", [MaskedLoss()], Choice(unsafe=True)).refused
+        assert "half precision" in refused.reason
+    (held,) = rewrite(code.partition("def train(")[0].encode(), "losses.py", [MaskedLoss()]).held_back
+    assert held.reason == (
+        "a sum in float16 overflows where a mean does not, and the training that uses it is not in sight"
     )
-    (found,) = rewrite(code.encode(), "train.py", [MaskedLoss()]).held_back
-    assert "printed on line 18" in found.reason
+
+
+def test_comments_keep_their_lines() -> None:
+    found = result("m = x > 0\nreturn F.mse_loss(\n    x[m],  # kept\n    x.exp()[m],\n)", unsafe=False)
+    assert found.after.decode() == module(
+        "m = x > 0\nreturn F.mse_loss(\n    torch.where(m, x, 0),  # kept\n    torch.where(m, x.exp(), 0),\n"
+        '    reduction="sum",\n) / m.sum()'
+    )
+
+
+@pytest.mark.parametrize(("cast", "is_refused"), [("", True), (".long()", False)])
+def test_labels_that_may_be_bytes_have_no_ignore_index(cast: str, is_refused: bool) -> None:
+    body = f"labels = labels.view(-1)\nm = labels != 77\nreturn F.cross_entropy(logits[m], labels[m]{cast})"
+    found = rewrite(f"read = torch.uint8\n{module(body)}".encode(), "train.py", [MaskedLoss()])
+    reasons = [each.reason for each in found.refused]
+    assert reasons == ["`labels` may hold bytes, which cannot hold an ignore_index"] * is_refused
 
 
 REFUSED: dict[str, tuple[str, str]] = {
@@ -1066,10 +823,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "reduction set later": (
         "loss = nn.MSELoss()\nloss.reduction = 'none'\nm = x > 0\nreturn loss(x[m], x.exp()[m])",
         "is assigned elsewhere",
-    ),
-    "wrapped": (
-        "loss = nn.DataParallel(criterion)\nm = labels != 77\nreturn loss(logits[m], labels[m])",
-        "is wrapped",
     ),
     "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "soft"),
     "all of the logits": ("x = x.view(-1)\nm = x > 0\nreturn criterion(x[m], x.exp().long()[m])", "soft"),
@@ -1139,7 +892,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "rows of what is computed anew": (
         "m = x.flatten() > 0\nreturn F.dropout(logits.view(-1, 3))[m].mean()",
-        "as many dimensions",
+        "how many elements the rows hold",
     ),
     "in an f-string": ('m = labels != 77\nreturn f"{criterion(logits[m], labels[m]):.3f}"', "f-string"),
     "more than a loss": ("m = x > 0\nreturn x[m].median()", "used for more than a loss"),
@@ -1199,45 +952,12 @@ REFUSED: dict[str, tuple[str, str]] = {
         """,
         "input and target are selected with different masks",
     ),
-    "mask bound before the losses are reduced": (
-        """
-        m = x > 0
-        losses = F.mse_loss(x[m], x.exp()[m], reduction='none')
-        m = x > 1
-        return losses.mean()
-        """,
-        "`m` is changed",
-    ),
-    "losses used twice": (
-        """
-        m = x > 0
-        losses = F.mse_loss(x[m], x.exp()[m], reduction='none')
-        return losses.mean(), losses.max()
-        """,
-        "without a reduction",
-    ),
-    "losses reduced along a dimension": (
-        """
-        m = x > 0
-        return F.mse_loss(x[m], x.exp()[m], reduction='none').mean(0)
-        """,
-        "without a reduction",
-    ),
     "a reduction that the loss does not know": (
         """
         m = x > 0
         return F.mse_loss(x[m], x.exp()[m], reduction='batchmean')
         """,
         "its reduction cannot be read",
-    ),
-    "option set later": (
-        """
-        h = nn.HingeEmbeddingLoss()
-        h.margin = 3.0
-        m = x > 0
-        return h(x[m], x.sign()[m])
-        """,
-        "`margin` of a loss is assigned",
     ),
     "weights of all elements": (
         """
@@ -1254,13 +974,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         """,
         "`weight=` may weigh",
     ),
-    "triplets that may be single rows": (
-        """
-        m = x > 0
-        return F.triplet_margin_loss(x[m], y[m], w[m])
-        """,
-        "could not show that `m` selects rows",
-    ),
     "weights and smoothed labels": (
         """
         m = labels != 77
@@ -1268,63 +981,25 @@ REFUSED: dict[str, tuple[str, str]] = {
         """,
         "`label_smoothing=`, the loss selects by itself",
     ),
-    "variances": (
-        """
-        m = x > 0
-        return F.gaussian_nll_loss(x[m], y[m], w[m])
-        """,
-        "waits for the device itself",
+    "logits of two classes by a module": (
+        "m = x > 0\nreturn nn.BCEWithLogitsLoss()(x[m], x.sigmoid()[m])",
+        "takes no weight where it is called",
     ),
-    "alignments": (
-        """
-        m = x > 0
-        return F.ctc_loss(x, labels[m], w, w)
-        """,
-        "ctc_loss has no form",
+    "triplets": (
+        "m = x > 0\nreturn F.triplet_margin_loss(x[m], y[m], w[m])",
+        "`triplet_margin_loss` has no short form",
     ),
-    "margins of several classes": (
-        """
-        m = x > 0
-        return F.multi_margin_loss(logits[m], labels[m])
-        """,
-        "memory that nobody has written",
+    "margins of a module": (
+        "m = x > 0\nreturn nn.MultiMarginLoss()(logits[m], labels[m])",
+        "`torch.nn.MultiMarginLoss` has no short form",
     ),
-    "margins of several labels": (
-        """
-        m = x > 0
-        return nn.MultiLabelMarginLoss()(logits[m], labels[m])
-        """,
-        "memory that nobody has written",
+    "a module with two uses": (
+        "mse = nn.MSELoss()\nm = x > 0\nreturn mse(x[m], x.exp()[m]) + mse(x, y)",
+        "line 12 uses the loss as well",
     ),
-    "the layer and the loss in one": (
-        """
-        m = x > 0
-        return F.linear_cross_entropy(x[m], w, labels[m])
-        """,
-        "weights of all classes",
-    ),
-    "a distance of their own": (
-        """
-        m = x > 0
-        v = x.view(-1, 3)
-        return F.triplet_margin_with_distance_loss(x[m], y[m], w[m], distance_function=F.cosine_similarity)
-        """,
-        "`distance_function=`",
-    ),
-    "weights of several labels": (
-        """
-        m = labels.view(-1) != 77
-        a = logits.view(-1, 3)
-        return F.multilabel_soft_margin_loss(a[m], a.sigmoid()[m], w)
-        """,
-        "`weight=`",
-    ),
-    "rows by masked_select": (
-        """
-        m = x > 0
-        return F.cosine_embedding_loss(x.masked_select(m), y[m], w[m])
-        """,
-        "could not show that `m` selects rows",
+    "rows of a width that is not seen": (
+        "m = x.flatten() > 0\nreturn F.mse_loss(logits.view(-1, 3)[m], logits.view(-1, 3).exp()[m])",
+        "how many elements the rows hold",
     ),
     "bound to the name of what its mask is made of": ("x = x[x != 5]\nreturn x.mean()", "`x != 5` is changed"),
 }  # fmt: skip
@@ -1552,23 +1227,6 @@ def test_only_steps_and_what_they_reach() -> None:
     assert rewrite(code.encode(), "train.py", [MaskedLoss()]).refused == ()
 
 
-def test_every_loss_that_reduces_is_known() -> None:
-    functions = {name: getattr(functional, name) for name in LOSS_FUNCTIONS}
-    taken = {name: list(inspect.signature(function).parameters) for name, function in functions.items()}
-    reducing = {name for name in dir(functional) if name.endswith("_loss") and not name.startswith("_")}
-    assert reducing <= set(LOSSES) == LOSS_FUNCTIONS
-    for name, known in LOSSES.items():
-        assert f"torch.nn.{known.module}" in LOSS_MODULES
-        assert f"`{name}`" in (masked_loss.__doc__ or "")
-        if name != "linear_cross_entropy":
-            assert [*known.sides, *known.options] == taken[name]
-            made = list(inspect.signature(getattr(nn, known.module)).parameters)
-            assert made == [option for option in known.options if option in made]
-        assert set(known.rows) <= set(known.sides)
-        assert known.unequal <= set(known.options)
-        assert bool(known.reason) == (known.inside is Inside.NOWHERE)
-
-
 def test_prefixes_are_the_files_own() -> None:
     code = """\
 import torch as th
@@ -1581,6 +1239,6 @@ def forward(out: th.Tensor, y: th.Tensor):
     return nnf.nll_loss(out[m], y[m]), nnf.l1_loss(out[m], out.exp()[m])
 """
     found = rewrite(code.encode(), "train.py", [MaskedLoss()])
-    assert "nnf.nll_loss(out, th.where(m, y.long(), -100))" in found.after.decode()
+    assert "nnf.nll_loss(out, th.where(m, y, -100))" in found.after.decode()
     assert "nnf.l1_loss(" in found.after.decode()
     assert "torch.where" not in found.after.decode()

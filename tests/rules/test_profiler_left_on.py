@@ -7,6 +7,7 @@ import textwrap
 import pytest
 from whole_files import WholeFiles
 
+from perfmod.codemods.engine import rewrite
 from perfmod.transforms.leftovers.profiler_left_on import ProfilerLeftOn
 from perfmod.transforms.rule import Safety
 
@@ -92,4 +93,11 @@ def test_is_silent(code: str) -> None:
 
 def test_comments_move_with_the_block() -> None:
     before = under("with torch.profiler.profile() as prof:  # slow?", "    prof.step()  # next\n")
-    FILES.assert_becomes(before, f"# slow?\n{LOOP}    # next\n")
+    FILES.assert_becomes(before, f"# slow?\n{LOOP}")
+
+
+def test_a_long_block_is_not_moved_unasked() -> None:
+    code = FILES.file(under("with torch.profiler.profile():", "    x = x + 1\n" * 12))
+    (held,) = rewrite(code.encode(), "train.py", [ProfilerLeftOn()]).held_back
+    assert held.safety is Safety.OPT_IN
+    assert "review it with `git diff -w`" in held.reason

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
 from perfmod.transforms.rule import Safety
@@ -116,7 +116,7 @@ REBINDS = {
     "if c and loss > 1:\n    loss = loss + 1\nreturn loss":
         "loss = torch.where(c & (loss > 1), loss + 1, loss)\nreturn loss",
     "if torch.isnan(loss) or torch.isinf(loss):\n    loss = loss - loss.detach()\nreturn loss":
-        "loss = torch.where(torch.isnan(loss) | torch.isinf(loss), loss - loss.detach(), loss)\nreturn loss",
+        "loss = torch.where(\n    torch.isnan(loss) | torch.isinf(loss), loss - loss.detach(), loss\n)\nreturn loss",
     "if bool(c):\n    loss = loss.clamp(max=2)\nreturn loss":
         "loss = torch.where(c, loss.clamp(max=2), loss)\nreturn loss",
     "if c.item():\n    loss = loss.nan_to_num()\nreturn loss":
@@ -126,23 +126,16 @@ REBINDS = {
     "if c:\n    loss = loss * 2\nelse:\n    loss = loss * 3\nreturn loss":
         "loss = torch.where(c, loss * 2, loss * 3)\nreturn loss",
     "if c:\n    loss = loss * 2\nelif loss > 1:\n    loss = loss * 3\nreturn loss":
-        "loss = torch.where(c, loss * 2, torch.where(loss > 1, loss * 3, loss))\nreturn loss",
+        "",
     "if c:\n    loss *= 0.5\nreturn loss": "loss = torch.where(c, loss * 0.5, loss)\nreturn loss",
     "if c:\n    loss -= 1\nreturn loss": "loss = torch.where(c, loss - 1, loss)\nreturn loss",
     "if flag and c:\n    loss = loss * 2\nreturn loss":
         "if flag:\n    loss = torch.where(c, loss * 2, loss)\nreturn loss",
     "if c:\n    loss = loss * 2\n    loss2 = loss\nelse:\n    pass\nreturn loss": "",
-    "a = loss * 1\nb = loss * 3\nif loss > 2:\n    a = a + 1\n    b = b - a\nreturn a, b": "",
-    "a = loss * 1\nb = a * 2\nif a > 2:\n    a = a * 2\n    b = b * 3\nreturn a, b":
-        "a = loss * 1\nb = a * 2\ncondition = a > 2\na = torch.where(condition, a * 2, a)\n"
-        "b = torch.where(condition, b * 3, b)\nreturn a, b",
-    "a = loss\nb = a * 2\nif c:\n    a = a * 2\n    b = b * 3\nelse:\n    a = a * 4\n    b = b * 5\nreturn a, b":
-        "a = loss\nb = a * 2\na = torch.where(c, a * 2, a * 4)\n"
-        "b = torch.where(c, b * 3, b * 5)\nreturn a, b",
+    "a = loss * 1\nb = a * 2\nif loss > 2:\n    a = a * 2\n    b = b * 3\nreturn a, b": "",
     "h = x * 2\nif torch.isinf(h).any():\n    limit = torch.finfo(h.dtype).max - 1000\n"
-    "    h = h.clamp(min=-limit, max=limit)\nreturn h":
-        "h = x * 2\nlimit = torch.finfo(h.dtype).max - 1000\n"
-        "h = torch.where(torch.isinf(h).any(), h.clamp(min=-limit, max=limit), h)\nreturn h",
+    "    h = h.clamp(min=-limit, max=limit)\nreturn h": "",
+    "h = x * 2\nif c:\n    h = h - (\n        h.mean()\n    )\nreturn h": "",
     "h = x * 1\nif c:\n    h = h - h.mean()\nreturn h.softmax(0)":
         "h = x * 1\nh = torch.where(c, h - h.mean(), h)\nreturn h.softmax(0)",
     "with torch.no_grad():\n    h = x * 1.0\n    if c:\n        h = h.exp()\nreturn h.sigmoid()":
@@ -151,7 +144,7 @@ REBINDS = {
     "with torch.no_grad():\n    h = loss if c else loss * 2\nreturn h": "",
     "m = big\nif c:\n    m = torch.zeros_like(m)\nreturn x * m":
         "m = big\nm = torch.where(c, torch.zeros_like(m), m)\nreturn x * m",
-    "return (loss * 2 if c else loss * 3) + 1": "return (torch.where(c, loss * 2, loss * 3)) + 1",
+    "return (loss * 2 if c else loss * 3) + 1": "return torch.where(c, loss * 2, loss * 3) + 1",
     "w = loss if c else loss * 2\nreturn w": "w = torch.where(c, loss, loss * 2)\nreturn w",
 }  # fmt: skip
 REFUSED_REBINDS = [before for before, after in REBINDS.items() if not after]
@@ -300,153 +293,11 @@ def test_a_write_that_autograd_could_miss_is_held_back(body: str) -> None:
     assert [finding.safety for finding in found.held_back] == [Safety.UNSAFE]
 
 
-@pytest.mark.parametrize(
-    ("body", "safety"),
-    [
-        ("if c:\n    loss = loss * 0.5\nprint(loss)", Safety.UNSAFE),
-        ("if c:\n    loss = loss * 0.5\nelse:\n    loss = loss * 2\nprint(f'loss {loss}')", Safety.SAFE),
-        ("h = loss * 0.5 if c else loss * 2\nprint('loss', h)", Safety.UNSAFE),
-        ("h = (loss * 0.5 if c else loss * 2) + 1\nprint('loss', h)", Safety.SAFE),
-        ("if c:\n    loss = loss * 0.5\nprint(loss.item(), loss * 2)", Safety.SAFE),
-        ("with torch.no_grad():\n    h = loss * 2\n    if c:\n        h = h * 0.5\n    print(h)", Safety.SAFE),
-    ],
-)
-def test_a_tensor_whose_text_names_its_operation_is_held_back(body: str, safety: Safety) -> None:
-    found = result(function(body))
-    assert [each.safety for each in (*found.applied, *found.held_back)] == [safety], found
-    assert found.outcome is (Outcome.CHANGED if safety is Safety.SAFE else Outcome.UNCHANGED)
-
-
-def test_a_tensor_that_a_caller_prints_is_held_back() -> None:
-    code = function("if c:\n    loss = loss * 0.5\nreturn loss") + "\n\nloss = f(*given)\nprint('loss', loss)\n"
-    (held,) = result(code).held_back
-    assert "printed on line 16" in held.reason
-
-
 def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
     code = function("h = x * 2\nif m.any():\n    h.masked_fill_(m, 0.0)\nreturn h").replace("flag: bool", "m: Tensor")
     assert result(code).outcome is Outcome.CHANGED
     (held,) = result(code + "\n\ndef masks(x):\n    return (x > 0).byte()\n").held_back
     assert "newer versions refuse bytes, even empty ones" in held.reason
-
-
-def _clip_step(clip: str) -> str:
-    return (
-        "import torch\n\n"
-        "def step(model, optimizer, x, y, limit=0.05):\n"
-        "    loss = (model(x) - y).square().mean()\n"
-        "    optimizer.zero_grad()\n"
-        "    loss.backward()\n"
-        "    norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()\n"
-        + textwrap.indent(textwrap.dedent(clip).strip("\n"), "    ")
-        + "\n    optimizer.step()\n"
-    )
-
-
-CLIPS = {
-    """
-    if norm > limit:
-        for p in model.parameters():
-            p.grad.mul_(limit / (norm + 1e-6))
-    """: """
-    scale = torch.where(norm > limit, limit / (norm + 1e-6), 1.0)
-    for p in model.parameters():
-        p.grad.mul_(scale)
-    """,
-    """
-    coef = limit / (norm + 1e-6)
-    if coef < 1:
-        for p in model.parameters():
-            p.grad.data.mul_(coef)  # in place
-    """: """
-    coef = limit / (norm + 1e-6)
-    coef = torch.where(coef < 1, coef, 1.0)
-    for p in model.parameters():
-        p.grad.data.mul_(coef)  # in place
-    """,
-    """
-    if norm > limit:
-        # scaled down
-        coef = limit / (norm + 1e-6)
-        for p in model.parameters():
-            if p.grad is not None:
-                p.grad.detach().mul_(coef.to(p.grad.device))
-    """: """
-    # scaled down
-    coef = torch.where(norm > limit, limit / (norm + 1e-6), 1.0)
-    for p in model.parameters():
-        if p.grad is not None:
-            p.grad.detach().mul_(coef.to(p.grad.device))
-    """,
-    """
-    coef = limit / norm
-    if coef < 1:
-        for p in model.parameters():
-            p.grad *= coef
-    seen = coef.item()
-    """: """
-    coef = limit / norm
-    scale = torch.where(coef < 1, coef, 1.0)
-    for p in model.parameters():
-        p.grad *= scale
-    seen = coef.item()
-    """,
-}
-
-
-@pytest.mark.parametrize("before", CLIPS)
-def test_clipping_scales_by_one_instead(before: str) -> None:
-    found = result(_clip_step(before))
-    assert found.after.decode() == _clip_step(CLIPS[before]), [finding.reason for finding in found.refused]
-    assert not found.refused
-
-
-CLIP = "if norm > 3.0:\n    for p in params:\n        p.grad.mul_(3.0 / norm)"
-
-
-@pytest.mark.parametrize(
-    ("before", "reason"),
-    [
-        ("norm = loss.detach()\nparams = list(model.parameters())", "may meet a missing gradient"),
-        ("params = (p for p in model.parameters() if p.grad is not None)", "`params` may be an iterator"),
-        ("params = filter(lambda p: p.grad is not None, model.parameters())", "`params` may be an iterator"),
-        ("if limit:\n    for p in params:\n        p.grad.abs_()", "may meet a missing gradient"),
-        ("total = sum(p.grad.norm() for p in params if p.grad is not None)", "may meet a missing gradient"),
-        ("params = [p for p in model.parameters() if p.grad is not None]", ""),
-        ("params = list(filter(lambda p: p.grad is not None, model.parameters()))", ""),
-        ("for p in params:\n    p.grad.abs_()", ""),
-        ("norms = [p.grad.norm() for p in params]", ""),
-    ],
-)
-def test_clipping_in_every_step_needs_every_gradient_and_uses_up_nothing(before: str, reason: str) -> None:
-    found = result(_clip_step(before + "\n" + CLIP).replace("limit=0.05", "params"))
-    assert [reason in finding.reason for finding in found.refused] == [True] * bool(reason), found
-    assert (found.outcome is Outcome.UNCHANGED) == bool(reason)
-
-
-@pytest.mark.parametrize("clip", CLIPS)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-def test_clipping_is_the_same_to_the_bit(clip: str, dtype: torch.dtype) -> None:
-    before = _clip_step(clip)
-    steps: list[Callable[..., None]] = []
-    for code in (before, result(before).after.decode()):
-        space: dict[str, Any] = {}
-        exec(code, space)
-        steps.append(space["step"])
-    for scale, poison in itertools.product((1e-3, 1.0, 100.0), (None, NAN, INF)):
-        grads = []
-        for step in steps:
-            torch.manual_seed(0)
-            model = nn.Linear(3, 2).to(dtype)
-            x, y = torch.randn(4, 3, dtype=dtype) * scale, torch.zeros(4, 2, dtype=dtype)
-            with torch.no_grad():
-                model.weight.mul_(scale)
-                model.bias.mul_(scale)
-            if poison is not None:
-                x[0, 0] = poison
-            step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
-            grads.append([p.grad for p in model.parameters()] + [p.detach() for p in model.parameters()])
-        assert all(map(_same, *grads))
 
 
 @pytest.mark.parametrize(
@@ -477,11 +328,12 @@ def test_clipping_is_the_same_to_the_bit(clip: str, dtype: torch.dtype) -> None:
         ("if c:\n    loss = 1 / loss\nreturn loss", "NaN"),
         ("if c:\n    loss = loss ** 2\nreturn loss", "gradient"),
         ("if c:\n    loss = loss.double()\nreturn loss", "type"),
-        ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "not shown"),
+        ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "may raise, or give a NaN"),
         ("h = x * 1\nif c:\n    h = h + torch.rand_like(h)\nreturn h", "random"),
         ("h = x * 1\nif c:\n    h = F.dropout(h)\nreturn h", "random"),
         ("if c:\n    loss = self.head(loss)\nreturn loss", "`self.head`"),
-        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "bound twice"),
+        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one name"),
+        ("for p in self.parameters():\n    if c:\n        p.grad.mul_(0.5)", "`torch.nn.utils.clip_grad_norm_` does"),
         ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "others may hold"),
         ("h = x * 1\nif c:\n    loss = loss + h.add_(1).mean()\nreturn loss", "place"),
         ("if flag:\n    z = loss * 2\nif c:\n    z = z * 2\nreturn loss", "unbound"),
@@ -494,15 +346,15 @@ def test_clipping_is_the_same_to_the_bit(clip: str, dtype: torch.dtype) -> None:
         ("while big.any():\n    x = x + 1", "only the host can end a loop"),
         ("assert c", "check"),
         ("assert not torch.isnan(loss), 'NaN'", "check"),
-        ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "writes to `h[big]`"),
+        ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "prints on line 13"),
         ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "writes to `h[~big]`"),
         ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "writes to `h[big]`"),
         ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
-        ("w = x.max() if c else x.min()\nreturn w", "not shown"),
+        ("w = x.max() if c else x.min()\nreturn w", "may raise, or give a NaN"),
         ("w = x if c else y\nreturn w", "gradient"),
         ("w = loss if c else loss * 2\nreturn w is loss", "is asked on line 11"),
         ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "is asked on line 13"),
-        ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`k` may be the same tensor"),
+        ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`h` is written in place"),
     ],
 )  # fmt: skip
 def test_what_the_host_must_know_stays(body: str, reason: str) -> None:

@@ -33,12 +33,13 @@ def run(*body: str, unsafe: bool = False) -> FileResult:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("m = (scores > 0).type(torch.FloatTensor).to(device)", "m = (scores > 0).float().to(device)"),
+        ("m = (scores > 0).type(torch.FloatTensor).to(device)", "m = (scores > 0).float()\n"),
         ("m = (scores > 0).type(torch.LongTensor).cuda()", "m = (scores > 0).long().cuda()"),
         ("m = scores.argmax(-1).type(torch.IntTensor).cuda(0)", "m = scores.argmax(-1).int().cuda(0)"),
         ("m = scores.type('torch.DoubleTensor').to(x.device)", "m = scores.double().to(x.device)"),
-        ("m = model(scores.type(torch.BoolTensor).to(device))", "m = model(scores.bool().to(device))"),
+        ("m = model(scores.type(torch.BoolTensor).to(device))", "m = model(scores.bool())"),
         ("m = scores.type(dtype=torch.HalfTensor).cuda()", "m = scores.half().cuda()"),
+        ("m = (scores > 0).type(torch.FloatTensor).to(scores.device)", "m = (scores > 0).float()\n"),
     ],
 )
 def test_cast_where_the_tensor_is(before: str, after: str) -> None:
@@ -55,7 +56,7 @@ def test_moved_by_another_statement() -> None:
 def test_floats_that_become_integers() -> None:
     before = "m = scores.type(torch.LongTensor).to(device)"
     assert "NaN" in run(before).held_back[0].reason
-    assert "m = scores.long().to(device)" in run(before, unsafe=True).after.decode()
+    assert "m = scores.long()\n" in run(before, unsafe=True).after.decode()
 
 
 @pytest.mark.parametrize(

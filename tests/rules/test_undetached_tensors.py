@@ -64,20 +64,29 @@ HELD_BACK = {
     "printed": ("total += loss", "total += loss.detach()", "print(total)"),
     "list printed": ("losses.append(loss)", "losses.append(loss.detach())", "print(losses)"),
     "returned": ("total += loss", "total += loss.detach()", "return total"),
-    "attribute": ("self.total += loss", "self.total += loss.detach()", ""),
-    "meter of the caller": ("meter.update(loss, 3)", "meter.update(loss.detach(), 3)", ""),
 }
 
 
 @pytest.mark.parametrize(("before", "after", "end"), HELD_BACK.values(), ids=HELD_BACK)
 def test_is_held_back_where_somebody_may_notice(before: str, after: str, end: str) -> None:
     before, after = train(before, end), train(after, end)
-    if "self" in before:
-        before, after = (code.replace("train(model", "train(self, model") for code in (before, after))
     FILES.assert_becomes(before, after, Safety.UNSAFE)
 
 
-def test_what_an_object_keeps_of_every_step_is_held_back() -> None:
+@pytest.mark.parametrize("step", ["self.total += loss", "meter.update(loss, 3)", "meter.saved.append(loss)"])
+def test_what_is_kept_for_code_elsewhere_stays(step: str) -> None:
+    code = train(step).replace("train(model", "train(self, model")
+    assert "where code elsewhere may differentiate it" in " | ".join(FILES.reasons(code))
+
+
+@pytest.mark.parametrize(("value", "is_kept"), [("v.data.sum()", False), ("v.detach()", False), ("v", True)])
+def test_a_meter_that_takes_the_value_keeps_no_graph(value: str, is_kept: bool) -> None:
+    meter = f"\n\nclass Averager:\n    total = 0\n\n    def add(self, v):\n        self.total += {value}\n"
+    found = FILES.result(train("seen.add(loss)", "") + meter + "\n\nseen = Averager()\n")
+    assert bool(found.applied or found.refused) is is_kept
+
+
+def test_what_an_object_keeps_of_every_step_stays() -> None:
     code = """
 class Trainer:
     def __init__(self, model, optimizer):
@@ -90,9 +99,9 @@ class Trainer:
         self.losses.append(loss)
         seen.append(loss)
 """
-    (held,) = FILES.result(code, unsafe=False).held_back
-    assert held.snippet == "self.losses.append(loss)"
-    assert "where code elsewhere may differentiate or print it" in held.reason
+    (kept,) = FILES.result(code).refused
+    assert kept.snippet == "self.losses.append(loss)"
+    assert "where code elsewhere may differentiate it" in kept.reason
 
 
 def test_in_an_evaluation_with_gradients() -> None:
@@ -104,6 +113,11 @@ def test_in_an_evaluation_with_gradients() -> None:
 
 
 SILENT = {
+    "asked of what runs the backward pass": (
+        "def train(model, loader, accelerator):\n    losses = []\n    for x, y in loader:\n"
+        "        accelerator.backward(F.mse_loss(model(x), y))\n        losses.append(accelerator.gather(y))\n"
+        "    return torch.cat(losses).tolist()"
+    ),
     "differentiated": train("total = total + loss", "total.backward()"),
     "handed to autograd": train("losses.append(loss)", "torch.autograd.grad(sum(losses), x)"),
     "list of losses of a task": (
@@ -117,6 +131,11 @@ SILENT = {
     "count": train("total += (model(x).argmax(1) == y).sum()"),
     "batch": train("losses.append(x)"),
     "under no_grad": train("with torch.no_grad():\n    total += F.mse_loss(model(x), y)"),
+    "only called under no_grad": (
+        "def predict(model, loader):\n    found = []\n    for x, y in loader:\n        found.append(model(x))\n"
+        "    return torch.cat(found)\n\n@torch.no_grad()\ndef evaluate(model, loader):\n"
+        "    return predict(model, loader).argmax(1)"
+    ),
     "of one step": train("parts = []\nparts.append(loss)\nprint(len(parts))"),
     "in a model": (
         "class Net(nn.Module):\n    def forward(self, x):\n        out = 0\n        for layer in self.layers:\n"

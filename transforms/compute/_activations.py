@@ -127,23 +127,11 @@ def _operation(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression
     return "", None, ()
 
 
-def activation_made(file: FileFacts, made: cst.Call, kind: str) -> str | None:
-    """Why a module may not be the first step of a loss, empty if nothing speaks against it; `None` for other modules.
-
-    Raises:
-        NotEqual: it is a log_softmax over another dimension than the classes'.
-    """
-    short = _MADE.get(file.qualified(made) or "", "")
-    if short != kind or has_star(made):
-        return None
-    return _doubt_of_dimension(file, None, made.args) if kind == LOG_SOFTMAX else ""
-
-
-def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression | None, arguments: Sequence[cst.Arg]) -> str:
+def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression, arguments: Sequence[cst.Arg]) -> str:
     """Why the classes may not stand in dimension 1, where cross_entropy wants them."""
     given = next((a.value for a in arguments if a.keyword is None or a.keyword.value == "dim"), None)
     dim = file.constants.value(given) if given is not None else None
-    rank = file.value(logits).rank if logits is not None else None
+    rank = file.value(logits).rank
     if dim == 1 or (rank == 2 and (dim == -1 or given is None)) or (rank == 1 and dim in (0, -1)):
         return ""
     if dim == 0 or (isinstance(dim, int) and dim not in (0, 1, -1)) or (dim == -1 and rank not in (None, 1, 2)):
@@ -158,15 +146,20 @@ def model_output(file: FileFacts, loss: cst.Call, kind: str) -> str:
     given = argument(loss, "input", 0)
     for end in file.tracing.ends(given) if given is not None else ():
         call = end.node
-        cls = file.value(call.func).cls if isinstance(call, cst.Call) else None
+        known = file.value(call.func) if isinstance(call, cst.Call) else None
+        made = known.call if known is not None and known.name == "torch.nn.Sequential" else None
+        last = made.args[-1].value if made is not None and made.args else None
+        if last is not None and _MADE.get(file.qualified(last) or "") == kind:
+            return "nn.Sequential"
+        cls = known.cls if known is not None else None
         forward = cls.method("forward") if cls is not None else None
         if cls is None or forward is None:
             continue
         for node in find_all(forward.body, cst.Return):
             ends = file.tracing.ends(node.value) if node.value is not None else ()
-            for last in ends:
+            for end in ends:
                 try:
-                    found = isinstance(last.node, cst.Call) and _activation(file, last.node, kind) is not None
+                    found = isinstance(end.node, cst.Call) and _activation(file, end.node, kind) is not None
                 except NotEqual:
                     found = True
                 if found:

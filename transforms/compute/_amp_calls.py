@@ -168,7 +168,8 @@ def _pinned(file: FileFacts, call: cst.Call, device: str) -> tuple[list[str], tu
         return [], ()
     needed: list[str] = []
     imports: tuple[str, ...] = ()
-    if argument(call, "dtype", 1) is None and (_is_in_module(file, call) or _has_other_dtype(file, device)):
+    is_in_module = _is_in_module(file, call) and (device != "cuda" or file.values.uses_bfloat16())
+    if argument(call, "dtype", 1) is None and (is_in_module or _has_other_dtype(file, device)):
         torch, imports = file.names.spelled("torch", call)
         needed.append(f"dtype={torch}.{_DTYPES[device]}")
     if argument(call, "cache_enabled", 2) is None and any(

@@ -25,7 +25,7 @@ _PHASES = frozenset({"train", "training", "phase", "split", "mode"})
 # Words in names of methods that run a model.
 _RUNS = frozenset(
     {
-        "forward", "predict", "encode", "decode", "sample", "generate", "infer", "inference", "score", "embed",
+        "forward", "predict", "encode", "decode", "sample", "infer", "inference", "score", "embed",
         "feature", "features", "loss", "reconstruct", "classify", "prob", "module", "logits", "represent", "embedding",
     }
 )  # fmt: skip
@@ -140,7 +140,9 @@ def _is_model_call(file: FileFacts, call: cst.Call, evaluated: set[str]) -> bool
         isinstance(arg.value, (cst.Name, cst.Attribute)) and dotted(arg.value) in evaluated for arg in call.args
     ):
         return _runs_model(file, file.values.calls.resolve(call))
-    return isinstance(func, (cst.Name, cst.Attribute)) and _is_model_name(code) and value.kind is Kind.UNKNOWN
+    is_named = isinstance(func, (cst.Name, cst.Attribute)) and _is_model_name(code) and value.kind is Kind.UNKNOWN
+    function = file.values.calls.resolve(call) if is_named else None
+    return is_named and (function is None or function.name.value == "forward")
 
 
 def _is_class(file: FileFacts, func: cst.BaseExpression) -> bool:
@@ -337,6 +339,8 @@ def _forwards(file: FileFacts) -> list[cst.CSTNode]:
 def _need(file: FileFacts, node: cst.CSTNode) -> str:
     if isinstance(node, cst.Call):
         return _need_of_call(file, node)
+    if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "volatile":
+        return "`volatile` switches gradients off for PyTorch before 0.4"
     if isinstance(node, cst.Attribute):
         name = node.attr.value
         if name in _READS or (name == "requires_grad" and not _is_set_to_false(file, node)):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.compute._activations import Activation, NotEqual, activation_of
-from perfmod.transforms.compute._tails import uses_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import is_unchanged
 from perfmod.transforms.rule import Edit
@@ -33,7 +32,7 @@ def require_own(file: FileFacts, nodes: Sequence[cst.CSTNode]) -> None:
 
 def require_all_in_sight(file: FileFacts, made: cst.Call, calls: Sequence[cst.Call]) -> None:
     """Raises `NotEqual` where a loss module is used for anything but the calls that were found."""
-    for use in uses_of(file, made):
+    for use in file.handing.module_uses(made):
         parent = file.tree.parent(use)
         if not (isinstance(parent, cst.Call) and parent.func is use and parent in calls):
             raise NotEqual(f"the loss is used for something else on line {file.line(use)}")

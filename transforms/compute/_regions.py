@@ -18,6 +18,8 @@ from perfmod.transforms.compute._evaluations import (
 )
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.writing import nest_statements
 
 _NOT_DECORATED = frozenset({"main", "run", "__init__", "forward", "__call__", "cli", "__main__"})
 
@@ -159,6 +161,24 @@ def why_not_nested(file: FileFacts, statements: Sequence[cst.BaseStatement]) -> 
         if any(isinstance(node, (cst.Yield, cst.Await)) for node in walk_scope(statement)):
             return f"other code runs in between, at the `yield` below line {file.line(statement)}"
     return ""
+
+
+def without_graph(file: FileFacts, region: Region, manager: str) -> tuple[Edit, ...]:
+    """Puts a region under a context manager: that of a `with` which holds nothing else, or one of its own."""
+    around = next((a for a in file.tree.ancestors(region.first) if isinstance(a, cst.BaseStatement)), None)
+    is_plain = isinstance(around, cst.With) and not isinstance(around.lpar, cst.LeftParen) and not around.asynchronous
+    if isinstance(around, cst.With) and is_plain and statements_of(file, region) == [*around.body.body]:
+        end = file.source.span(around.items[-1])[1]
+        return (Edit(end, end, f", {manager}", file.source.path),)
+    return nest_statements(file.source, region.first, region.last, f"with {manager}:")
+
+
+def is_unit_test(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether code stands in a test of code: a file of `unittest` or `pytest`, a `test_...` that asserts."""
+    if file.names.imports("unittest", node) or file.names.imports("pytest", node):
+        return True
+    function = file.tree.function(node)
+    return function is not None and function.name.value.startswith("test_") and any(find_all(function, cst.Assert))
 
 
 def last_line(file: FileFacts, statement: cst.BaseStatement) -> int:

@@ -10,7 +10,7 @@ Imports change together with every use of the names that they bind, or not at al
 the old `autocast` is `enabled`, that of the new one the device, the second `dtype`: they become keywords.
 
 There is one trap: without a `dtype` the old class means float16, the new one the type of the autocast around it.
-Where another type may be in effect, inside of a model or in a file that uses bfloat16 too, float16 is written out.
+Where another type may be in effect, as bfloat16 around a model that has an autocast inside, float16 is written out.
 """
 
 from __future__ import annotations

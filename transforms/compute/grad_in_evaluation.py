@@ -10,7 +10,8 @@ and batch normalisation, but not the recording. `torch.no_grad()` does:
             ...                                      ...
 
 A function that only evaluates is decorated, since that is one line. Where the evaluation is a part of a training
-function or of a script, its loop is put under `with torch.no_grad():`.
+function or of a script, its loop is put under `with torch.no_grad():`; a long one is held back, because all of its
+lines move.
 
 The values are the same. What could notice is refused, or held back where it is not in sight: gradients taken inside
 (adversarial examples, forces), tensors that are differentiated later, and tensors that are printed as such, because
@@ -26,18 +27,20 @@ import libcst as cst
 from perfmod.transforms.compute import _evaluations as evaluations
 from perfmod.transforms.compute._regions import (
     evaluated_in,
+    is_unit_test,
     last_line,
     only_evaluates,
     regions,
     statements_of,
     why_not_nested,
+    without_graph,
 )
 from perfmod.transforms.facts.escapes import Escape, Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import nest_statements
+from perfmod.transforms.writing import MOST_MOVED
 
 _FRAMEWORKS = ("lightning.", "pytorch_lightning.", "transformers.")
 _MESSAGES = {
@@ -113,7 +116,7 @@ class GradInEvaluation(Rule):
             if held:
                 yield self.refused(file, region.calls[0], held)
                 continue
-            edits = nest_statements(file.source, region.first, region.last, f"with {torch}.no_grad():")
+            edits = without_graph(file, region, f"{torch}.no_grad()")
             first, last = file.source.line(region.first), last_line(file, region.last)
             label = f"lines {first} to {last} only evaluate" if last > first else f"line {first} only evaluates"
             yield self._judged(file, region.calls[0], region.calls, statements, edits, imports, label)
@@ -140,6 +143,8 @@ class GradInEvaluation(Rule):
         imports: Sequence[str],
         label: str,
     ) -> Finding:
+        if is_unit_test(file, node):
+            return self.refused(file, node, "a unit test runs once, and its models are small")
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
             return self.refused(file, node, need.reason)
@@ -157,6 +162,8 @@ class GradInEvaluation(Rule):
         module = evaluations.takes_another_path(file)
         if not doubt and module:
             doubt = f"`{module}` takes another path in evaluation mode without gradients, with other figures"
+        if not doubt and len(edits) > MOST_MOVED:
+            doubt = f"{label}, and {len(edits)} lines would be indented: review it with `git diff -w`"
         return self.found(
             file,
             node,

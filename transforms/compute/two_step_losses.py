@@ -7,8 +7,7 @@ logits and stays exact where the sigmoid is 0 or 1 to the last bit:
     loss = F.nll_loss(F.log_softmax(x, dim=1), y)            loss = F.cross_entropy(x, y)
     loss = F.binary_cross_entropy(torch.sigmoid(x), y)       loss = F.binary_cross_entropy_with_logits(x, y)
 
-A model that ends in `nn.LogSoftmax` loses that last part together with its `nn.NLLLoss` where nothing but the loss
-reads what it computes.
+A model that ends in the activation stays as it is: what else reads its output would get logits.
 
 The first is equal to the bit where the classes stand in dimension 1. The second is never applied unasked: where the
 sigmoid saturates, `binary_cross_entropy` cuts its logarithm off at -100 and its gradient vanishes, while the loss on
@@ -30,7 +29,6 @@ from perfmod.transforms.compute._activations import (
     model_output,
 )
 from perfmod.transforms.compute._logits import activations, logits_for, renamed_to, require_all_in_sight, require_own
-from perfmod.transforms.compute._tails import tail_of
 from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
@@ -86,8 +84,7 @@ class TwoStepLosses(Rule):
         kind, better = known
         try:
             found = activations(file, calls, kind)
-            tail = None if found else tail_of(file, calls, kind)
-            if not found and tail is None:
+            if not found:
                 cls = model_output(file, calls[0], kind)
                 if cls:
                     reason = f"the {kind} is the end of `{cls}`, and what else reads its output would get logits"
@@ -101,9 +98,6 @@ class TwoStepLosses(Rule):
             yield self.refused(file, calls[0], str(reason))
             return
         doubts = [activation.doubt for _, activation in found]
-        if tail is not None:
-            parts += tail.edits
-            doubts.append(tail.doubt)
         renamed = made.func if made is not None else calls[0].func
         edits, imports = renamed_to(file, renamed, better, is_module=made is not None)
         doubt = next(filter(None, doubts), "") or (_SATURATES if kind == SIGMOID else "")

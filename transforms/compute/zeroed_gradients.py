@@ -13,9 +13,8 @@ is what `zero_grad` has left behind by default since PyTorch 2.0, the backward p
 
 The two are not always the same. A parameter that gets no gradient in some step (a branch that was not taken, a layer
 that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still moves it; without a gradient it
-leaves the parameter alone. So the rewrite is offered where all steps are seen to be alike, or where the optimizer is
-plain SGD, to which a zero gradient is none; elsewhere it is held back as unsafe. Zeros that are read before the next
-backward pass are refused.
+leaves the parameter alone. So the rewrite is offered where the optimizer is plain SGD, to which a zero gradient is
+none; elsewhere it is held back as unsafe. Zeros that are read before the next backward pass are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import comments, delete_statements, replace
 
-_DECAYS = "an optimizer with momentum or decay moves a parameter of zero gradient, but not one without"
+_DECAYS = "with momentum or decay, a parameter that gets no gradient in some step is moved by zeros, and not without"
 
 
 class ZeroedGradients(Rule):
@@ -53,7 +52,7 @@ class ZeroedGradients(Rule):
     changes_results = (
         "Not where every step gives a gradient to the same parameters, up to the sign of a zero. Between two steps "
         "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer moved "
-        "by momentum, by Adam's moments or by weight decay: held back as unsafe wherever that could not be excluded."
+        "by momentum, by Adam's moments or by weight decay: held back as unsafe for all but plain SGD."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -76,10 +75,7 @@ class ZeroedGradients(Rule):
             )
         if zeroing.owner is not None and _is_conditional(file, zeroing):
             return self.refused(file, node, "only some gradients are zeroed, under a condition")
-        doubt = read
-        if not doubt and not _moves_nothing(file, zeroing):
-            why = _zeroing.why_some_get_none(file, zeroing)
-            doubt = f"{why}; {_DECAYS}" if why else ""
+        doubt = read or ("" if _moves_nothing(file, zeroing) else _DECAYS)
         return self.found(
             file,
             node,
@@ -120,7 +116,7 @@ def _moves_nothing(file: FileFacts, zeroing: Zeroing) -> bool:
         if value.kind is Kind.OPTIMIZER:
             return _zeroing.is_plain_sgd(file, value)
     made = [file.value(call) for call in find_all(file.tree.module, cst.Call) if _makes_optimizer(file, call)]
-    return bool(made) and all(_zeroing.is_plain_sgd(file, value) for value in made)
+    return bool(made or zeroing.owner is not None) and all(_zeroing.is_plain_sgd(file, value) for value in made)
 
 
 def _makes_optimizer(file: FileFacts, call: cst.Call) -> bool:

@@ -35,6 +35,8 @@ _VIEWS = frozenset(
         "BoolTensor", "ByteTensor", "Variable", "Parameter", "rename", "align_to",
     }
 )  # fmt: skip
+# Methods that give two fresh tensors.
+_PAIRS = frozenset({"sort", "topk", "max", "min", "kthvalue", "median", "mode"})
 # Methods after which it matters which tensor object a name holds: autograd watches that one.
 _WATCHES = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook", "requires_grad_"})
 # Where the functions stand that compute from their arguments and keep none of them.
@@ -128,6 +130,17 @@ class Aliasing:
             method = node.func.attr.value
             return method not in _VIEWS and not method.endswith("_")
         return False
+
+    def _is_its_own(self, node: cst.CSTNode) -> bool:
+        """Whether evaluating `node` makes a fresh tensor, or a view of one that has no name: `x.sort()[0][:3]`."""
+        while not self.is_fresh(node):
+            if isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PAIRS:
+                return self._values.of(node.func.value).is_tensor and argument(node, "out") is None
+            else:
+                return False
+        return True
 
     def is_computed(self, call: cst.Call) -> bool:
         """Whether a method makes another tensor of whatever it is called on, as `model(x).softmax(-1)` does."""
@@ -388,25 +401,28 @@ class Aliasing:
     def rebinding_is_unobservable(self, name: cst.Name) -> bool:
         """Whether `x[m] = v` at this read of `x` may become `x = f(x)`: nobody else holds the tensor that `x` holds.
 
-        True only for a local name whose every definition made a fresh tensor, and that was not handed on before.
+        True only for a local name whose every definition made a tensor of its own, and that was not handed on before:
+        in a loop that writes to it in every round, nowhere.
         """
         definitions = self._flow.definitions(name)
-        if self._flow.from_earlier_rounds(name):
+        around = self._tree.loops(name)
+        if any(self._tree.is_within(d.node, loop) for d in self._flow.from_earlier_rounds(name) for loop in around):
             # What was written in an earlier round may have been handed on behind the write.
             return False
         scope = self._tree.scope(name)
-        write = self._tree.line(self._tree.statement(name))
         for definition in definitions:
             if definition.scope is not scope or definition.binding is not Binding.ASSIGNED or definition.path:
                 return False
-            if definition.value is None or not self.is_fresh(definition.value) or _asks_for_grad(definition.value):
+            if definition.value is None or not self._is_its_own(definition.value) or _asks_for_grad(definition.value):
                 return False
             assignment = self._tree.parent(definition.node)
             statement = self._tree.parent(assignment) if assignment is not None else None
             if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
                 return False
-            if self._tree.loops(name)[:1] != self._tree.loops(definition.node)[:1]:
+            rounds = [loop for loop in around if not self._tree.is_within(definition.node, loop)]
+            if self._tree.loops(definition.node) != around[len(rounds) :]:
                 return False
+            write = rounds[-1] if rounds else self._tree.line(self._tree.statement(name))
             if isinstance(assignment, cst.NamedExpr) and self.hands_on(assignment):
                 return False
             for use in self._flow.uses(definition):

@@ -12,6 +12,10 @@ from perfmod.transforms.facts.value import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
+# What only tensors of floating point numbers are asked.
+_SHOWS_FLOATING = frozenset(
+    {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
+)
 _OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"requires_grad_"}
 
 
@@ -21,16 +25,67 @@ def may_carry_gradient(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether `node` stands under `with torch.no_grad():` or in a function decorated with it."""
+    """Whether `node` stands under `with torch.no_grad():`, or in a function that is decorated with it or is only
+    called without a graph.
+    """
     child = node
     for ancestor in file.tree.ancestors(node):
         items = ancestor.items if isinstance(ancestor, cst.With) and child is ancestor.body else ()
         if any(_is_no_grad(file, item.item) for item in items):
             return True
         if isinstance(ancestor, cst.FunctionDef):
-            return any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
+            switched = any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
+            return switched or _is_called_without_graph(file, ancestor)
         child = ancestor
     return False
+
+
+def _is_called_without_graph(file: FileFacts, function: cst.FunctionDef) -> bool:
+    known = file.once(_called_without_graph)
+    if function not in known:
+        known[function] = False  # one that calls itself
+        # Methods are called in more ways than are followed, and generators go on where they are read.
+        is_plain = not isinstance(file.tree.scope(function), cst.ClassDef) and function.asynchronous is None
+        is_plain &= all(isinstance(end, cst.Return) for end in file.tree.results(function))
+        callers = file.values.calls.callers(function) if is_plain and file.values.calls.is_only_called(function) else ()
+        known[function] = bool(callers) and all(runs_without_graph(file, call) for call in callers)
+    return known[function]
+
+
+def _called_without_graph(_file: FileFacts) -> dict[cst.FunctionDef, bool]:
+    """What was found out already."""
+    return {}
+
+
+def is_floating(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are asked."""
+    value = file.value(node)
+    if value.dtype is not None or not value.is_tensor:
+        return value.dtype is DType.FLOATING
+    if isinstance(node, cst.Name):
+        definitions = file.flow.definitions(node)
+        made = definitions[0].value if len(definitions) == 1 and definitions[0].binding is Binding.ASSIGNED else None
+        is_made = isinstance(made, cst.Call) and not definitions[0].path and is_floating(file, made)
+        return is_made or any(_shows_floating(file, use) for each in definitions for use in file.flow.uses(each))
+    if not isinstance(node, cst.Call):
+        return False
+    name, subject = file.qualified(node), node.args[0].value if node.args else None
+    if name is None and isinstance(node.func, cst.Attribute):
+        name, subject = f"torch.{node.func.attr.value}", node.func.value
+    short = (name or "").removeprefix("torch.")
+    return short in torch_api.ELEMENTWISE | torch_api.REDUCTIONS and subject is not None and is_floating(file, subject)
+
+
+def _shows_floating(file: FileFacts, use: cst.CSTNode) -> bool:
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.Attribute):
+        call = file.tree.parent(parent)
+        return isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _SHOWS_FLOATING
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call) or call.args[0] is not parent:
+        return False
+    name = file.qualified(call) or ""
+    return name.startswith("torch.") and name.rpartition(".")[2] in _SHOWS_FLOATING
 
 
 def cuts_graph(file: FileFacts, name: cst.Name) -> bool:

@@ -22,6 +22,10 @@ from perfmod.transforms.facts.tree import Tree, walk_scope
 
 _SAME_PARTS = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"})
 _LONGEST_PATH = 6
+# Methods that give back the module they belong to.
+_GIVE_THEMSELVES = frozenset(
+    {"to", "cuda", "cpu", "eval", "train", "half", "float", "double", "requires_grad_", "bfloat16"}
+)
 
 
 @frozen
@@ -41,6 +45,22 @@ class Handing:
         self._names = names
         self._classes = classes
         self._calls = calls
+
+    def module_uses(self, made: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """Every use of a module, those of what `module.to(device)` gives back too."""
+        stack = [made]
+        seen: set[cst.CSTNode] = set()
+        while stack:
+            for held in self.uses(stack.pop()):
+                parent = self._tree.parent(held.node)
+                call = self._tree.parent(parent) if isinstance(parent, cst.Attribute) else None
+                moves = isinstance(parent, cst.Attribute) and parent.attr.value in _GIVE_THEMSELVES
+                if moves and isinstance(call, cst.Call) and call.func is parent:
+                    if call not in seen and not isinstance(self._tree.parent(call), cst.Expr):
+                        stack.append(call)
+                    seen.add(call)
+                else:
+                    yield held.node
 
     def uses(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> Iterator[Held]:
         """Every expression that holds the value of `node` and is used for something else than to hand it on.

@@ -48,6 +48,12 @@ def is_mask(file: FileFacts, node: cst.BaseExpression) -> bool:
     return bool(kept) and kept <= _BOOLEAN_BY_CONVENTION - file.once(_names_of_others)
 
 
+def rank_of_mask(file: FileFacts, node: cst.BaseExpression) -> int | None:
+    """How many dimensions a mask has; those of graph libraries have one, for nodes."""
+    rank = file.value(node).rank
+    return 1 if rank is None and _last_name(node) in _BOOLEAN_BY_CONVENTION else rank
+
+
 def _names_of_indices(file: FileFacts) -> frozenset[str]:
     """Those of the conventional names under which a file stores what is not boolean: `data.train_mask = perm[:100]`."""
     found = set()

@@ -8,7 +8,7 @@ Face call in every step. Everything that a step calls and that is in sight runs 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -47,7 +47,7 @@ class Steps:
     @cached_property
     def _library(self) -> set[cst.FunctionDef]:
         """Forward passes of modules, and what they call."""
-        return self._reach(self._forwards) | self._forwards
+        return self._closure(tuple(self._forwards))
 
     @property
     def found(self) -> bool:
@@ -225,6 +225,12 @@ class Steps:
             known = self._called[node] = tuple(found)
         return known
 
+    def _resolved(self, node: cst.CSTNode) -> set[cst.FunctionDef]:
+        """Those of the functions called by a node of which it is known, and not only told by a method's name."""
+        calls = [call for call in walk_scope(node) if isinstance(call, cst.Call)]
+        reached, handed = self._values.calls.reached, self._values.calls.handed
+        return {function for call in calls for function in (*reached(call), *handed(call))}
+
     def _methods_called(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
         """What `model.prune()` may run where nothing shows the class of `model`: methods of the modules in sight."""
         if not isinstance(call.func, cst.Attribute):
@@ -323,19 +329,32 @@ class Steps:
                 stack.extend(callers.get(function, ()))
         return found
 
-    def _closure(self, functions: tuple[cst.FunctionDef, ...]) -> set[cst.FunctionDef]:
+    def _closure(
+        self, functions: tuple[cst.FunctionDef, ...], without: Collection[cst.FunctionDef] = ()
+    ) -> set[cst.FunctionDef]:
         seen: set[cst.FunctionDef] = set()
         stack = list(functions)
         while stack:
             function = stack.pop()
-            if function not in seen:
+            if function not in seen and function not in without:
                 seen.add(function)
                 stack.extend(self.called_by(function.body))
         return seen
 
-    def _reach(self, regions: tuple[Region, ...] | set[cst.FunctionDef]) -> set[cst.FunctionDef]:
-        direct = [function for region in regions for function in self.called_by(region.body)]
-        return self._closure(tuple(direct))
+    def _reach(self, regions: tuple[Region, ...]) -> set[cst.FunctionDef]:
+        return set().union(*(self._closure(self.called_by(region.body), self._running(region)) for region in regions))
+
+    def _running(self, region: Region) -> set[cst.FunctionDef]:
+        """The functions that run a region, and so are not run by its rounds, where they are only handed to somebody."""
+        around = (region, *self._tree.ancestors(region))
+        found = {node for node in around if isinstance(node, cst.FunctionDef)}
+        reached = self._closure(self.called_by(region.body))
+        if not found.isdisjoint(reached):
+            size = -1
+            while len(found) > size:
+                size = len(found)
+                found |= {each for each in reached if not found.isdisjoint(self._resolved(each.body))}
+        return found
 
     def _function_reached(self, node: cst.CSTNode, functions: set[cst.FunctionDef]) -> bool:
         function = self._tree.function(node)

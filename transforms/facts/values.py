@@ -272,8 +272,16 @@ class Values:
         return found
 
     def uses_half(self) -> bool:
-        """Whether the files train in float16 without autocast as far as they show: casts by hand, Apex, DeepSpeed."""
-        return self._mentions("half", "float16", "HalfTensor", "apex", "deepspeed")
+        """Whether the files show that they may compute in half precision: casts, autocast, settings, libraries."""
+        return self._mentions(
+            *("half", "float16", "bfloat16", "HalfTensor", "BFloat16Tensor", "autocast", "GradScaler", "amp"),
+            *("apex", "deepspeed", "fp16", "bf16", "mixed_precision", "precision"),
+        )
+
+    def uses_bfloat16(self) -> bool:
+        """Whether the files show that they may compute in bfloat16, or are a library, of which nothing shows it."""
+        names = ("bfloat16", "bf16", "set_autocast_gpu_dtype", "set_autocast_dtype", "precision", "mixed_precision")
+        return self._mentions(*names) or not self._mentions("backward")
 
     def uses_bytes(self) -> bool:
         """Whether the files make tensors or arrays of bytes by hand."""

@@ -5,9 +5,10 @@ a tensor on the device therefore waits for it, copies it to the host, and casts 
 it back:
 
     mask = (scores > 0).type(torch.FloatTensor).to(device)
-    mask = (scores > 0).float().to(device)
+    mask = (scores > 0).float()
 
-The cast by method stays where the tensor is, and the copy behind it has nothing left to do. Where the value is used on
+The cast by method stays where the tensor is. The copy behind it goes too where it is seen to have nothing left to do:
+there is one device, or it is that of what the tensor is computed from. Where the value is used on
 the host, the move is what the author relies on, and it stays. So does the cast of a parameter, a buffer or a slice that
 may have the type already: what changes with the model would be kept instead of a copy of it. Floats that become
 integers on the device are held back: NaN and what is out of range come out differently there.
@@ -21,6 +22,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.feeding._same_tensor import why_not_itself
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -35,8 +37,6 @@ _CLASSES = {**dict.fromkeys(("float", "double", "half", "bfloat16"), DType.FLOAT
 
 
 class TypeCastByName(Rule):
-    """PM208."""
-
     code = "PM208"
     name = "type-cast-by-name"
     family = Family.FEEDING
@@ -69,10 +69,10 @@ class TypeCastByName(Rule):
                 continue
             source = _dtype(file, call.func.value)
             is_equal = method in _FROM_ALL or source in (DType.INTEGER, DType.BOOL)
-            why = "the same type, cast where the tensor is; the copy behind it has nothing left to do"
+            why = "the same type, cast where the tensor is instead of on the CPU"
             if not is_equal:
                 why = "floats that become integers on the device differ for NaN and what is out of range"
-            start, end = file.source.span(call.func.attr)[0], file.source.span(call)[1]
+            start, end = file.source.span(call.func.attr)[0], file.source.span(_with_move(file, call))[1]
             edits = (Edit(start, end, f"{method}()"),)
             yield self.found(file, call, why, edits, safety=Safety.SAFE if is_equal else Safety.UNSAFE)
 
@@ -113,6 +113,37 @@ def _why_not(file: FileFacts, call: cst.Call, method: str) -> str:
     is_new = isinstance(subject, (cst.Comparison, cst.BinaryOperation, cst.UnaryOperation))
     is_new = is_new or file.aliasing.is_fresh(subject) or (before is not None and before is not after)
     return "" if is_new else why_not_itself(file, subject, uses)
+
+
+def _with_move(file: FileFacts, call: cst.Call) -> cst.Call:
+    """A cast with the copy behind it, where that is seen to go to the device of the tensor."""
+    attribute = file.tree.parent(call)
+    move = file.tree.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    if not isinstance(move, cst.Call) or not isinstance(attribute, cst.Attribute) or move.func is not attribute:
+        return call
+    if attribute.attr.value == "cuda":
+        return call if move.args or _devices(file) - {"cuda"} else move
+    if attribute.attr.value != "to" or len(move.args) != 1:
+        return call
+    where = move.args[0].value
+    assert isinstance(call.func, cst.Attribute)
+    sources = {name.value for name in find_all(call.func.value, cst.Name) if file.flow.is_read(name)}
+    if isinstance(where, cst.Attribute) and where.attr.value == "device":
+        return move if file.code(where.value) in sources else call
+    return move if _devices(file) == {file.code(where)} else call
+
+
+def _devices(file: FileFacts) -> set[str]:
+    """The devices that the file moves tensors to, as they are written."""
+    found = set()
+    for call in find_all(file.source.module, cst.Call):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        where = file.values.placement.destination(call) if name == "to" else argument(call, "device")
+        if name == "cuda":
+            found.add(" ".join(["cuda", *(file.code(arg) for arg in call.args)]))
+        elif where is not None and not file.code(where).endswith(".device"):
+            found.add(file.code(where))
+    return found
 
 
 def _dtype(file: FileFacts, node: cst.BaseExpression) -> DType | None:

@@ -10,11 +10,13 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
+from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Kind
 
 _COLLECTS = frozenset({"append", "appendleft", "update", "add", "push", "extend"})
 _NUMBERS = frozenset({"item", "tolist", "size", "numel", "dim", "detach", "argmax", "eq", "numpy", "data_ptr"})
+_VALUES = _NUMBERS | {"data", "shape", "device"}
 _MODELS = frozenset({"model", "net", "network"})
 _LOSSES = frozenset({"criterion", "loss_fn", "loss_func", "loss_function", "crit"})
 _SCALES = frozenset({"scale", "backward", "manual_backward"})
@@ -75,9 +77,20 @@ def _kept_by(file: FileFacts, node: cst.AugAssign | cst.Assign | cst.Call) -> Ke
             return Kept(node, *added)
     elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _COLLECTS and node.args:
         is_alone = isinstance(file.tree.parent(node), cst.Expr) and not node.args[0].star
-        if is_alone and node.args[0].keyword is None and file.qualified(node) is None:
+        if is_alone and node.args[0].keyword is None and file.qualified(node) is None and not _drops_graph(file, node):
             return Kept(node, node.args[0].value, node.func.value)
     return None
+
+
+def _drops_graph(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a method in sight, as that of a meter, takes only the value of what it is given."""
+    function = file.values.calls.resolve(call)
+    if function is None or len(function.params.params) < 2:
+        return False
+    given = function.params.params[1]
+    uses = [use for definition in file.flow.defined(given) for use in file.flow.uses(definition)]
+    around = [file.tree.parent(use) for use in uses]
+    return bool(uses) and all(isinstance(each, cst.Attribute) and each.attr.value in _VALUES for each in around)
 
 
 def _added(
@@ -158,6 +171,8 @@ def _is_differentiated(file: FileFacts, use: cst.CSTNode) -> bool:
     """`loss.backward()`, `scaler.scale(loss)`, `accelerator.backward(loss)`."""
     parent = file.tree.parent(use)
     if isinstance(parent, cst.Attribute):
-        return parent.attr.value == "backward"
+        call = file.tree.parent(parent)
+        # `accelerator.backward(loss)` differentiates what it is given.
+        return parent.attr.value == "backward" and not (isinstance(call, cst.Call) and positional(call.args))
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCALES

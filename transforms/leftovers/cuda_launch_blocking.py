@@ -7,25 +7,31 @@ up on the line that caused it. Host and device then work in turns instead of at 
 
 No value changes: the kernels run in the same order. An assertion that fails on the device is reported later, and times
 that are taken without a synchronisation no longer hold the device's part. Streams are another matter: their kernels
-may then overlap, which a missing wait does not survive, so that the rewrite is held back in files that use them.
+may then overlap, which a missing wait does not survive, so that the rewrite is held back in files that use them. Where
+the variable belongs to settings for reproducible runs, or a comment asks for it, it stays.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.leftovers import _switches
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import delete_statement, replace
+from perfmod.transforms.writing import comments, delete_with_comment
 
 _VARIABLE = "CUDA_LAUNCH_BLOCKING"
 _SETTERS = frozenset({"os.environ.setdefault", "os.putenv"})
 _STREAMS = frozenset({"Stream", "stream", "ExternalStream"})
+_SEEDS = re.compile("seed|determin|reprod|random")
+_ASKS = re.compile(
+    r"determin|reprod|repeat|must|need|requir|keep|remove|never|do not|don't|important|otherwise|avoid|fix|hang"
+)
 
 
 class CudaLaunchBlocking(Rule):
@@ -45,7 +51,8 @@ class CudaLaunchBlocking(Rule):
     )
     changes_results = (
         "Never for values. Errors of kernels are reported at a later line, and times that are taken without "
-        "`torch.cuda.synchronize()` only measure launches. Held back as unsafe where the file uses streams of its own."
+        "`torch.cuda.synchronize()` only measure launches. Held back as unsafe where the file uses streams of its own, "
+        "refused beside settings for reproducible runs and under a comment that asks for it."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -59,7 +66,7 @@ class CudaLaunchBlocking(Rule):
             setting = _setting(file, node)
             if setting is None:
                 if _is_handed_on(file, node):
-                    yield self.refused(file, node, "it is set for another process")
+                    yield self.refused(file, node, "it is set for another process, or together with other variables")
                 continue
             value, edits = setting
             if not _switches_on(value) or _switches.is_optional(file, node):
@@ -67,11 +74,56 @@ class CudaLaunchBlocking(Rule):
             if reads:
                 yield self.refused(file, node, f"the variable is read on line {file.line(reads[0])}")
                 continue
+            wanted = _why_wanted(file, node)
+            if wanted:
+                yield self.refused(file, node, wanted)
+                continue
             streams = _uses_streams(file)
             doubt = "the file uses streams, whose kernels it keeps apart" if streams else ""
             yield self.found(
                 file, node, doubt or "the kernels run in the same order", edits, safety=Safety.UNSAFE if doubt else None
             )
+
+
+def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
+    """Why somebody wants every launch to wait; empty where nothing says so."""
+    function = file.tree.function(node)
+    if function is not None:
+        calls = [dotted(call.func) for call in find_all(function.body, cst.Call)]
+        seeds = {
+            name for name in calls if name.endswith((".seed", "manual_seed", "manual_seed_all", "seed_everything"))
+        }
+        if _SEEDS.search(function.name.value.lower()) or len(seeds) > 1:
+            return f"`{function.name.value}` sets seeds, so that runs can be repeated"
+    for module in file.tree.modules:
+        for setting in find_any(module, cst.Name, cst.SimpleString):
+            if _is_deterministic(file, setting):
+                code, line = file.code(setting).strip("\"'"), file.line(setting)
+                return f"`{code}` on line {line} asks for runs that can be repeated"
+    source, statement = file.source, file.tree.statement(node)
+    if isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement)):
+        found = [text for _, text in comments(source, statement)]
+        start = source.line_start(source.span(statement)[0])
+        while start > 0 and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
+            above = source.line_start(start - 1)
+            found.append(source.text[above:start])
+            start = above
+        if any(_ASKS.search(text.lower()) for text in found):
+            return "a comment asks for it"
+    return ""
+
+
+def _is_deterministic(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a name or text switches on what makes runs repeatable."""
+    if isinstance(node, cst.SimpleString):
+        return node.evaluated_value == "CUBLAS_WORKSPACE_CONFIG"
+    if not isinstance(node, cst.Name) or node.value not in ("deterministic", "use_deterministic_algorithms"):
+        return False
+    attribute = file.tree.parent(node)
+    target = file.tree.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
+    is_set = isinstance(statement, cst.Assign) and file.code(statement.value) == "True"
+    return is_set or (isinstance(attribute, cst.Attribute) and node.value.startswith("use"))
 
 
 def _mentions(module: cst.Module) -> Iterator[cst.SimpleString | cst.Name]:
@@ -92,39 +144,14 @@ def _setting(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, Se
             and _is_environment(file, target.value)
             and file.tree.is_within(node, target)
         ):
-            return statement.value, delete_statement(source, statement)
+            return statement.value, delete_with_comment(source, (statement,))
         return None
     call = next((a for a in file.tree.ancestors(node) if isinstance(a, cst.Call)), None)
     if call is None or not isinstance(statement, cst.Expr) or statement.value is not call:
         return None
     if file.qualified(call) in _SETTERS and len(call.args) == 2 and call.args[0].value is node:
-        return call.args[1].value, delete_statement(source, statement)
-    if (
-        isinstance(call.func, cst.Attribute)
-        and call.func.attr.value == "update"
-        and _is_environment(file, call.func.value)
-    ):
-        return _updated(file, call, node, statement)
+        return call.args[1].value, delete_with_comment(source, (statement,))
     return None
-
-
-def _updated(
-    file: FileFacts, call: cst.Call, node: cst.CSTNode, statement: cst.Expr
-) -> tuple[cst.BaseExpression, Sequence[Edit]] | None:
-    """`os.environ.update(...)`: the call goes where it sets nothing else."""
-    entry = file.tree.parent(node)
-    entries = 0
-    for arg in call.args:
-        entries += len(arg.value.elements) if isinstance(arg.value, cst.Dict) else 1
-    if isinstance(node, cst.Name):  # a keyword
-        entry = next(arg for arg in call.args if arg.keyword is node)
-    if not isinstance(entry, (cst.DictElement, cst.Arg)) or (
-        isinstance(entry, cst.DictElement) and entry.key is not node
-    ):
-        return None
-    if entries == 1:
-        return entry.value, delete_statement(file.source, statement)
-    return entry.value, [replace(file.source, entry.value, '"0"')]
 
 
 def _is_environment(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -147,18 +174,15 @@ def _clears(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
-    element = file.tree.parent(node)
-    if isinstance(element, cst.DictElement) and element.key is node:
-        return _switches_on(element.value)
-    if isinstance(node, cst.Name):
-        arg = next(a for a in find_all(file.tree.statement(node), cst.Arg) if a.keyword is node)
-        return _switches_on(arg.value)
-    statement = file.tree.statement(node)
-    return (
-        isinstance(statement, cst.Assign)
-        and isinstance(statement.targets[0].target, cst.Subscript)
-        and (file.tree.is_within(node, statement.targets[0].target) and _switches_on(statement.value))
-    )
+    """Whether a mention sets the variable in something else than the environment, or as one of several."""
+    entry, statement = file.tree.parent(node), file.tree.statement(node)
+    if isinstance(entry, cst.DictElement) and entry.key is node:
+        return _switches_on(entry.value)
+    if isinstance(entry, cst.Arg) and entry.keyword is node:
+        return _switches_on(entry.value)
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
+    is_item = isinstance(target, cst.Subscript) and file.tree.is_within(node, target)
+    return is_item and isinstance(statement, cst.Assign) and _switches_on(statement.value)
 
 
 def _uses_streams(file: FileFacts) -> bool:

@@ -25,7 +25,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.leftovers import _switches
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import replace
+from perfmod.transforms.writing import MOST_MOVED, replace
 
 _MODULES = ("torch.autograd.", "torch.autograd.anomaly_mode.")
 _SWITCH = frozenset(f"{module}set_detect_anomaly" for module in _MODULES)
@@ -84,13 +84,10 @@ class DetectAnomaly(Rule):
                 yield self.refused(file, call, "the context manager is kept for later")
                 return
             edits = [replace(file.source, mode, "False")]
-        yield self.found(
-            file,
-            call,
-            _TRACES if checked is False else _RAISES,
-            edits,
-            safety=Safety.SAFE if checked is False else Safety.UNSAFE,
-        )
+        reason, safety = (_TRACES, Safety.SAFE) if checked is False else (_RAISES, Safety.UNSAFE)
+        if checked is False and len(edits) > MOST_MOVED:
+            reason, safety = f"{reason}; many lines move with it: review it with `git diff -w`", Safety.OPT_IN
+        yield self.found(file, call, reason, edits, safety=safety)
 
     def _trainer(self, file: FileFacts, call: cst.Call, name: str) -> Iterator[Finding]:
         """`Trainer(detect_anomaly=True)` of Lightning."""

@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import evolve
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.leftovers import _switches
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.writing import delete_statement, delete_statements
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.writing import MOST_MOVED, delete_statement, delete_statements
 
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})
 _MARKS = frozenset(
@@ -103,12 +102,14 @@ class ProfilerLeftOn(Rule):
         if driven is None or has_star(call) or argument(call, "on_trace_ready") is not None:
             yield self.found(file, call, _EVERY_STEP, (), safety=Safety.ADVICE)
             return
-        gone = list(delete_statements(file.source, driven) if driven else ())
-        if block is not None and len(block[0].items) == 1:
-            gone = _dedented(file, block[0], gone)
+        gone = list(delete_statements(file.source, driven, keeps_comments=False) if driven else ())
         # Lines that go are not moved.
         kept = (edit for edit in edits if not any(cut.start <= edit.start and edit.end <= cut.end for cut in gone))
-        yield self.found(file, call, "nothing reads what it records", [*kept, *gone])
+        found = [*kept, *gone]
+        reason, safety = "nothing reads what it records", self.safety
+        if block is not None and len(found) > MOST_MOVED:
+            reason, safety = f"{reason}, but many lines move with it: review it with `git diff -w`", Safety.OPT_IN
+        yield self.found(file, call, reason, found, safety=safety)
 
 
 def _bound(file: FileFacts, target: cst.BaseExpression) -> Sequence[Definition] | None:
@@ -133,17 +134,3 @@ def _driven(file: FileFacts, definitions: Sequence[Definition] | None) -> list[c
             return None
         statements.append(statement)
     return statements
-
-
-def _dedented(file: FileFacts, block: cst.With, edits: Sequence[Edit]) -> list[Edit]:
-    """Edits inside of a block that moves out by one level: the comments that they leave move along."""
-    start, end = file.source.span(block)
-    outer = file.source.indentation(start)
-    first = file.source.indentation(file.source.span(block.body.body[0])[0])
-    level = first.removeprefix(outer)
-    return [
-        evolve(edit, replacement=edit.replacement.replace(first, first.removesuffix(level), 1))
-        if start <= edit.start < end and edit.replacement.startswith(first)
-        else edit
-        for edit in edits
-    ]

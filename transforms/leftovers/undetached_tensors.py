@@ -8,8 +8,9 @@ the activations of all batches stay on the device.
     losses.append(loss)                          losses.append(loss.detach())
 
 `detach()` shares the value and leaves the graph behind. What is differentiated later needs it: a sum on which
-`backward` is called is no leftover and stays. A tensor that is printed as such loses the `grad_fn` in its text, so
-that the rewrite is held back where that is seen, or where not all readers of the sum are in sight.
+`backward` is called is no leftover and stays, and so does what an object keeps for code elsewhere, as a policy keeps
+the logarithms of its probabilities. A tensor that is printed as such loses the `grad_fn` in its text, so that the
+rewrite is held back where that is seen, or where the sum is returned and not all of its readers are in sight.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
+_KEPT = "it is kept on line {}, where code elsewhere may differentiate it"
 _DOUBTS = {
     Fate.PRINTED: "a tensor is printed on line {}, and `grad_fn` would be missing from the text",
-    Fate.KEPT: "it is kept on line {}, where code elsewhere may differentiate or print it",
     Fate.RETURNED: "it is returned on line {}, and not all of its uses are in sight",
 }
 
@@ -55,6 +56,9 @@ class UndetachedTensors(Rule):
             if any(escape.fate is Fate.DIFFERENTIATED for escape in escapes):
                 continue  # the sum is itself a loss
             first = first_of(file, escapes)
+            if first is not None and first.fate is Fate.KEPT:
+                yield self.refused(file, found.statement, _KEPT.format(file.line(first.node)))
+                continue
             doubt = _DOUBTS[first.fate].format(file.line(first.node)) if first is not None else ""
             yield self.found(
                 file,

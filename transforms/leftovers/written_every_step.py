@@ -72,7 +72,7 @@ class WrittenEveryStep(Rule):
                 continue
             gate = file.steps.gate(call) or _condition(file, call)
             if gate is not None:
-                yield self.refused(file, call, f"not every step writes it, as line {file.line(gate)} has it")
+                yield self.refused(file, call, f"it is written only under the condition on line {file.line(gate)}")
             elif file.steps.runs_every_step(call):
                 advice = f"{what} is written in every step: gate it, as by `if step % 1000 == 0:`"
                 yield self.found(file, call, advice, ())

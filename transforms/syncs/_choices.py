@@ -16,10 +16,10 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Read
-from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.gradients import is_floating, may_carry_gradient, runs_without_graph
 from perfmod.transforms.facts.ranks import keyword
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.syncs._conditions import CannotSelect, shown
 
@@ -52,9 +52,6 @@ _ELEMENTWISE = frozenset(
      "ceil", "logical_not", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
 )  # fmt: skip
 _BOOLEAN = frozenset({"isnan", "isinf", "isfinite", "logical_not"})
-_SHOWS_FLOATING = frozenset(
-    {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
-)
 _BOOLEAN_TYPE = "bool"
 
 
@@ -116,12 +113,6 @@ class Choices:
         if isinstance(node, cst.BinaryOperation):
             harmless = isinstance(node.operator, (cst.Add, cst.Subtract, cst.Multiply))
             return harmless and self.is_number(node.left) and self.is_number(node.right)
-        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Call):
-            return self._is_limit(node)
-        if isinstance(node, cst.Name):
-            inside = self._inner_value(node)
-            if inside is not None:
-                return self.is_number(inside)
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._file.value(node).kind is Kind.NUMBER and self._is_bound(node)
         return False
@@ -141,7 +132,7 @@ class Choices:
             return Arm(_BOOLEAN_TYPE)
         if isinstance(node, cst.Call):
             return self._call(node)
-        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+        raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
 
     def operation(
         self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
@@ -149,7 +140,7 @@ class Choices:
         """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
         name = type(operator).__name__.removesuffix("Assign")
         if name not in ("Add", "Subtract", "Multiply", "Divide"):
-            raise CannotSelect(f"{self._shown(node)} is not shown to have a finite gradient")
+            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
         if self.is_number(right) or self.is_number(left):
             tensor, number = (left, right) if self.is_number(right) else (right, left)
             arm = self.arm(tensor)
@@ -165,7 +156,7 @@ class Choices:
             )
         if first.dtype != second.dtype:
             raise CannotSelect(f"the type of {self._shown(node)} is not known")
-        if name == "Divide" and not self._is_floating(left):
+        if name == "Divide" and not is_floating(self._file, left):
             raise CannotSelect(f"the type of {self._shown(node)} is not known")
         return Arm(first.dtype, first.sources | second.sources)
 
@@ -174,10 +165,6 @@ class Choices:
     def _read(self, node: cst.Name | cst.Attribute) -> Arm:
         if isinstance(node, cst.Attribute) and node.attr.value == "data":
             return evolve(self.arm(node.value), sources=frozenset())
-        if isinstance(node, cst.Name):
-            inside = self._inner_value(node)
-            if inside is not None:
-                return self.arm(inside)
         value = self._file.value(node)
         code = self._file.code(node)
         if value.kind is Kind.NUMBER:
@@ -194,7 +181,7 @@ class Choices:
         while isinstance(base, cst.Attribute):
             base = base.value
         if not isinstance(base, cst.Name):
-            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
         return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
 
     def _call(self, node: cst.Call) -> Arm:
@@ -206,62 +193,48 @@ class Choices:
         elif name is None and isinstance(node.func, cst.Attribute) and self._file.value(node.func.value).is_tensor:
             short, subject = node.func.attr.value, node.func.value
         else:
-            raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than to compute a tensor")
+            raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than compute a tensor")
         if short in _RANDOM:
             raise CannotSelect(f"{self._shown(node)} draws random numbers; drawing them always moves the random stream")
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
             raise CannotSelect(f"{self._shown(node)} writes in place")
-        if short == "where" and name is not None and subject is not None and len(arguments) == 2:
-            return self._where(subject, arguments[0].value, arguments[1].value)
         if subject is None:
-            raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need")
+            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
         arm = self.arm(subject)
         given = [argument.value for argument in arguments]
         if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
             return evolve(arm, sources=frozenset())
-        if short in _LINEAR_REDUCTIONS and not arguments and self._is_floating(subject):
+        if short in _LINEAR_REDUCTIONS and not arguments and is_floating(self._file, subject):
             return arm
         if short in _PIECEWISE_LINEAR and all(map(self.is_number, given)):
             dtype = arm.dtype
             for number in given:
                 dtype = self._promoted(subject, dtype, number, division=False)
             return Arm(dtype, frozenset() if short == "detach" else arm.sources)
-        if (
-            short == "masked_fill"
-            and len(given) == 2
-            and self.is_number(given[1])
-            and self._file.shapes.same(subject, given[0])
-        ):
-            self.arm(given[0])
-            return arm
         if short in _ELEMENTWISE:
             if arm.sources and short not in _BOOLEAN:
                 raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
             if short in _BOOLEAN:
                 return Arm(_BOOLEAN_TYPE)
-            if self._is_floating(subject) and all(map(self.is_number, given)):
+            if is_floating(self._file, subject) and all(map(self.is_number, given)):
                 return arm
         if short in torch_api.CASTS:
             raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
-        raise CannotSelect(f"{self._shown(node)} is not shown to be computable without need, with a finite gradient")
-
-    def _where(self, test: cst.BaseExpression, chosen: cst.BaseExpression, other: cst.BaseExpression) -> Arm:
-        self.arm(test)
-        self.check((chosen, other))
-        return self.arm(chosen)
+        raise CannotSelect(f"{self._shown(node)} may raise, or give a NaN as a gradient, where it is not chosen")
 
     # Numbers, types, shapes
 
     def _need_finite(self, number: cst.BaseExpression, *, divides: bool, inverse: bool, node: cst.CSTNode) -> None:
-        value = _literal(number)
-        if (divides and inverse) or value is None or value - value != 0.0 or (divides and value == 0.0):
+        value = self._file.constants.value(number)
+        is_finite = isinstance(value, (int, float)) and value - value == 0.0
+        if (divides and (inverse or value == 0.0)) or not is_finite:
             raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
 
     def _promoted(
         self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
     ) -> Hashable:
         """The type of `tensor op number`: that of the tensor, unless a float meets integers."""
-        if self._is_floating(tensor):
+        if is_floating(self._file, tensor):
             return dtype
         kind = self._file.value(number).dtype
         if kind is DType.INTEGER and not division and self._file.value(tensor).dtype is DType.INTEGER:
@@ -270,50 +243,10 @@ class Choices:
             return dtype if isinstance(dtype, tuple) and dtype[0] == "float of" else ("float of", dtype)
         raise CannotSelect(f"the type of {self._shown(tensor)} is not known")
 
-    def _is_floating(self, node: cst.BaseExpression) -> bool:
-        """Whether a tensor holds floating point numbers: by its type, or by what only such tensors are
-        asked.
-        """
-        value = self._file.value(node)
-        if value.dtype is not None:
-            return value.dtype is DType.FLOATING
-        if not isinstance(node, cst.Name):
-            return False
-        definitions = self._file.flow.definitions(node)
-        return any(self._shows_floating(use) for definition in definitions for use in self._file.flow.uses(definition))
-
-    def _shows_floating(self, use: Read) -> bool:
-        parent = self._file.tree.parent(use)
-        if isinstance(parent, cst.Attribute):
-            call = self._file.tree.parent(parent)
-            return isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _SHOWS_FLOATING
-        call = self._file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if not isinstance(call, cst.Call) or call.args[0] is not parent:
-            return False
-        name = self._file.qualified(call) or ""
-        return name.startswith("torch.") and name.rpartition(".")[2] in _SHOWS_FLOATING
-
     def _scalar_beside(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         return 0 in (self._file.value(left).rank, self._file.value(right).rank)
 
-    def _is_limit(self, node: cst.Attribute) -> bool:
-        """Whether an expression is `torch.finfo(x.dtype).max` or the like, of floating point numbers."""
-        call = node.value
-        if not isinstance(call, cst.Call) or self._file.qualified(call) != "torch.finfo" or len(call.args) != 1:
-            return False
-        dtype = call.args[0].value
-        if self._file.qualified(dtype) in torch_api.DTYPES:
-            return torch_api.DTYPES[self._file.qualified(dtype) or ""] == "floating"
-        return isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and self._is_floating(dtype.value)
-
     # Where names come from
-
-    def _inner_value(self, name: cst.Name) -> cst.BaseExpression | None:
-        """The expression that the branch itself binds a name to, where it is read behind that."""
-        definitions = self._file.flow.definitions(name)
-        if len(definitions) != 1 or not self._file.tree.is_within(definitions[0].node, self._around):
-            return None
-        return definitions[0].value if definitions[0].binding is Binding.ASSIGNED and not definitions[0].path else None
 
     def _is_bound(self, node: cst.BaseExpression) -> bool:
         """Whether every variable in `node` is bound whenever the branch is reached."""
@@ -359,16 +292,3 @@ class Choices:
 
     def _shown(self, node: cst.CSTNode) -> str:
         return shown(self._file, node)
-
-
-def names_read(node: cst.CSTNode) -> set[str]:
-    """Every name that stands in an expression."""
-    return {part.value for part in walk(node) if isinstance(part, cst.Name)}
-
-
-def _literal(node: cst.BaseExpression) -> float | None:
-    if isinstance(node, (cst.Integer, cst.Float)):
-        return float(node.evaluated_value)
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        return _literal(node.expression)
-    return None

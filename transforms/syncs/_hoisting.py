@@ -12,8 +12,7 @@ from perfmod.transforms.facts.rounds import step_loop
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.syncs._unused import UnusedNames
+from perfmod.transforms.syncs._made_on_device import NotFollowed
 from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
 
 # What says which type and device a tensor gets where its own call does not.
@@ -22,90 +21,116 @@ _DEFAULTS = frozenset(
 )
 
 
-def hoisted(file: FileFacts, node: cst.Call) -> tuple[Edit, ...]:
+def hoisted(file: FileFacts, node: cst.Call) -> list[Edit]:
     """Edits that make the tensor of `node` in front of the loop of the step.
 
     Raises:
-        CannotRewrite: there is no such loop, the tensor would be another one there, or somebody could see that all
+        NotFollowed: there is no such loop, the tensor would be another one there, or somebody could see that all
             rounds share it.
     """
     loop = step_loop(file, node)
     loops = file.tree.loops(node)
     if loop is None or loop not in loops:
-        raise CannotRewrite("there is no loop in sight to take it out of: keep it in a buffer of the module")
+        raise NotFollowed("there is no loop in sight to take it out of: keep it in a buffer of the module")
     _require_same(file, node, loop)
     statement = file.tree.statement(node)
     if isinstance(statement, cst.Assign) and statement.value is node:
         return _move(file, statement, loop)
     if file.aliasing.mutates(node):
-        raise CannotRewrite("it is written to")
+        raise NotFollowed("it is written to")
     if file.aliasing.hands_on(node) and not _only_computes(file, node):
-        raise CannotRewrite(f"`{_receiver(file, node)}` may keep the tensor or write to it")
-    name = UnusedNames(file).take(_wanted(file, node))
-    code = file.code(node)
-    return insert_before_statement(file.source, loop, f"{name} = {code}"), replace(file.source, node, name)
+        raise NotFollowed(f"`{_receiver(file, node)}` may keep the tensor or write to it")
+    name = _name_of(file, node)
+    return [insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)]
 
 
-def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> tuple[Edit, ...]:
+def _name_of(file: FileFacts, node: cst.Call) -> str:
+    """A name for what stands in an expression: of the keyword that it is given as, or of the constant it is made of.
+
+    Raises:
+        NotFollowed: there is none, or the file uses it.
+    """
+    parent = file.tree.parent(node)
+    named = parent.keyword if isinstance(parent, cst.Arg) else next(_constants(file, node), None)
+    name = named.value.lower() if named is not None else ""
+    if not name or any(each.value == name and not _is_label(file, each) for each in file.tree.all(cst.Name)):
+        raise NotFollowed("make it once in front of the loop: it never changes")
+    return name
+
+
+def _constants(file: FileFacts, node: cst.Call) -> Iterator[cst.Name]:
+    """The names of the numbers that a tensor is made of, as far as they differ from those of variables."""
+    return (name for name in find_all(node, cst.Name) if name.value.isupper() and file.flow.is_read(name))
+
+
+def _is_label(file: FileFacts, name: cst.Name) -> bool:
+    """Whether a name is that of an attribute or a keyword, and no variable."""
+    parent = file.tree.parent(name)
+    return (isinstance(parent, cst.Attribute) and parent.attr is name) or (
+        isinstance(parent, cst.Arg) and parent.keyword is name
+    )
+
+
+def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> list[Edit]:
     target = statement.targets[0].target
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
-        raise CannotRewrite("it is kept in something else than a variable")
+        raise NotFollowed("it is kept in something else than a variable")
     scope = file.tree.scope(target)
     definitions = file.flow.bound(scope, target.value)
     if len(definitions) != 1:
         other = next(d for d in definitions if d.node is not target)
-        raise CannotRewrite(f"`{target.value}` is bound on line {file.line(other.node)} too")
+        raise NotFollowed(f"`{target.value}` is bound on line {file.line(other.node)} too")
     _require_unseen(file, definitions[0])
     code = file.code(statement)
     if "#" in code:
-        raise CannotRewrite("a comment stands inside of it")
+        raise NotFollowed("a comment stands inside of it")
     if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
-        raise CannotRewrite("it is not made in every round of the loop")
-    return insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)
+        raise NotFollowed("it is not made in every round of the loop")
+    return [insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)]
 
 
 def _require_unseen(file: FileFacts, definition: Definition) -> None:
-    """Raises `CannotRewrite` where somebody could see that all rounds share one tensor."""
+    """Raises `NotFollowed` where somebody could see that all rounds share one tensor."""
     name = definition.name
     written = file.aliasing.mutations(definition)
     if written:
-        raise CannotRewrite(f"`{name}` is written to on line {file.line(written[0])}")
+        raise NotFollowed(f"`{name}` is written to on line {file.line(written[0])}")
     for use in file.flow.uses(definition):
         if file.tree.scope(use) is not definition.scope:
-            raise CannotRewrite(f"`{name}` is read by another function")
+            raise NotFollowed(f"`{name}` is read by another function")
         if file.aliasing.hands_on(use) and not _only_computes(file, use):
             line = file.line(use)
-            raise CannotRewrite(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or write to it")
+            raise NotFollowed(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or write to it")
 
 
 def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) -> None:
-    """Raises `CannotRewrite` where an expression of `node` may be something else in front of the loop."""
+    """Raises `NotFollowed` where an expression of `node` may be something else in front of the loop."""
     for name in find_all(node, cst.Name):
         if not file.flow.is_read(name) or file.qualified(name) is not None:
             continue
         for definition in file.flow.definitions(name):
             if file.tree.is_within(definition.node, loop):
-                raise CannotRewrite(f"`{name.value}` is made by the loop on line {file.line(loop)}")
+                raise NotFollowed(f"`{name.value}` is made by the loop on line {file.line(loop)}")
     for call in _called_in(file, loop):
         if file.qualified(call) in _DEFAULTS:
-            raise CannotRewrite(f"its type or device may be changed on line {file.line(call)}")
+            raise NotFollowed(f"its type or device may be changed on line {file.line(call)}")
     for attribute in find_all(node, cst.Attribute):
         if file.qualified(attribute) is None and next(file.stores.inside(attribute, loop), None) is not None:
-            raise CannotRewrite(f"`{file.code(attribute)}` is set in the loop")
+            raise NotFollowed(f"`{file.code(attribute)}` is set in the loop")
     for call in find_all(node, cst.Call):
         if call is not node and not (file.qualified(call) or "").startswith(("torch.", "builtins.float")):
             inner = call.func
             if not (isinstance(inner, cst.Attribute) and file.tree.is_within(inner.value, node)):
-                raise CannotRewrite(f"`{file.code(call.func)}` is called in each round")
+                raise NotFollowed(f"`{file.code(call.func)}` is called in each round")
     for ancestor in file.tree.ancestors(node):
         if ancestor is loop:
             return
         if isinstance(ancestor, cst.With) and any("device" in file.code(item) for item in ancestor.items):
-            raise CannotRewrite(f"the device is chosen on line {file.line(ancestor)}")
+            raise NotFollowed(f"the device is chosen on line {file.line(ancestor)}")
         if isinstance(ancestor, (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)):
-            raise CannotRewrite("it is only made sometimes, and may not be possible always")
+            raise NotFollowed("it is only made sometimes, and may not be possible always")
         if isinstance(ancestor, (cst.Lambda, cst.BaseComp, cst.FunctionDef)):
-            raise CannotRewrite("it is made inside another expression or function")
+            raise NotFollowed("it is made inside another expression or function")
 
 
 def _called_in(file: FileFacts, loop: cst.For | cst.While) -> Iterator[cst.Call]:
@@ -138,10 +163,3 @@ def _receiver(file: FileFacts, node: cst.CSTNode) -> str:
         if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             return " ".join(file.code(ancestor).split())[:60]
     return "the code around it"
-
-
-def _wanted(file: FileFacts, node: cst.CSTNode) -> str:
-    parent = file.tree.parent(node)
-    return (
-        f"{parent.keyword.value}_constant" if isinstance(parent, cst.Arg) and parent.keyword is not None else "constant"
-    )

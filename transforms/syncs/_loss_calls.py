@@ -1,4 +1,9 @@
-"""Calls of losses: which function, with which options, and reductions over everything."""
+"""Calls of losses that take a mask inside: which function, with which options, and reductions over everything.
+
+What is left out is read as 0, through a `where` in front of it, so that a NaN or an infinity there reaches neither
+the loss nor, by way of `0 * inf`, a gradient. It adds nothing to the sum: the loss ignores it, or is 0 at 0. The sum is
+divided by what the selection would have counted. Of nothing that is 0 / 0, which is NaN, as the mean is.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,36 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.ranks import positional
-from perfmod.transforms.facts.value import Value
-from perfmod.transforms.syncs._gathers import sole_definition
-from perfmod.transforms.syncs._loss_table import LOSSES, KnownLoss
+from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 
-_WRAPPERS = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
-_HOOKS = frozenset({"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"})
 _FUNCTIONS = "torch.nn.functional."
-_OF_MODULE = {f"torch.nn.{known.module}": short for short, known in LOSSES.items()}
+_OLD = ("size_average", "reduce", "reduction")
+CLASSES = {
+    "cross_entropy": ("weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing"),
+    "nll_loss": ("weight", "size_average", "ignore_index", "reduce", "reduction"),
+}
+"""Losses of class indices, which leave out an `ignore_index`, with their options in order."""
+ELEMENTS = {
+    "mse_loss": _OLD,
+    "l1_loss": _OLD,
+    "smooth_l1_loss": (*_OLD, "beta"),
+    "huber_loss": ("reduction", "delta"),
+    "kl_div": (*_OLD, "log_target"),
+    "binary_cross_entropy": ("weight", *_OLD),
+    "binary_cross_entropy_with_logits": ("weight", *_OLD, "pos_weight"),
+}
+"""Losses of elements, which are 0 where both sides are; that on logits is where its weight is."""
+_MODULES = {
+    "torch.nn.CrossEntropyLoss": "cross_entropy",
+    "torch.nn.NLLLoss": "nll_loss",
+    "torch.nn.MSELoss": "mse_loss",
+    "torch.nn.L1Loss": "l1_loss",
+    "torch.nn.SmoothL1Loss": "smooth_l1_loss",
+    "torch.nn.HuberLoss": "huber_loss",
+    "torch.nn.KLDivLoss": "kl_div",
+    "torch.nn.BCELoss": "binary_cross_entropy",
+    "torch.nn.BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+}
 
 
 @frozen
@@ -23,100 +50,107 @@ class Loss:
     """A call of a loss.
 
     Attributes:
-        short: the name of its function in `torch.nn.functional`.
+        short: the name of its function in `torch.nn.functional`; of a loss that takes no mask inside, as it is written.
+        call: the call that gives the number.
         options: what the call, or the module's constructor, is given besides the sides.
-        is_module: whether it is a call of a module.
+        made: the constructor, for a module.
         changed: what else happens to the module that its call would not show; empty where nothing does.
-        is_wrapped: whether it is handed to a wrapper that hides its attributes.
     """
 
     short: str
+    call: cst.Call
     options: dict[str, cst.BaseExpression]
-    is_module: bool
+    made: cst.Call | None = None
     changed: str = ""
-    is_wrapped: bool = False
 
     @property
-    def known(self) -> KnownLoss:
-        """What such a loss takes."""
-        return LOSSES[self.short]
-
-    @property
-    def sides(self) -> tuple[str, ...]:
+    def sides(self) -> dict[str, cst.BaseExpression]:
         """What has to be selected together; a weight for each element is a further side."""
-        is_weighed = self.known.takes_weights and not self.is_module and "weight" in self.options
-        return (*self.known.sides, "weight") if is_weighed else self.known.sides
+        if self.short not in CLASSES and self.short not in ELEMENTS:
+            return {f"argument {index + 1}": arg.value for index, arg in enumerate(self.call.args)}
+        given = {name: argument(self.call, name, index) for index, name in enumerate(("input", "target"))}
+        if self.short.startswith("binary") and self.made is None:
+            given["weight"] = self.options.get("weight")
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def reduction(self) -> str | None:
-        """`mean`, `sum`, `none`, or `batchmean`; `None` where it cannot be read."""
+    def reduction(self) -> str:
+        """`mean`, `sum`, `none` or `batchmean`; empty where it cannot be read."""
         given = self.options.get("reduction")
         if given is None:
             return "mean"
         text = given.evaluated_value if isinstance(given, cst.SimpleString) else None
         known = {"mean", "sum", "none"} | ({"batchmean"} if self.short == "kl_div" else set())
-        return text if isinstance(text, str) and text in known else None
+        return str(text) if text in known else ""
+
+    @property
+    def objection(self) -> str:
+        """Why it has no form with the mask inside; empty where it has one."""
+        if self.short not in CLASSES and self.short not in ELEMENTS:
+            return f"`{self.short}` has no short form with the mask inside"
+        if self.changed:
+            return self.changed
+        if not self.reduction:
+            return "its reduction cannot be read, and without one the result keeps the length of the selection"
+        if self.reduction == "none":
+            return "without a reduction the result keeps the length of the selection"
+        known = {*CLASSES.get(self.short, ()), *ELEMENTS.get(self.short, ())} - {"size_average", "reduce"}
+        unknown = self.options.keys() - known
+        if self.made is not None and self.short in ELEMENTS:
+            unknown |= self.options.keys() & {"weight"}
+        if unknown:
+            return f"`{min(unknown)}=` may weigh masked elements differently"
+        if self.reduction == "mean" and {"weight", "label_smoothing"} <= self.options.keys():
+            return (
+                "with weights and `label_smoothing=`, the loss selects by itself what it does not ignore, to weigh it"
+            )
+        return ""
 
 
-@frozen
-class Reduced:
-    """Where the losses of elements become one number.
-
-    Attributes:
-        node: the call that gives the number: of the loss, or of `mean` and `sum` behind a loss that does not reduce.
-        how: `mean`, `sum` or `batchmean`.
-        variable: the name that a loss which does not reduce passes through on its way there.
-    """
-
-    node: cst.Call
-    how: str
-    variable: str = ""
-
-
-def objection(loss: Loss) -> str:
-    """Why a loss has no form with the mask inside; empty where it has one."""
-    if loss.known.reason:
-        return f"{loss.short} has no form with the mask inside: {loss.known.reason}"
-    if loss.changed:
-        return loss.changed
-    if loss.is_wrapped:
-        return "the loss is wrapped, so that its options cannot be read where it is called"
-    if loss.reduction is None:
-        return "its reduction cannot be read, and without one the result keeps the length of the selection"
-    unequal = {"size_average", "reduce"} | loss.known.unequal | (loss.options.keys() - {*loss.known.options})
-    if loss.known.takes_weights and loss.is_module:
-        unequal |= {"weight"}
-    if given := sorted(unequal & loss.options.keys()):
-        return f"`{given[0]}=` may weigh masked elements differently"
-    if loss.reduction == "mean" and {"weight", "label_smoothing"} <= loss.options.keys():
-        return "with weights and `label_smoothing=`, the loss selects by itself what it does not ignore, to weigh it"
-    return ""
-
-
-def reduced(file: FileFacts, call: cst.Call, loss: Loss) -> Reduced | None:
-    """Where a loss becomes a number; `None` where its elements are used one by one."""
-    if loss.reduction is not None and loss.reduction != "none":
-        return Reduced(call, loss.reduction)
-    outer, variable = _reduction_around(file, call), ""
-    assignment = file.tree.parent(call)
-    if outer is None and isinstance(assignment, cst.Assign) and len(assignment.targets) == 1:
-        target = assignment.targets[0].target
-        definitions = file.flow.defined(target) if isinstance(target, cst.Name) else ()
-        uses = [use for definition in definitions for use in file.flow.uses(definition)]
-        use = uses[0] if len(uses) == 1 else None
-        if isinstance(use, cst.Name) and sole_definition(file, use) in definitions:
-            outer, variable = _reduction_around(file, use), use.value
-    how = reduction_of(file, outer) if outer is not None else None
-    return Reduced(outer, how, variable) if outer is not None and how is not None else None
-
-
-def _reduction_around(file: FileFacts, node: cst.CSTNode) -> cst.Call | None:
-    """`x.mean()` and `torch.sum(x)` around an `x`."""
-    around = file.tree.parent(node)
-    outer = file.tree.parent(around) if isinstance(around, (cst.Attribute, cst.Arg)) else None
-    if not isinstance(outer, cst.Call) or reduction_of(file, outer) is None:
+def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
+    """The loss that a call computes; `None` for other calls, and for arguments that cannot be seen."""
+    if has_star(call):
         return None
-    return outer if subject(outer) is node else None
+    name = file.qualified(call) or ""
+    short = name.removeprefix(_FUNCTIONS)
+    if name.startswith(_FUNCTIONS):
+        return Loss(short, call, _options(short, call, 2)) if short in LOSS_FUNCTIONS else None
+    module = file.value(call.func)
+    if module.name not in LOSS_MODULES or module.name is None or module.call is None or has_star(module.call):
+        return None
+    short = _MODULES.get(module.name, module.name)
+    return Loss(
+        short, call, _options(short, module.call, 0), module.call, _changed(file, module.name, short, module.call)
+    )
+
+
+def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpression]:
+    """The arguments of a call behind its first `sides`, by name; those that are old names' `None` say nothing."""
+    known = CLASSES.get(short) or ELEMENTS.get(short) or ()
+    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    for index, value in enumerate(positional(call.args)[sides:]):
+        named[known[index] if index < len(known) else f"argument {sides + index + 1}"] = value
+    is_default = {key for key, value in named.items() if isinstance(value, cst.Name) and value.value == "None"}
+    return {key: value for key, value in named.items() if key not in is_default | {"input", "target"}}
+
+
+def _changed(file: FileFacts, module: str, short: str, made: cst.Call) -> str:
+    """What changes an option of what may be the loss, or watches its calls; a `weight` is read where it is called."""
+    options = {*CLASSES.get(short, ()), *ELEMENTS.get(short, ())} - {"weight"}
+    for item in file.tree.all(cst.AssignTarget):
+        target = item.target
+        if isinstance(target, cst.Attribute) and target.attr.value in options:
+            value = file.value(target.value)
+            if value.name == module or (value.name is None and value.cls is None):
+                return f"`{target.attr.value}` of a loss is assigned elsewhere"
+    for use in file.handing.module_uses(made):
+        parent = file.tree.parent(use)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, cst.Attribute) and parent.attr.value.startswith("register_"):
+            return f"`{parent.attr.value}` on line {file.line(use)} shows what the loss is given"
+        if isinstance(call, cst.Call) and file.qualified(call) == "builtins.setattr":
+            return f"an attribute of a loss is set by its name on line {file.line(use)}"
+    return ""
 
 
 def subject(call: cst.Call) -> cst.BaseExpression:
@@ -135,59 +169,3 @@ def reduction_of(file: FileFacts, call: cst.Call) -> str | None:
     if name is None and isinstance(call.func, cst.Attribute) and not call.args:
         return call.func.attr.value if call.func.attr.value in ("mean", "sum") else None
     return None
-
-
-def loss_call(file: FileFacts, call: cst.Call) -> Loss | None:
-    """The loss that a call computes; `None` for other calls, and for arguments that cannot be seen."""
-    if has_star(call):
-        return None
-    name = file.qualified(call) or ""
-    short = name.removeprefix(_FUNCTIONS)
-    if name.startswith(_FUNCTIONS):
-        return Loss(short, _options(short, call, len(LOSSES[short].sides)), False) if short in LOSSES else None
-    module = file.value(call.func)
-    if module.name in _OF_MODULE and module.call is not None and not has_star(module.call):
-        short = _OF_MODULE[module.name]
-        options = _options(short, module.call, 0)
-        return Loss(short, options, True, _changed(file, module), _is_wrapped(file, module.call))
-    return None
-
-
-def side(call: cst.Call, loss: Loss, index: int) -> cst.BaseExpression | None:
-    """What the call of a loss is given for one of its sides."""
-    return argument(call, loss.sides[index], index)
-
-
-def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpression]:
-    """The arguments of a call behind its first `sides`, by name; those that are old names' `None` say nothing."""
-    known = LOSSES[short]
-    named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-    for index, value in enumerate(positional(call.args)[sides:]):
-        named[known.options[index] if index < len(known.options) else f"argument {sides + index + 1}"] = value
-    is_default = {key for key, value in named.items() if isinstance(value, cst.Name) and value.value == "None"}
-    return {key: value for key, value in named.items() if key not in is_default and key not in known.sides[:sides]}
-
-
-def _changed(file: FileFacts, module: Value) -> str:
-    """What changes an option of what may be the loss, or watches its calls; a `weight` is read where it is called."""
-    options = {*LOSSES[_OF_MODULE[module.name or ""]].options} - {"weight"}
-    for item in file.tree.all(cst.AssignTarget):
-        target = item.target
-        if isinstance(target, cst.Attribute) and target.attr.value in options:
-            value = file.value(target.value)
-            if value.name == module.name or (value.name is None and value.cls is None):
-                return f"`{target.attr.value}` of a loss is assigned elsewhere"
-    for call in file.tree.all(cst.Call):
-        line, func = file.line(call), call.func
-        is_set = file.qualified(call) == "builtins.setattr" and bool(call.args)
-        if is_set and file.value(call.args[0].value).name == module.name:
-            return f"an attribute of a loss is set by its name on line {line}"
-        is_hook = isinstance(func, cst.Attribute) and func.attr.value in _HOOKS
-        if is_hook and isinstance(func, cst.Attribute) and file.value(func.value).name == module.name:
-            return f"`{func.attr.value}` on line {line} shows what the loss is given"
-    return ""
-
-
-def _is_wrapped(file: FileFacts, made: cst.Call) -> bool:
-    wrapping = (call for call in file.tree.all(cst.Call) if (file.qualified(call) or "") in _WRAPPERS)
-    return any(file.value(call.args[0].value).call is made for call in wrapping if call.args)

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from attrs import field, frozen
+from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.writing import quoted
 
 _FUNCTIONS = frozenset({"torch.tensor", "torch.as_tensor"})
-_LEGACY = {
-    "torch.FloatTensor": "float32", "torch.DoubleTensor": "float64", "torch.HalfTensor": "float16",
-    "torch.LongTensor": "int64", "torch.IntTensor": "int32", "torch.BoolTensor": "bool", "torch.ByteTensor": "uint8",
-    "torch.cuda.FloatTensor": "float32", "torch.cuda.LongTensor": "int64", "torch.cuda.DoubleTensor": "float64",
-    "torch.cuda.HalfTensor": "float16", "torch.cuda.IntTensor": "int32", "torch.cuda.BoolTensor": "bool",
-    "torch.cuda.ByteTensor": "uint8",
-}  # fmt: skip
-_CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32"}
+_TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "long", "Int": "int32", "Bool": "bool",
+          "Byte": "uint8"}  # fmt: skip
+_LEGACY = {f"torch.{where}{name}Tensor": dtype for where in ("", "cuda.") for name, dtype in _TYPES.items()}
+_LEGACY["torch.Tensor"] = "float32"
+_CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "long", "int": "int32"}
 _NORMALISING = frozenset(
     f"torchvision.transforms.{name}"
     for name in ("Normalize", "v2.Normalize", "functional.normalize", "v2.functional.normalize")
@@ -31,7 +29,7 @@ _DEVICE_WORDS = ("dev", "gpu", "cuda", "rank")
 
 
 class NotFollowed(Exception):
-    """The tensor is made of numbers and moved, in a way that cannot be written at once; the text is the reason."""
+    """The tensor is made and moved in a way that cannot be written otherwise; the text is the reason."""
 
 
 @frozen
@@ -41,20 +39,22 @@ class Made:
     Attributes:
         node: the whole expression, moves and casts included.
         data: what it is made of.
-        device: the code that names the device; `None` where the tensor `like` says it.
-        dtype: the code that names the type, where something does.
         like: `x` of `x.new_tensor(...)`.
-        options: other keywords as they stand in the call.
-        device_node: the expression that names the device, where one does.
+        moved_to: the code of the device that it is moved to behind the call; None where the call names it.
+        dtype: the code of its type, where something says it.
+        is_float: whether it is float32 without saying so, whatever the numbers are.
+        is_said: whether the call itself says the type.
+        is_trained: whether it asks for a gradient.
     """
 
     node: cst.Call
     data: cst.BaseExpression
-    device: str | None
-    dtype: str | None
     like: cst.BaseExpression | None = None
-    options: tuple[str, ...] = ()
-    device_node: cst.BaseExpression | None = field(default=None)
+    moved_to: str | None = None
+    dtype: str | None = None
+    is_float: bool = False
+    is_said: bool = False
+    is_trained: bool = False
 
 
 def made_on_device(file: FileFacts) -> Iterator[tuple[cst.Call, Made | str]]:
@@ -95,7 +95,7 @@ def _made(file: FileFacts, call: cst.Call) -> Made | None:
         return None
     if name in _FUNCTIONS:
         return _from_function(file, call)
-    if name in _LEGACY or name == "torch.Tensor":
+    if name in _LEGACY:
         return _from_constructor(file, call, name)
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "new_tensor" and call.args:
         owner = file.value(call.func.value)
@@ -103,102 +103,89 @@ def _made(file: FileFacts, call: cst.Call) -> Made | None:
             return None
         if argument(call, "device") is not None or argument(call, "dtype") is not None:
             raise NotFollowed("`new_tensor` is told another device or type")
-        options = tuple(file.code(arg) for arg in call.args[1:])
-        return Made(call, call.args[0].value, None, None, call.func.value, options)
+        return Made(call, call.args[0].value, like=call.func.value, is_trained=len(call.args) > 1)
     return None
 
 
 def _from_function(file: FileFacts, call: cst.Call) -> Made | None:
-    data = argument(call, "data", 0)
-    device = argument(call, "device")
-    dtype = argument(call, "dtype")
+    data, device, dtype = (
+        argument(call, name, place) for name, place in (("data", 0), ("device", None), ("dtype", None))
+    )
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    unknown = sorted(named - {"data", "device", "dtype", "requires_grad"})
+    written = file.code(dtype) if dtype is not None else None
     if data is None:
         return None
-    options = [file.code(arg) for arg in call.args if arg.keyword is not None and arg.keyword.value == "requires_grad"]
-    known = {"data", "device", "dtype", "requires_grad"}
-    unknown = [arg.keyword.value for arg in call.args if arg.keyword is not None and arg.keyword.value not in known]
     if device is not None:
         if file.values.placement.device_of(device) is Device.CPU:
             return None
         if unknown:
             raise NotFollowed(f"it is told `{unknown[0]}` too")
-        written = file.code(dtype) if dtype is not None else None
-        return Made(call, data, file.code(device), written, None, tuple(options), device)
-    moved = _moved(file, call, file.code(dtype) if dtype is not None else None)
-    if moved is None:
-        return None
-    node, where, written, place = moved
-    if options or unknown:
+        is_trained = "requires_grad" in named
+        return Made(call, data, dtype=written, is_said=written is not None, is_trained=is_trained)
+    moved = _moved(file, Made(call, data, dtype=written))
+    if moved is not None and (unknown or "requires_grad" in named):
         raise NotFollowed("it is trained or pinned before it is moved")
-    return Made(node, data, where, written, None, (), place)
+    return moved
 
 
 def _from_constructor(file: FileFacts, call: cst.Call, name: str) -> Made | None:
     """`torch.FloatTensor([0.5])`; with numbers instead of a list, the constructors take sizes."""
-    if len(call.args) != 1 or not isinstance(call.args[0].value, (cst.List, cst.Tuple, cst.BinaryOperation)):
+    data = call.args[0].value if len(call.args) == 1 and call.args[0].keyword is None else None
+    if not isinstance(data, (cst.List, cst.Tuple, cst.BinaryOperation)):
         return None
-    data = call.args[0].value
-    if name == "torch.Tensor" and any(
-        isinstance(node, cst.Name) and node.value in ("set_default_dtype", "set_default_tensor_type")
-        for node in find_all(file.tree.module, cst.Name)
-    ):
+    if name == "torch.Tensor" and _sets_default(file):
         raise NotFollowed("the type of `torch.Tensor` is set in the file")
-    torch, _ = file.names.spelled("torch", call)
-    dtype = f"{torch}.{_LEGACY.get(name, 'float32')}"
+    made = _typed(file, Made(call, data), _LEGACY[name])
     if name.startswith("torch.cuda."):
-        return Made(call, data, '"cuda"', dtype)
-    moved = _moved(file, call, dtype)
-    if moved is None:
-        return None
-    node, where, written, place = moved
-    return Made(node, data, where, written, None, (), place)
+        return evolve(made, moved_to=quoted(file.source, "cuda"))
+    return _moved(file, made)
 
 
-def _moved(
-    file: FileFacts, call: cst.Call, dtype: str | None
-) -> tuple[cst.Call, str, str | None, cst.BaseExpression | None] | None:
-    """Where `.to(...)` or `.cuda()` behind a call brings its tensor, and as which type; `None`: nowhere else."""
-    node = call
+def _sets_default(file: FileFacts) -> bool:
+    return any(name.value in ("set_default_dtype", "set_default_tensor_type") for name in file.tree.all(cst.Name))
+
+
+def _typed(file: FileFacts, made: Made, dtype: str) -> Made:
+    """What is made as it comes out of a cast to a type."""
+    if made.dtype is not None or made.is_float:
+        raise NotFollowed("its type is changed twice")
+    if dtype == "float32" and not _sets_default(file):
+        return evolve(made, is_float=True)
+    return evolve(made, dtype=f"{file.names.spelled('torch', made.node)[0]}.{dtype}")
+
+
+def _moved(file: FileFacts, made: Made) -> Made | None:
+    """The same with the casts behind it, and the `.to(...)` or `.cuda()` that brings it to the device; `None`: none."""
     while True:
-        func = file.tree.parent(node)
-        outer = file.tree.parent(func) if isinstance(func, cst.Attribute) and func.value is node else None
+        func = file.tree.parent(made.node)
+        outer = file.tree.parent(func) if isinstance(func, cst.Attribute) and func.value is made.node else None
         if not isinstance(func, cst.Attribute) or not isinstance(outer, cst.Call) or outer.func is not func:
             return None
         method = func.attr.value
-        if method in _CASTS and not outer.args:
-            if dtype is not None:
-                raise NotFollowed("its type is changed twice")
-            torch, _ = file.names.spelled("torch", call)
-            dtype = f"{torch}.{_CASTS[method]}"
-        elif method == "double" and not outer.args:
+        if method in ("cuda", "to"):
+            return (_cuda if method == "cuda" else _to)(file, evolve(made, node=outer))
+        if method == "double" and not outer.args:
             raise NotFollowed("it is rounded to the default type before it becomes double")
-        elif method == "cuda":
-            return _cuda(file, outer, dtype)
-        elif method == "to":
-            return _to(file, outer, dtype)
-        else:
+        if method not in _CASTS or outer.args:
             return None
-        node = outer
+        made = evolve(_typed(file, made, _CASTS[method]), node=outer)
 
 
-def _cuda(
-    file: FileFacts, call: cst.Call, dtype: str | None
-) -> tuple[cst.Call, str, str | None, cst.BaseExpression | None]:
+def _cuda(file: FileFacts, made: Made) -> Made:
+    call = made.node
     places = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
     others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - _DROPPED - {"device"}
     if others or len(places) > 1:
         raise NotFollowed("`cuda()` is told more than a device")
-    if not places:
-        return call, '"cuda"', dtype, None
-    if isinstance(places[0], cst.Integer):
-        return call, f'"cuda:{places[0].value}"', dtype, None
-    raise NotFollowed(f"`{file.code(places[0])}` may be None, which is the current device for `cuda()` only")
+    if places and not isinstance(places[0], cst.Integer):
+        raise NotFollowed(f"`{file.code(places[0])}` may be None, which is the current device for `cuda()` only")
+    number = f":{file.code(places[0])}" if places else ""
+    return evolve(made, moved_to=quoted(file.source, f"cuda{number}"))
 
 
-def _to(
-    file: FileFacts, call: cst.Call, dtype: str | None
-) -> tuple[cst.Call, str, str | None, cst.BaseExpression | None] | None:
-    placement = file.values.placement
+def _to(file: FileFacts, made: Made) -> Made | None:
+    call, placement = made.node, file.values.placement
     where = placement.destination(call)
     if where is None or placement.device_of(where) is Device.CPU:
         return None
@@ -210,10 +197,11 @@ def _to(
         if arg.value is where or keyword in _DROPPED:
             continue
         name = file.qualified(arg.value) or ""
-        if dtype is not None or not name.startswith("torch.") or name in ("torch.float64", "torch.double"):
+        is_changed = made.dtype is not None or made.is_float
+        if is_changed or not name.startswith("torch.") or name in ("torch.float64", "torch.double"):
             raise NotFollowed("its type is changed as it is moved")
-        dtype = file.code(arg.value)
-    return call, code, dtype, where
+        made = evolve(made, dtype=file.code(arg.value))
+    return evolve(made, moved_to=code)
 
 
 def _is_device(file: FileFacts, node: cst.BaseExpression) -> bool:

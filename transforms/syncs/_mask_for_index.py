@@ -8,25 +8,14 @@ import libcst as cst
 from attrs import define, field
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.masks import is_repeatable, is_unchanged
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
-from perfmod.transforms.rule import Edit, Numerics
-from perfmod.transforms.syncs._mask_shapes import least_rank, shape_objection
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._mask_shapes import shape_objection
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, atom, masked_write
 from perfmod.transforms.syncs._nonzero import Bound, Form, NonzeroIndex, Write, is_whole
-from perfmod.transforms.syncs._own_sizes import own_size
-from perfmod.transforms.writing import comments, replace
-
-_CONDITIONS = (
-    cst.Name,
-    cst.Attribute,
-    cst.Subscript,
-    cst.Call,
-    cst.Comparison,
-    cst.UnaryOperation,
-    cst.BinaryOperation,
-)
+from perfmod.transforms.writing import comments, delete_statement, replace
 
 
 @define
@@ -36,127 +25,138 @@ class MaskForIndex:
     Attributes:
         index: what is rewritten.
         names: the variables that it is bound to, if there are any.
-        condition: the code of the mask, to be written where the index was made.
         gathers: subscripts on right sides that the edits do without.
-        doubts: what could not be shown of single assignments.
         statements: the assignments that were rewritten, and the one that makes the index.
     """
 
     file: FileFacts
     index: NonzeroIndex
     names: Bound | None
-    condition: str
     edits: list[Edit] = field(factory=list)
-    numerics: Numerics = Numerics.BITWISE
     imports: list[str] = field(factory=list)
     gathers: list[cst.Subscript] = field(factory=list)
-    doubts: list[str] = field(factory=list)
     statements: list[cst.Assign | cst.AugAssign] = field(factory=list)
-
-    @property
-    def mask(self) -> str:
-        """How the mask is written where the index is used."""
-        if self.names is None:
-            return self.condition
-        if len(self.names.definitions) == 1:
-            return self.names.definitions[0].name
-        taken = {name.value for name in find_all(self.file.source.module, cst.Name)}
-        name = "_".join([*(definition.name for definition in self.names.definitions), "mask"])
-        return next(free for free in (name, *(f"{name}_{n}" for n in range(len(taken)))) if free not in taken)
+    is_shown: bool = True
 
     @property
     def doubt(self) -> str:
         """What could not be shown, so that the finding is held back; empty if there is nothing."""
-        lost = {
-            "a comment inside the code that goes would be lost"
+        if not self.is_shown:
+            return "could not show that the condition has the shape of what it indexes, as a mask needs it"
+        lost = any(
+            edit.start <= at < edit.end and text not in edit.replacement
             for edit in self.edits
             for statement in self.statements
             for at, text in comments(self.file.source, statement)
-            if edit.start <= at < edit.end and text not in edit.replacement
-        }
-        return "; ".join(dict.fromkeys([*self.doubts, *lost]))
+        )
+        return "a comment inside the code that goes would be lost" if lost else ""
 
-    def check(self, write: Write) -> None:
+    @property
+    def condition(self) -> str:
+        """The code of the mask, where it is made of the condition."""
+        node, code = self.index.condition, self.file.code(self.index.condition)
+        if _is_truth(self.file, node):
+            return code
+        return f"{atom(node, code)} != 0"
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether the mask is written where the index is used: it has a name already, or the index has several."""
+        if self.names is None or len(self.names.definitions) > 1:
+            return True
+        return isinstance(self.index.condition, cst.Name) and _is_truth(self.file, self.index.condition)
+
+    def write(self, write: Write) -> None:
+        """Put the mask, or a `torch.where`, into one assignment. Raises `CannotWrite`."""
+        self._check(write)
+        self.statements.append(write.statement)
+        mask = self.condition if self.is_inline else self._names[0]
+        if isinstance(write.statement, cst.Assign) and _is_number(self.file, write.statement.value):
+            if self.is_inline:
+                source = self.file.source
+                first, last = self._indices(write)
+                self.edits.append(Edit(source.span(first)[0], source.span(last)[1], mask, source.path))
+            return
+        if not self._is_whole(write.target) or self.index.form is Form.ROWS:
+            raise CannotWrite("the value comes from the device and is not written to single elements")
+        selection = Selection(mask, self._selects, self._has_shape, self._has_shape)
+        found = masked_write(self.file, write.statement, write.target, selection)
+        self.edits.append(replace(self.file.source, write.statement, found.text))
+        self.gathers += found.gathers
+        self.imports += found.imports
+
+    def bind(self, names: Bound, found: Sequence[Write]) -> None:
+        """Bind the mask instead of the index. Raises `CannotWrite` where anything else reads the index."""
+        file, condition = self.file, self.index.condition
+        self.statements.append(names.statement)
+        covered = [part for write in found for part in write.target.slice]
+        covered += [part for gather in self.gathers for part in gather.slice]
+        for use in names.uses:
+            line = file.line(use)
+            if any(definition not in names.definitions for definition in file.flow.definitions(use)):
+                raise CannotWrite(f"the index that is used on line {line} may be another one")
+            if isinstance(file.tree.parent(use), cst.Del) and not self.is_inline:
+                continue
+            if not any(file.tree.is_within(use, part) for part in covered):
+                raise CannotWrite(f"the index is used again on line {line}")
+            if self.is_inline and not is_unchanged(file, condition, use, besides=[file.tree.statement(use)]):
+                raise CannotWrite(f"`{file.code(condition)}` is changed before the index is used on line {line}")
+        if self.is_inline:
+            if not (isinstance(condition, cst.Name) or (len(found) == 1 and is_repeatable(file, condition))):
+                raise CannotWrite("the coordinates are bound to several names, and the mask would be repeated")
+            self.edits += delete_statement(file.source, names.statement)
+            return
+        if not (_is_computed(condition) or file.aliasing.is_fresh(condition) or self.condition.endswith("!= 0")):
+            raise CannotWrite(f"`{file.code(condition)}` may be changed before the index is used")
+        mask = f"({self.condition})" if "\n" in self.condition else self.condition
+        self.edits.append(replace(file.source, self.index.node, mask))
+        if names.is_unpacked:
+            start, end = file.source.span(names.target)
+            if names.target.lpar:
+                start, end = file.source.span(names.target.lpar[0])[0], file.source.span(names.target.rpar[-1])[1]
+            self.edits.append(Edit(start, end, self._names[0], file.source.path))
+
+    def _check(self, write: Write) -> None:
         """Raises `CannotWrite` where the mask would select other elements of the target than the index."""
-        target, condition, form = self.file.value(write.target.value), self.index.condition, self.index.form
-        on_device = self.file.value(condition).device is Device.ACCELERATOR
+        file, condition, form = self.file, self.index.condition, self.index.form
+        target = file.value(write.target.value)
+        on_device = file.value(condition).device is Device.ACCELERATOR
         if not target.is_tensor and not (target.kind is Kind.UNKNOWN and on_device):
-            raise CannotWrite(f"`{self.file.code(write.target.value)}` is not shown to be a tensor")
-        objection = shape_objection(self.file, condition, write.target.value)
-        if objection is not None:
+            raise CannotWrite(f"`{file.code(write.target.value)}` is not shown to be a tensor")
+        objection = shape_objection(file, condition, write.target.value)
+        if objection:
             raise CannotWrite(objection)
-        made = own_size(self.file, write.target.value, condition)
-        if made is not None:
-            code, line = self.file.code(write.target.value), self.file.line(made)
-            self.doubts.append(f"`{code}` has a size of its own (line {line}), and the mask is not shown to have it")
-        rank = 1 if self._is_only_one() else self.file.value(condition).rank
-        if rank is None and self.file.shapes.same(condition, write.target.value):
-            rank = target.rank
+        is_same = self._has_shape(write.target.value)
+        self.is_shown &= is_same
+        is_only_one = self.names is not None and self.names.is_unpacked and len(self.names.definitions) == 1
+        rank = 1 if is_only_one else file.value(condition).rank
+        rank = target.rank if rank is None and is_same else rank
         if rank == 0:
             raise CannotWrite("the condition has no dimension, and nonzero takes it for one element of one")
-        if form is Form.COORDINATES and not self._is_only_one():
+        if form is Form.COORDINATES and not is_only_one:
             if not self._is_whole(write.target):
                 raise CannotWrite("only a part of the index is used, or other indices stand beside it")
             return
         if not self._stands_alone(write.target):
             raise CannotWrite("another index stands beside it")
-        held = f"the index holds {form.value}, and the condition"
-        if rank is None and least_rank(self.file, condition) > 1:
-            raise CannotWrite(f"{held} has several dimensions")
-        if rank is None:
-            reads_target = form is Form.FIRST and _reads(self.file, condition, write.target.value)
-            if form in (Form.ROWS, Form.COLUMN) or reads_target:
-                raise CannotWrite(f"{held} is not shown to have one dimension")
-            self.doubts.append(f"{held} is not shown to have one dimension")
-        elif rank > 1:
-            raise CannotWrite(f"{held} has {rank} dimensions")
+        if rank != 1:
+            raise CannotWrite(f"the index holds {form.value}, and the condition is not shown to have one dimension")
 
-    def write(self, write: Write) -> None:
-        """Put the mask, or a `torch.where`, into one assignment. Raises `CannotWrite`."""
-        source = self.file.source
-        self.statements.append(write.statement)
-        if isinstance(write.statement, cst.Assign) and _is_number(self.file, write.statement.value):
-            if self.names is None:
-                self.edits.append(replace(source, self.index.node, self.condition))
-            elif len(self.names.definitions) > 1:
-                first, last = write.target.slice[0], write.target.slice[-1].slice
-                self.edits.append(Edit(source.span(first)[0], source.span(last)[1], self.mask))
-            return
-        if not self._is_whole(write.target) or self.index.form is Form.ROWS:
-            raise CannotWrite("the value comes from the device and is not written to single elements")
-        selection = Selection(self.mask, self._selects, self._has_shape, self._has_shape)
-        found = masked_write(self.file, write.statement, write.target, selection)
-        self.edits.append(replace(source, write.statement, found.text))
-        self.gathers += found.gathers
-        self.imports += found.imports
-        self.numerics = self.numerics if found.numerics is Numerics.BITWISE else found.numerics
+    @property
+    def _names(self) -> list[str]:
+        return [definition.name for definition in self.names.definitions] if self.names is not None else []
 
-    def bind(self, names: Bound, found: Sequence[Write]) -> None:
-        """Bind the mask instead of the index. Raises `CannotWrite` where anything else reads the index."""
-        self.statements.append(names.statement)
-        covered = [part for write in found for part in write.target.slice]
-        covered += [part for gather in self.gathers for part in gather.slice]
-        for use in names.uses:
-            line = self.file.line(use)
-            if any(definition not in names.definitions for definition in self.file.flow.definitions(use)):
-                raise CannotWrite(f"the index that is used on line {line} may be another one")
-            if isinstance(self.file.tree.parent(use), cst.Del) and not names.is_unpacked:
-                continue
-            if not any(self.file.tree.is_within(use, part) for part in covered):
-                raise CannotWrite(f"the index is used again on line {line}")
-        mask = f"({self.condition})" if "\n" in self.condition else self.condition
-        self.edits.append(replace(self.file.source, self.index.node, mask))
-        if names.is_unpacked:
-            self.edits.append(Edit(*_span_with_parentheses(self.file, names.target), self.mask))
-
-    def _is_only_one(self) -> bool:
-        """Whether the index was unpacked into a single variable, as only that of one dimension can be."""
-        return self.names is not None and self.names.is_unpacked and len(self.names.definitions) == 1
+    def _indices(self, write: Write) -> tuple[cst.CSTNode, cst.CSTNode]:
+        """The first and the last part of a subscript that stand for the index."""
+        held = [
+            part.slice
+            for part in write.target.slice
+            if self.file.code(part.slice) in (*self._names, self.file.code(self.index.node))
+        ]
+        return (held[0], held[-1]) if held else (self.index.node, self.index.node)
 
     def _is_whole(self, node: cst.Subscript) -> bool:
-        if self.names is None:
-            return len(node.slice) == 1
-        return is_whole(node, [definition.name for definition in self.names.definitions])
+        return len(node.slice) == 1 if self.names is None else is_whole(node, self._names)
 
     def _stands_alone(self, node: cst.Subscript) -> bool:
         """Whether everything beside the index in a subscript is a slice or an integer."""
@@ -177,30 +177,9 @@ class MaskForIndex:
         return self.file.shapes.same(self.index.condition, node)
 
 
-def _reads(file: FileFacts, condition: cst.BaseExpression, target: cst.BaseExpression) -> bool:
-    """Whether a condition is computed from the tensor that it indexes."""
-    code = file.code(target)
-    found = [node for node in find_all(condition, type(target)) if file.code(node) == code]
-    if not isinstance(target, cst.Name):
-        return bool(found)
-    seen = [file.flow.definitions(node) for node in found if isinstance(node, cst.Name)]
-    return file.flow.definitions(target) in seen
-
-
-def mask_of(file: FileFacts, condition: cst.BaseExpression, *, is_named: bool) -> str:
-    """The code of a boolean tensor that stays true where `condition` is true now.
-
-    `is_named` says that a variable holds it until the assignments: other code may write to it before.
-
-    Raises:
-        CannotWrite: the condition is no expression that can be written so.
-    """
-    code = file.code(condition)
-    if not isinstance(condition, _CONDITIONS):
-        raise CannotWrite("the condition is no plain expression")
-    if not _is_truth(file, condition):
-        return f"{atom(condition, code)} != 0"
-    return f"{atom(condition, code)}.clone()" if is_named and _may_change(file, condition, frozenset()) else code
+def _is_computed(node: cst.BaseExpression) -> bool:
+    """Whether an operator makes a new tensor."""
+    return isinstance(node, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation))
 
 
 def _is_truth(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -214,27 +193,6 @@ def _is_truth(file: FileFacts, node: cst.BaseExpression) -> bool:
     return file.value(node).dtype is DType.BOOL
 
 
-def _may_change(file: FileFacts, node: cst.CSTNode, seen: frozenset[Definition]) -> bool:
-    """Whether an expression gives a tensor that is an attribute, written to or handed on, or a view of one."""
-    if file.aliasing.is_fresh(node):
-        return False
-    if isinstance(node, cst.Name):
-        definitions = [d for d in file.flow.definitions(node) if d not in seen and d.binding is Binding.ASSIGNED]
-        uses = (use for d in file.flow.definitions(node) for use in file.flow.uses(d))
-        return (
-            file.aliasing.is_mutated(node)
-            or any(file.aliasing.hands_on(use) for use in uses if not isinstance(file.tree.statement(use), cst.Return))
-            or any(_may_change(file, d.value, seen | {d}) for d in definitions if d.value is not None)
-        )
-    if isinstance(node, cst.Attribute):
-        return True
-    if isinstance(node, cst.Subscript):
-        return _may_change(file, node.value, seen)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        return file.value(node.func.value).is_tensor and _may_change(file, node.func.value, seen)
-    return False
-
-
 def _is_number(file: FileFacts, node: cst.BaseExpression) -> bool:
     """Whether a value is a number or a scalar of the host, which fill in without waiting, or may be one.
 
@@ -245,10 +203,3 @@ def _is_number(file: FileFacts, node: cst.BaseExpression) -> bool:
         return value.rank == 0 and value.device is Device.CPU
     may_be = value.kind is Kind.UNKNOWN and isinstance(node, (cst.Name, cst.Attribute))
     return value.kind is Kind.NUMBER or may_be
-
-
-def _span_with_parentheses(file: FileFacts, node: cst.BaseAssignTargetExpression) -> tuple[int, int]:
-    start, end = file.source.span(node)
-    if node.lpar:
-        start, end = file.source.span(node.lpar[0])[0], file.source.span(node.rpar[-1])[1]
-    return start, end

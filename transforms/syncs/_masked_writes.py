@@ -12,11 +12,12 @@ from collections.abc import Callable
 import libcst as cst
 from attrs import define, field, frozen
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.gradients import cuts_graph, may_carry_gradient
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.gradients import cuts_graph, is_floating, may_carry_gradient
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.writing import call_text
 
 _OPERATORS: dict[type[cst.BaseAugOp], tuple[str, type[cst.BaseBinaryOp]]] = {
     cst.AddAssign: ("+", cst.Add),
@@ -25,15 +26,13 @@ _OPERATORS: dict[type[cst.BaseAugOp], tuple[str, type[cst.BaseBinaryOp]]] = {
     cst.DivideAssign: ("/", cst.Divide),
     cst.FloorDivideAssign: ("//", cst.FloorDivide),
     cst.ModuloAssign: ("%", cst.Modulo),
-    cst.PowerAssign: ("**", cst.Power),
     cst.BitAndAssign: ("&", cst.BitAnd),
     cst.BitOrAssign: ("|", cst.BitOr),
     cst.BitXorAssign: ("^", cst.BitXor),
 }
 _BITWISE = (cst.BitAnd, cst.BitOr, cst.BitXor)
 
-# Functions of one element: those whose derivative is a finite constant, those whose result is exact, and
-# those that a vectorised kernel may round otherwise than a scalar one.
+# Functions of one element: those whose derivative is a finite constant, and those whose result is exact.
 _AFFINE = frozenset(
     {"neg", "negative", "clone", "contiguous", "detach", "float", "double", "half", "bfloat16", "to",
      "type_as"}
@@ -41,10 +40,6 @@ _AFFINE = frozenset(
 _EXACT = _AFFINE | frozenset(
     {"abs", "sign", "floor", "ceil", "round", "trunc", "relu", "clamp", "clamp_min", "clamp_max", "clip",
      "square", "long", "int", "short", "bool", "logical_not", "isnan", "isinf", "isfinite", "nan_to_num"}
-)  # fmt: skip
-_ROUNDED = frozenset(
-    {"exp", "log", "log1p", "log2", "sqrt", "rsqrt", "sigmoid", "tanh", "reciprocal", "sin", "cos", "erf",
-     "softplus", "silu", "gelu"}
 )  # fmt: skip
 _LAYOUT = frozenset(
     {"view", "view_as", "stride", "is_contiguous", "data_ptr", "as_strided", "numpy", "storage",
@@ -79,13 +74,11 @@ class MaskedWrite:
 
     Attributes:
         text: the statement.
-        numerics: how far it may move results.
         imports: what it needs, as in `Finding`.
         gathers: the gathers of the original that it does without.
     """
 
     text: str
-    numerics: Numerics
     imports: tuple[str, ...]
     gathers: tuple[cst.Subscript, ...]
 
@@ -116,27 +109,27 @@ def masked_write(
     if not selection.covers(subject):
         raise CannotWrite(f"the mask is not shown to have the shape of `{name}`, and `torch.where` would broadcast it")
     torch, imports = file.names.spelled("torch", statement)
-    where = f"{torch}.where({selection.mask}, {chosen}, {name})"
+    arguments = [selection.mask, chosen, name]
+    start = file.source.span(statement)[0]
     # An in-place operation computes in the wider type of both sides and writes in that of the target.
     keeps_type = isinstance(statement, cst.Assign) or not lifted.gathers
     if keeps_type and _may_rebind(file, subject):
-        text = f"{name} = {where}"
+        text = call_text(file.source, start, f"{name} = {torch}.where", arguments)
     elif _is_repeatable(subject):
-        text = f"{name}.copy_({where})"
+        where = f"{torch}.where({', '.join(arguments)})"
+        text = call_text(file.source, start, f"{name}.copy_", [where])
     else:
         raise CannotWrite(f"`{name}` is not simple enough to be evaluated twice")
-    numerics = Numerics.ROUNDING if lifted.rounded else Numerics.BITWISE
-    return MaskedWrite(text, numerics, imports, tuple(lifted.gathers))
+    return MaskedWrite(text, imports, tuple(lifted.gathers))
 
 
 @define
 class _Lifted:
-    """An expression over chosen elements as one over all: the gathers to cut out, and how it rounds."""
+    """An expression over chosen elements as one over all: the gathers to cut out."""
 
     file: FileFacts
     selection: Selection
     gathers: list[cst.Subscript] = field(factory=list)
-    rounded: bool = False
 
     def text(self, node: cst.BaseExpression) -> str:
         """The code of the visited expression without its gathers."""
@@ -188,17 +181,16 @@ class _Lifted:
         """Check `left operator right`, whose sides were visited."""
         if operator in (cst.Add, cst.Subtract, *_BITWISE):
             return
-        divisor = _literal(self.file, right)
+        divisor = self.file.constants.value(right)
         if operator in (cst.FloorDivide, cst.Modulo) and not divisor:
             raise CannotWrite("dividing integers by zero raises, and elements that are not chosen may be zero")
         if operator is cst.Multiply and (_is_finite(self.file, left) or _is_finite(self.file, right)):
             return
         if operator is cst.Divide and divisor:
             return
-        if operator not in (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power):
+        if operator not in (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo):
             raise CannotWrite(f"`{self.file.code(node)}` does not work element by element")
         self._need_no_gradient((left, right))
-        self.rounded |= operator is cst.Power
 
     def _gather(self, node: cst.Subscript) -> None:
         if not self.selection.fits(node.value):
@@ -220,7 +212,9 @@ class _Lifted:
             raise self._foreign(node)
         if short == "to" and self.file.values.placement.destination(node) is not None:
             raise self._foreign(node)
-        if short not in _EXACT | _ROUNDED:
+        if short not in _EXACT:
+            if short in torch_api.ELEMENTWISE:
+                raise CannotWrite(f"{short} would be computed for all elements, and have other gradients and roundings")
             raise self._foreign(node)
         plain = short in ("to", "type_as") or all(self.file.value(o).kind is Kind.NUMBER for o in options)
         if not plain:
@@ -228,7 +222,6 @@ class _Lifted:
         self.visit(subject)
         if short not in _AFFINE:
             self._need_no_gradient((subject,))
-        self.rounded |= short in _ROUNDED
 
     def _need_no_gradient(self, operands: tuple[cst.BaseExpression, ...]) -> None:
         for operand in operands:
@@ -241,7 +234,7 @@ class _Lifted:
     def _foreign(self, node: cst.BaseExpression) -> CannotWrite:
         code = " ".join(self.file.code(node).split())
         if self.file.value(node).is_tensor:
-            return CannotWrite(f"`{code}` may hold one element per chosen place, in their order")
+            return CannotWrite(f"`{code}` may hold one element for each chosen place, not one for every place")
         return CannotWrite(f"`{code}` is not shown to be a number or to work element by element")
 
 
@@ -256,12 +249,12 @@ def _in_type_of(
         # PyTorch raises unless both have one type.
         return text
     if given.device is Device.CPU:
-        raise CannotWrite(f"`{text}` lives on the host, and `torch.where` would wait for it")
-    if wanted is not None and wanted is given.dtype:
-        return text
-    if not _is_repeatable(subject):
-        raise CannotWrite(f"`{file.code(subject)}` is not simple enough to be evaluated twice")
-    return f"{atom(value, text)}.to({file.code(subject)}.dtype)"
+        raise CannotWrite(f"`{text}` lives on the CPU, and `torch.where` would wait for it")
+    # A number without dimensions takes the type of floats that it meets, whatever their width.
+    is_float = is_floating(file, subject) and is_floating(file, value)
+    if not is_float and (wanted is None or wanted is not given.dtype):
+        raise CannotWrite(f"`{text}` and `{file.code(subject)}` are not shown to have the same type")
+    return text
 
 
 def _may_rebind(file: FileFacts, subject: cst.BaseExpression) -> bool:
@@ -293,22 +286,6 @@ def _is_finite(file: FileFacts, node: cst.BaseExpression) -> bool:
         written = [d.value for d in file.flow.definitions(node) if d.value is not None]
     code = " ".join(file.code(part) for part in written).lower()
     return "inf" not in code and "nan" not in code
-
-
-def _literal(file: FileFacts, node: cst.BaseExpression) -> float | None:
-    """The finite number that an expression writes out, itself or through a variable that is assigned once."""
-    if isinstance(node, (cst.Integer, cst.Float)):
-        number = float(node.evaluated_value)
-        return number if number - number == 0.0 else None
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
-        inner = _literal(file, node.expression)
-        return -inner if inner is not None else None
-    if isinstance(node, cst.Name):
-        definitions = file.flow.definitions(node)
-        if len(definitions) == 1 and definitions[0].binding is Binding.ASSIGNED and not definitions[0].path:
-            value = definitions[0].value
-            return _literal(file, value) if value is not None and not isinstance(value, cst.Name) else None
-    return None
 
 
 def atom(node: cst.BaseExpression, text: str) -> str:

@@ -17,6 +17,8 @@ _LOOKS = frozenset(
      "torch.backends.mps.is_available", "torch.distributed.is_initialized", "torch.distributed.is_available",
      "torch.distributed.get_rank", "torch.distributed.get_world_size", "builtins.len", "builtins.getattr"}
 )  # fmt: skip
+# Words of conditions that ask what there is to wait for, and are no option of the training.
+_OF_DEVICE = ("cuda", "gpu", "device", "available", "mps", "distributed", "rank", "world")
 _TEXT_METHODS = frozenset({"startswith", "lower", "get"})
 _HOLDS = frozenset({"torch.cuda.device", "torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.device"})
 _PLAIN = (
@@ -75,13 +77,11 @@ def empties_block(file: FileFacts, group: Sequence[Statement]) -> bool:
     return isinstance(suite, (cst.IndentedBlock, cst.SimpleStatementSuite)) and _is_gone(suite, group)
 
 
-def adjacent(
-    file: FileFacts, group: Sequence[Statement], doubts: Mapping[Statement, str | None]
-) -> Iterator[list[Statement]]:
-    """The statements of a group in runs that follow each other directly and are doubted alike."""
+def adjacent(file: FileFacts, group: Sequence[Statement], kinds: Mapping[Statement, bool]) -> Iterator[list[Statement]]:
+    """The statements of a group in runs that follow each other directly and are of one kind."""
     run: list[Statement] = []
     for statement in sorted(group, key=lambda node: file.source.span(node)):
-        if run and not (_follows(file, statement, run[-1]) and bool(doubts[statement]) == bool(doubts[run[-1]])):
+        if run and not (_follows(file, statement, run[-1]) and kinds[statement] == kinds[run[-1]]):
             yield run
             run = []
         run.append(statement)
@@ -119,7 +119,9 @@ def _may_go(file: FileFacts, header: cst.CSTNode | None) -> bool:
     if isinstance(header, cst.If):
         above = file.tree.parent(header)
         is_elif = isinstance(above, cst.If) and above.orelse is header
-        return header.orelse is None and not is_elif and is_plain(file, header.test)
+        test = file.code(header.test).lower()
+        is_of_device = any(word in test for word in _OF_DEVICE)
+        return header.orelse is None and not is_elif and is_of_device and is_plain(file, header.test)
     if isinstance(header, cst.With):
         return header.asynchronous is None and all(
             item.asname is None

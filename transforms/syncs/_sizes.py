@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
@@ -18,27 +17,6 @@ _SIZES = (
 )  # fmt: skip
 _KEEPS = frozenset({"to", "cuda", "long", "int"})
 _CASTS = frozenset({"float", "double", "half", "bool", "to", "type", "type_as", "cuda"})
-
-
-def classes_of_range(file: FileFacts, node: cst.BaseExpression) -> str | None:
-    """`n`, where a tensor is `torch.arange(n)`: its largest entry is n - 1, for an integer n.
-
-    `one_hot` takes integers only, which `arange` gives of nothing else, unless they are made integers.
-    """
-    made, is_cast = _made_by(file, node)
-    if made is None or file.qualified(made) != "torch.arange":
-        return None
-    positional = [arg.value for arg in made.args if arg.keyword is None]
-    others = {arg.keyword.value for arg in made.args if arg.keyword is not None}
-    if others - {"device", "dtype"} or any(arg.star for arg in made.args):
-        return None
-    if len(positional) == 2 and isinstance(positional[0], cst.Integer) and positional[0].value == "0":
-        positional = positional[1:]
-    if len(positional) != 1 or file.value(positional[0]).kind in (Kind.TENSOR, Kind.ARRAY):
-        return None
-    if (is_cast or "dtype" in others) and file.value(positional[0]).dtype is not DType.INTEGER:
-        return None
-    return _same_here(file, positional[0], node)
 
 
 def classes_of_partner(file: FileFacts, call: cst.Call) -> str | None:
@@ -63,7 +41,7 @@ def classes_of_partner(file: FileFacts, call: cst.Call) -> str | None:
 
 def sum_of_list(file: FileFacts, node: cst.BaseExpression) -> str | None:
     """`sum(lengths)`, where a tensor is made of the list `lengths` of integers."""
-    made, _ = _made_by(file, node)
+    made = _made_by(file, node)
     if made is None or file.qualified(made) not in _MAKES or file.names.hides_builtin("sum", node):
         return None
     data = argument(made, "data", 0)
@@ -75,16 +53,15 @@ def sum_of_list(file: FileFacts, node: cst.BaseExpression) -> str | None:
     return f"sum({here})" if here is not None else None
 
 
-def _made_by(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.Call | None, bool]:
-    """The call that makes a tensor, through one variable and moves, and whether they may change its type."""
-    is_cast = False
+def _made_by(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:
+    """The call that makes a tensor, through one variable and moves."""
     while True:
         if isinstance(node, cst.Name):
             found = file.flow.definitions(node)
             if len(found) != 1 or found[0].binding is not Binding.ASSIGNED or found[0].path or found[0].value is None:
-                return None, is_cast
+                return None
             if file.aliasing.mutations(found[0]) or file.flow.from_earlier_rounds(node):
-                return None, is_cast
+                return None
             node = found[0].value
         elif (
             isinstance(node, cst.Call)
@@ -92,23 +69,9 @@ def _made_by(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.Call | None
             and node.func.attr.value in _KEEPS
             and file.qualified(node) is None
         ):
-            is_cast = (
-                is_cast or node.func.attr.value in ("long", "int") or any(_is_type(file, arg) for arg in node.args)
-            )
             node = node.func.value
         else:
-            return (node if isinstance(node, cst.Call) else None), is_cast
-
-
-def _is_type(file: FileFacts, arg: cst.Arg) -> bool:
-    """Whether an argument of `to` may be a type, as `torch.long`, `dtype=...` and `y.dtype` are, or a tensor."""
-    is_named = arg.keyword is not None and arg.keyword.value in ("dtype", "other")
-    return (
-        is_named
-        or "dtype" in file.code(arg.value)
-        or file.qualified(arg.value) in torch_api.DTYPES
-        or (file.value(arg.value).is_tensor)
-    )
+            return node if isinstance(node, cst.Call) else None
 
 
 def _same_here(file: FileFacts, node: cst.BaseExpression, at: cst.BaseExpression) -> str | None:

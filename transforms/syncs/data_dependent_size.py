@@ -3,8 +3,8 @@
 `one_hot(labels)` looks for the largest label to know how many classes there are, and `repeat_interleave(x, repeats)`
 adds the repeats up: the host waits, because it has to allocate the result. Both take the size as an argument:
 
-    F.one_hot(torch.arange(n, device=device))        F.one_hot(torch.arange(n, device=device), num_classes=n)
-    torch.repeat_interleave(lengths_tensor)          torch.repeat_interleave(lengths_tensor, output_size=sum(lengths))
+    (F.one_hot(labels) * scores).sum()          (F.one_hot(labels, num_classes=scores.shape[-1]) * scores).sum()
+    torch.repeat_interleave(lengths_tensor)     torch.repeat_interleave(lengths_tensor, output_size=sum(lengths))
 
 A wrong size is an error of the device, or another result, so it is only written where the code shows the right one.
 Where an encoding meets the scores of all classes, their number is almost surely meant, but a batch without the last
@@ -25,7 +25,7 @@ from perfmod.transforms.facts.value import Device
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
-from perfmod.transforms.syncs._sizes import classes_of_partner, classes_of_range, sum_of_list
+from perfmod.transforms.syncs._sizes import classes_of_partner, sum_of_list
 
 _ONE_HOT = "torch.nn.functional.one_hot"
 _REPEAT = "torch.repeat_interleave"
@@ -66,35 +66,28 @@ class DataDependentSize(Rule):
             if has_star(call):
                 yield self.refused(file, call, "its arguments are not written down, and may say the size")
             elif kind == _ONE_HOT:
-                yield from self._encoded(file, call, subject)
+                yield from self._encoded(file, call)
             elif kind == _REPEAT:
                 yield from self._repeated(file, call)
             else:
                 reason = "it waits with `minlength`, too; `torch.zeros(n).scatter_add_` does not, where n is known"
                 yield self.found(file, call, reason, (), safety=Safety.ADVICE)
 
-    def _encoded(self, file: FileFacts, call: cst.Call, labels: cst.BaseExpression) -> Iterator[Finding]:
+    def _encoded(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
         given = argument(call, "num_classes", 1)
         if given is not None and file.code(given).replace(" ", "") != "-1":
             return
         if given is not None:
             yield self.refused(file, call, "`num_classes=-1` asks for the number that the data has")
             return
-        size, doubt = classes_of_range(file, labels), None
+        size = classes_of_partner(file, call)
         if size is None:
-            size = classes_of_partner(file, call)
-            doubt = "right while every batch holds the last class: otherwise there were fewer columns before"
-        if size is None:
-            reason = "pass `num_classes`: how many there are could not be shown in the code"
+            reason = "pass `num_classes=`: without it the host waits for the largest label, to count the classes"
             yield self.found(file, call, reason, (), safety=Safety.ADVICE)
             return
-        yield self.found(
-            file,
-            call,
-            doubt or f"the numbers from 0 to `{size}` - 1 have `{size}` classes",
-            add_keyword(file.source, call, f"num_classes={size}", wrap=False),
-            safety=Safety.UNSAFE if doubt else None,
-        )
+        reason = "right while every batch holds the last class: otherwise there were fewer columns before"
+        edits = add_keyword(file.source, call, f"num_classes={size}", wrap=False)
+        yield self.found(file, call, reason, edits, safety=Safety.UNSAFE)
 
     def _repeated(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
         if argument(call, "output_size") is not None:
@@ -107,7 +100,7 @@ class DataDependentSize(Rule):
             return  # a number of repeats for all needs no data
         size = sum_of_list(file, repeats)
         if size is None:
-            reason = "pass `output_size`: how many entries come out could not be shown in the code"
+            reason = "pass `output_size=`: without it the host waits for the sum of the repeats"
             yield self.found(file, call, reason, (), safety=Safety.ADVICE)
             return
         doubt = None if alone else "right while there is a number of repeats for every entry, and not one for all"

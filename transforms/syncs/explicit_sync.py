@@ -24,18 +24,21 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs import _memory
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._measuring import why_measured
 from perfmod.transforms.syncs._removing import adjacent, by_block, empties_block, is_plain, statement_of
 from perfmod.transforms.syncs._waiting import why_caught, why_waited_for
-from perfmod.transforms.writing import Statement, delete_statements
+from perfmod.transforms.writing import Statement, delete_with_comment
 
 _WAITS = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _EMPTIES = frozenset({"torch.cuda.empty_cache", "torch.cuda.memory.empty_cache", "torch.accelerator.empty_cache"})
 _COLLECTS = "gc.collect"
+_PLANS = frozenset(
+    {"gc.disable", "gc.freeze", "gc.set_threshold", "gc.callbacks", "gc.set_debug", "gc.get_objects",
+     "weakref.finalize", "weakref.ref", "weakref.WeakValueDictionary", "weakref.WeakKeyDictionary"}
+)  # fmt: skip
 _QUEUES = frozenset({"torch.cuda.Event", "torch.cuda.Stream", "torch.Event", "torch.Stream"})
 
 
@@ -45,7 +48,7 @@ class ExplicitSync(Rule):
     code = "PM111"
     name = "explicit-sync"
     family = Family.SYNCS
-    summary = "The step waits for the device, empties its cache or collects garbage, and nothing needs it"
+    summary = "The step waits for the device, empties its cache or collects garbage"
     fix_title = "Remove the wait"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
@@ -57,10 +60,9 @@ class ExplicitSync(Rule):
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
     )
     changes_results = (
-        "No value changes. PyTorch keeps more memory in its cache, and gives it back by itself before it runs out; "
-        "tensors that hang in reference cycles live until Python collects them by itself. Where the file reckons with "
-        "running out of memory, or limits it, the removal is held back as unsafe. An error that the device reports "
-        "late (a failed assertion in a kernel) shows up at the next line that waits."
+        "No value changes. An error that the device reports late (a failed assertion in a kernel) shows up at the next "
+        "line that waits. Without `empty_cache()` PyTorch keeps more memory in its cache, and without `gc.collect()` "
+        "tensors that hang in reference cycles live until Python collects them by itself: both are held back as unsafe."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -79,32 +81,23 @@ class ExplicitSync(Rule):
                 yield self.refused(file, call, "it waits for one stream or event, and something may rely on the order")
         for group in by_block(file, gone):
             calls = {at: [call for old, call in gone.items() if file.tree.is_within(old, at)] for at in group}
-            doubts = {at: self._doubt(file, at, calls[at]) for at in group}
-            is_whole = empties_block(file, group)
-            for run in [group] if is_whole else adjacent(file, group, doubts):
-                doubt = next(filter(None, map(doubts.__getitem__, run)), None)
-                yield self._removed(file, [call for at in run for call in calls[at]], run, doubt)
-
-    def _doubt(self, file: FileFacts, statement: Statement, calls: list[cst.Call]) -> str | None:
-        """Why it is not shown that a statement may go."""
-        if all(file.qualified(call) in _WAITS for call in calls):
-            return None
-        cache_only = not any(file.qualified(call) == _COLLECTS for call in calls)
-        shown = _memory.why_shown(file, cache_only=cache_only)
-        return _memory.why_noted(file, statement) or _memory.why_tight(file) or shown
+            if empties_block(file, group):
+                for call in (call for at in group for call in calls[at]):
+                    yield self.refused(file, call, "nothing else stands in its block, which would be left empty")
+                continue
+            waits = {at: all(file.qualified(call) in _WAITS for call in calls[at]) for at in group}
+            for run in adjacent(file, group, waits):
+                yield self._removed(file, [call for at in run for call in calls[at]], run, waits[run[0]])
 
     def _removed(
-        self, file: FileFacts, calls: list[cst.Call], statements: list[Statement], doubt: str | None
+        self, file: FileFacts, calls: list[cst.Call], statements: list[Statement], only_waits: bool
     ) -> Finding:
-        waits = "the device runs its kernels in order, and whoever reads a result waits for it"
-        keeps = "the memory is used again by the next step"
-        return self.found(
-            file,
-            calls[0],
-            doubt or (waits if all(file.qualified(call) in _WAITS for call in calls) else keeps),
-            delete_statements(file.source, statements),
-            safety=Safety.UNSAFE if doubt else None,
-        )
+        edits = delete_with_comment(file.source, statements)
+        if only_waits:
+            reason = "the device runs its kernels in order, and whoever reads a result waits for it"
+            return self.found(file, calls[0], reason, edits)
+        reason = "PyTorch would keep the memory that is given back here: check that the training still fits"
+        return self.found(file, calls[0], reason, edits, safety=Safety.UNSAFE)
 
 
 def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
@@ -115,7 +108,18 @@ def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
         return why_measured(file, call) or why_waited_for(file, call)
     if name in _EMPTIES:
         return why_measured(file, call) or why_caught(file, call)
-    return why_measured(file, call) or _memory.why_collected_by_hand(file)
+    return why_measured(file, call) or _why_collected_by_hand(file)
+
+
+def _why_collected_by_hand(file: FileFacts) -> str | None:
+    """Why `gc.collect()` does what nothing else would do; `None`: Python collects by itself as well."""
+    for source in file.world.files:
+        for node in find_any(source.module, cst.Attribute, cst.FunctionDef):
+            if isinstance(node, cst.Attribute) and file.qualified(node) in _PLANS:
+                return f"`{file.code(node)}` on line {file.line(node)} shows that it matters when garbage is collected"
+            if isinstance(node, cst.FunctionDef) and node.name.value == "__del__":
+                return f"`__del__` on line {file.line(node)} would run at another time"
+    return None
 
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:

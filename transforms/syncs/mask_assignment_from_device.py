@@ -38,11 +38,9 @@ class MaskAssignmentFromDevice(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_fill_.html",
     )
     changes_results: ClassVar[str] = (
-        "Never for values that are only picked, moved by a constant or scaled by a number. Other functions "
-        "are computed for all elements instead of the chosen ones. Their values are the same, but an inf "
-        "or NaN at an element that is not chosen would make gradients NaN, so they are only rewritten "
-        "where no gradient flows; exponentials, logarithms and powers may be rounded otherwise by the "
-        "vectorised kernels of the CPU."
+        "Never: values are picked, moved by a constant or scaled by a number. Other functions are computed for all "
+        "elements instead of the chosen ones. Their values are the same, but an inf or NaN at an element that is not "
+        "chosen would make gradients NaN, so they are only rewritten where no gradient flows."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -130,7 +128,6 @@ class MaskAssignmentFromDevice(Rule):
             else "torch.where picks the same values per element, without counting them",
             [replace(file.source, statement, found.text)],
             safety=Safety.UNSAFE if lost else None,
-            numerics=found.numerics,
             imports=found.imports,
         )
 

@@ -9,24 +9,16 @@ front of the loop, and the selection stays as it is, whatever the loss.
 - `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, `kl_div`, `binary_cross_entropy`: both sides become
   `torch.where(mask, side, 0)`, of which the loss is 0, and its sum is divided by the mask's count.
 - `binary_cross_entropy_with_logits`: the same, with the mask as `weight`, or with the selected weights cleaned.
-- `poisson_nll_loss`, `soft_margin_loss`, `hinge_embedding_loss`, `margin_ranking_loss`: the same, and the losses of
-  single elements are put to 0 as well, before they are summed.
-- `cosine_embedding_loss`, `triplet_margin_loss`, `triplet_margin_with_distance_loss`,
-  `multilabel_soft_margin_loss`: the same for rows, where the mask is shown to select rows.
-- `gaussian_nll_loss` is refused: it waits for the device itself, to check its variances.
-- `multi_margin_loss`, `multilabel_margin_loss` are refused: of an empty selection they return memory that nobody has
-  written, which nothing can be equal to.
-- `ctc_loss` and `linear_cross_entropy` are refused: the one aligns what was selected with something else, the other
-  would multiply rows that are left out by the weights of all classes.
+- `losses[mask].mean()`: `torch.where(mask, losses, 0).sum() / mask.sum()`.
 
 Their classes in `torch.nn` are treated alike. Of a mask of nothing, the mean is NaN and the gradients are 0, before
-and after. A loss without a reduction is rewritten where nothing but a `mean` or `sum` follows, and smoothed labels
-are no obstacle, but for a mean with class weights, where the loss itself selects.
+and after. A sum in float16 overflows where a mean does not, so nothing is divided by hand where the code shows half
+precision. Other losses have no such form, and what would take more than four lines is held back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import libcst as cst
@@ -39,11 +31,11 @@ from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
-from perfmod.transforms.syncs._loss_calls import loss_call, objection, reduced, reduction_of, side, subject
-from perfmod.transforms.syncs._loss_table import Inside
+from perfmod.transforms.syncs._loss_calls import CLASSES, loss_call, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
-from perfmod.transforms.syncs._printed import printed_itself
 from perfmod.transforms.writing import comments
+
+_MOST_LINES = 4
 
 
 class MaskedLoss(Rule):
@@ -66,9 +58,9 @@ class MaskedLoss(Rule):
     changes_results: ClassVar[str] = (
         "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients move "
         "within the rounding of their type; a hoisted index changes nothing. A sum of element-wise losses in float16 "
-        "can overflow where their mean does not: files that show half precision are refused, autocast is not "
-        "concerned. Class targets that may be bytes, which cannot hold an ignore_index, are cast with `.long()`. The "
-        "text of a loss printed as a tensor names its operation, which may be a division then: that is held back."
+        "can overflow where their mean does not: files that show half precision are refused, as are class targets that "
+        "may be bytes, which cannot hold an ignore_index. The text of a loss printed as a tensor names its last "
+        "operation, which may be a division then."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -95,38 +87,27 @@ class MaskedLoss(Rule):
     def _consumed(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> Iterator[Finding]:
         """A loss or a reduction over selections, which are `followed`. Raises `NoForm` where they have to stay."""
         how, loss = reduction_of(file, call), loss_call(file, call)
-        names: tuple[str, ...] = ("tensor",)
-        if how is not None:
-            read = [subject(call)]
-        elif loss is not None:
-            names = loss.sides
-            read = [given for index in range(len(names)) if (given := side(call, loss, index)) is not None]
-        else:
+        sides = {"tensor": subject(call)} if how is not None else loss.sides if loss is not None else {}
+        found = {name: gather(file, given) for name, given in sides.items()}
+        kept = [each for each in found.values() if each is not None]
+        if not kept or (loss is not None and len(sides) < 2):
             return
-        found = [gather(file, given) for given in read]
-        gathers = [gathered for gathered in found if isinstance(gathered, Gather)]
-        if len(read) < len(names) or found == [None] * len(found):
-            return
-        followed.update(gathered.selection for gathered in found if gathered is not None)
-        hoisting = self._hoisted(file, call, gathers)
+        followed.update(each.selection for each in kept)
+        hoisting = self._hoisted(file, call, [each for each in kept if isinstance(each, Gather)])
         if hoisting is not None:
             yield hoisting
             return
-        problem = objection(loss) if loss is not None else ""
-        if problem:
-            raise NoForm(problem)
-        _check_sides(file, names, found)
+        if loss is not None and loss.objection:
+            raise NoForm(loss.objection)
+        gathers = _checked(file, found)
         if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
             raise NoForm("it stands inside of an f-string, and needs a statement of its own")
         if how is not None:
-            yield self._judged(file, call, gathers[0], summed(file, call, gathers[0], how))
-        elif loss is not None:
-            reduction = reduced(file, call, loss)
-            if reduction is None:
-                raise NoForm("without a reduction the result keeps the length of the selection")
-            form = ignoring if loss.known.inside is Inside.TARGET else cleaned
-            target = gathers[names.index("target")] if "target" in names else gathers[-1]
-            yield self._judged(file, call, target, form(file, call, loss, gathers, reduction))
+            form = summed(file, call, gathers["tensor"], how)
+        else:
+            assert loss is not None
+            form = (ignoring if loss.short in CLASSES else cleaned)(file, loss, gathers)
+        yield self._judged(file, call, next(reversed(gathers.values())), form)
 
     def _hoisted(self, file: FileFacts, call: cst.Call, gathers: list[Gather]) -> Finding | None:
         masks = [constant_mask(file, each.mask) for each in gathers if isinstance(each.selection, cst.Subscript)]
@@ -148,27 +129,34 @@ class MaskedLoss(Rule):
             reason, safety = f"could not show that `{mask}` is a boolean mask", Safety.UNSAFE
         elif form.doubt or _loses_comment(file, call, form):
             reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
-        elif form.renamed is not None and (printed := printed_itself(file, [form.renamed])) is not None:
-            line = file.line(printed)
-            reason = f"a tensor is printed on line {line}, and `grad_fn` would be another in the text"
-            safety = Safety.UNSAFE
+        elif _lines(file, form) > _MOST_LINES:
+            reason, safety = f"right, but it takes more than {_MOST_LINES} lines", Safety.UNSAFE
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 
-def _check_sides(file: FileFacts, names: Sequence[str], sides: list[Gather | Kept | None]) -> None:
-    """Raises `NoForm` unless all sides are selected with one mask and nothing else reads the selections."""
-    for each in sides:
+def _lines(file: FileFacts, form: Form) -> int:
+    """How many lines are new or others behind a rewrite."""
+    written = [edit for edit in form.edits if edit.replacement]
+    changed = {file.source.line_start(edit.start) for edit in written}
+    return len(changed) + sum(edit.replacement.count("\n") for edit in written)
+
+
+def _checked(file: FileFacts, sides: Mapping[str, Gather | Kept | None]) -> dict[str, Gather]:
+    """All sides of a loss. Raises `NoForm` unless they are selected with one mask and nothing else reads them."""
+    found: dict[str, Gather] = {}
+    for name, each in sides.items():
         if isinstance(each, Kept):
             raise NoForm(each.reason)
-        if isinstance(each, Gather) and file.value(each.mask).device is Device.CPU:
+        if each is None:
+            raise NoForm(f"the {name} is not selected with the same mask here, so its selection cannot be undone")
+        if file.value(each.mask).device is Device.CPU:
             raise NoForm("the mask lives on the CPU, where selecting is another matter than a wait in the step")
-    if None in sides:
-        missing = names[sides.index(None)]
-        raise NoForm(f"the {missing} is not selected with the same mask here, so its selection cannot be undone")
-    masks = [each.mask for each in sides if isinstance(each, Gather)]
-    if not all(same_mask(file, masks[0], mask) for mask in masks[1:]):
-        both = " and ".join((", ".join(names[:-1]), names[-1]))
+        found[name] = each
+    first, *others = (each.mask for each in found.values())
+    if not all(same_mask(file, first, mask) for mask in others):
+        both = " and ".join((", ".join([*found][:-1]), [*found][-1]))
         raise NoForm(f"{both} are selected with different masks, or the mask is written to in between")
+    return found
 
 
 def _waits(file: FileFacts, selection: cst.Subscript, index: cst.BaseExpression) -> bool:

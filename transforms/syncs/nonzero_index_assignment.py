@@ -1,10 +1,13 @@
 """An index made by `nonzero` makes the host wait: it must know how many places there are before it goes on.
 
-Where the index only says which elements are written, the condition itself does: `t[c] = number` writes the
-same elements, and PyTorch fills under a boolean mask without waiting. So the call goes and its condition
-stays, in the same place, so that it still sees the values of that moment. A value from the device (`t[i] =
-w[i]`, `t[i] += 1`) would be gathered under the mask as well; there, `torch.where(c, w, t)` computes the
-result for all elements and picks.
+Where the index only says which elements are written, the condition itself does:
+
+    void = torch.nonzero(labels == 0, as_tuple=True)          void = labels == 0
+    labels[void] = 255                                        labels[void] = 255
+
+PyTorch fills a number in under a boolean mask without waiting. The mask is made in the same place, so that it sees the
+values of that moment. A value from the device (`t[i] = w[i]`, `t[i] += 1`) would be gathered under the mask as well;
+there, `torch.where(mask, w, t)` computes the result for all elements and picks.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs._mask_for_index import MaskForIndex, mask_of
+from perfmod.transforms.syncs._mask_for_index import MaskForIndex
 from perfmod.transforms.syncs._masked_writes import CannotWrite
 from perfmod.transforms.syncs._nonzero import Bound, NonzeroIndex, Write, bound, nonzero_index, writes
 
@@ -39,12 +42,9 @@ class NonzeroIndexAssignment(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
     )
     changes_results: ClassVar[str] = (
-        "Never where the condition has the shape of what it indexes, or of its leading dimensions. An "
-        "index only has to stay inside of a tensor while a mask has to match it: a condition that is "
-        "visibly of another shape is refused, one that indexes what is made with a size of its own, as "
-        "`torch.ones(6)`, is held back, and one that merely happens to be shorter raises an IndexError. "
-        "An index made without `as_tuple`, or of which only the first part is taken, is that of a mask "
-        "only where the condition has one dimension; where that is not shown, the rewrite is held back."
+        "Never where the condition is shown to have the shape of what it indexes. An index only has to stay inside of "
+        "a tensor while a mask has to match it: elsewhere the rewrite is held back, because a shorter condition "
+        "raises an IndexError as a mask."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -71,9 +71,12 @@ class NonzeroIndexAssignment(Rule):
                 yield self.refused(file, index.node, str(reason))
 
     def _rewritten(self, file: FileFacts, index: NonzeroIndex, names: Bound | None, found: Sequence[Write]) -> Finding:
-        rewriting = MaskForIndex(file, index, names, mask_of(file, index.condition, is_named=names is not None))
+        for use in names.uses if names is not None else ():
+            is_deleted = isinstance(file.tree.parent(use), cst.Del)
+            if not is_deleted and not any(file.tree.is_within(use, write.statement) for write in found):
+                raise CannotWrite(f"the index is used again on line {file.line(use)}")
+        rewriting = MaskForIndex(file, index, names)
         for write in found:
-            rewriting.check(write)
             rewriting.write(write)
         if names is not None:
             rewriting.bind(names, found)
@@ -84,7 +87,6 @@ class NonzeroIndexAssignment(Rule):
             doubt or "only assignments read the index, and the mask writes the same elements",
             rewriting.edits,
             safety=Safety.UNSAFE if doubt else None,
-            numerics=rewriting.numerics,
             imports=dict.fromkeys(rewriting.imports),
         )
 

@@ -1,10 +1,9 @@
 """`if loss > limit:` makes the host wait: Python must know the truth of a tensor of the device before it can
 go on, and meanwhile nothing is queued.
 
-Where the branch only chooses a value, the device can choose: `loss = torch.where(loss > limit, limit * 0.5,
-loss)`. Where it guards an assignment under a mask (`if bad.any(): x[bad] = 0`), the assignment changes
-nothing under an empty mask, and the guard can go. Where it scales gradients down that are too large, scaling
-by one does the same as not scaling.
+Where the branch only chooses a value, the device can choose: `loss = torch.where(loss > limit, loss * 0.5, loss)`.
+Where it guards an assignment under a mask (`if bad.any(): x[bad] = 0`), the assignment changes nothing under an
+empty mask, and the guard can go.
 
 A branch that raises, returns, leaves a loop, prints or counts needs its answer on the host, and stays.
 """
@@ -21,10 +20,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
-from perfmod.transforms.syncs._clipping import clip_without_branch
 from perfmod.transforms.syncs._conditions import CannotSelect, shown, tests_device
 from perfmod.transforms.syncs._guards import without_guard
-from perfmod.transforms.syncs._unused import UnusedNames
 
 _ASKS = frozenset(
     {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite", "torch.equal", "torch.allclose", "torch.is_nonzero"}
@@ -54,17 +51,15 @@ class TensorBranch(Rule):
         "Never for what is applied by default: both values have the same shape and type, evaluating the one "
         "that is not chosen raises nothing and draws nothing, and its gradient is zero in the same tensors, "
         "none of which can become NaN by it. What is held back differs in who shares a tensor's memory: "
-        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, a write "
-        "under an empty mask counts as a write for autograd, and a tensor that is printed as such names another "
-        "`grad_fn`."
+        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, and a write under "
+        "an empty mask counts as a write for autograd. A tensor that is printed as such names another `grad_fn`."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """Every `if`, `while`, `assert` and conditional expression whose test waits in a step."""
-        names = UnusedNames(file)
         for node in find_any(file.tree.module, cst.If, cst.IfExp, cst.While, cst.Assert):
             if isinstance(node, cst.If) and not _is_elif(file, node) and _decides(file, node.test):
-                yield self._attempt(file, node, partial(_without_branch, file, node, names))
+                yield self._attempt(file, node, partial(_without_branch, file, node))
             elif isinstance(node, cst.IfExp) and _decides(file, node.test):
                 yield self._attempt(file, node, partial(chosen_by, file, node))
             elif isinstance(node, cst.While) and _decides(file, node.test):
@@ -84,8 +79,8 @@ class TensorBranch(Rule):
         return self.found(file, node.test, found.reason, found.edits, safety=found.safety, imports=found.imports)
 
 
-def _without_branch(file: FileFacts, node: cst.If, names: UnusedNames) -> Rewrite:
-    return without_guard(file, node) or clip_without_branch(file, node, names) or rebinds_as_where(file, node, names)
+def _without_branch(file: FileFacts, node: cst.If) -> Rewrite:
+    return without_guard(file, node) or rebinds_as_where(file, node)
 
 
 def _is_elif(file: FileFacts, node: cst.If) -> bool:

@@ -1,10 +1,14 @@
 """`torch.unique` makes the host wait: how many values there are decides how large its result is, so the
-device must finish before anything else is queued. Counting the values is no reason to wait.
+device must finish before anything else is queued. To know whether there is only one value is no reason to wait.
 
-Most code only asks whether there are fewer than two. That is so exactly when every element equals its
-neighbour, without a sort: `(flat[1:] == flat[:-1]).all()`, a tensor that stays on the device. Any other
-number comes from the sorted elements: one more than there are unequal neighbours. Both count as
-`torch.unique` does: every NaN is a value of its own, -0.0 is 0.0, and an empty tensor has none.
+That is so exactly when every element equals its neighbour:
+
+    kinds = torch.unique(labels)                     flat = labels.flatten()
+    is_constant = len(kinds) < 2                     is_constant = (flat[1:] == flat[:-1]).all()
+
+The answer is a boolean tensor of the device, and the same as of `torch.unique`: every NaN is a value of its own, -0.0
+is 0.0, and an empty tensor has none. An `if` that asks for it waits for that boolean instead, which gains nothing, so
+it is rewritten together with the `torch.where` that such an `if` becomes, or held back.
 """
 
 from __future__ import annotations
@@ -15,16 +19,22 @@ from typing import ClassVar
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.masks import is_repeatable, is_unchanged
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs._counting import Counting, Distinct, NeedsNumber, distinct_values
-from perfmod.transforms.syncs._placing import early_statement, may_be_written_before
+from perfmod.transforms.syncs._branches import rebinds_as_where
+from perfmod.transforms.syncs._conditions import CannotSelect, shown
+from perfmod.transforms.syncs._distinct import (
+    Distinct,
+    NeedsNumber,
+    counted_tensor,
+    distinct_values,
+    is_plain,
+    subject_of,
+)
 from perfmod.transforms.syncs._unused import UnusedNames
 from perfmod.transforms.writing import insert_before_statement, replace
-
-_COUNT = "({0}[1:] != {0}[:-1]).count_nonzero() + min({0}.numel(), 1)"
-_FLAT_METHODS = frozenset({"flatten", "ravel"})
 
 
 class UniqueCount(Rule):
@@ -36,111 +46,111 @@ class UniqueCount(Rule):
     summary: ClassVar[str] = (
         "the distinct values of a tensor are gathered only to be counted, and the host waits for them"
     )
-    fix_title: ClassVar[str] = "Count on the device by comparing neighbours"
+    fix_title: ClassVar[str] = "Compare neighbours on the device"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.8"
     status: ClassVar[Status] = Status.PREVIEW
-    triggers: ClassVar[frozenset[str]] = frozenset({"unique", "unique_consecutive", "tolist"})
+    triggers: ClassVar[frozenset[str]] = frozenset({"unique", "tolist"})
     references: ClassVar[tuple[str, ...]] = (
         "https://docs.pytorch.org/docs/stable/generated/torch.unique.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
     )
     changes_results: ClassVar[str] = (
-        "Never: the comparison has the same truth for every tensor, empty ones and those with NaN included. "
-        "It becomes a boolean tensor of the device, so code that needs a Python number or prints it is left "
-        "as it is. A test such as `if few:` still waits for the one boolean until PM105 makes a "
-        "`torch.where` of it."
+        "Never: the comparison has the same truth for every tensor, empty ones and those with NaN included. It becomes "
+        "a boolean tensor of the device, so code that needs a Python number or prints it is left as it is."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """Every `unique` or `set` of a tensor that a step runs and that something counts."""
         names = UnusedNames(file)
         for call in find_all(file.tree.module, cst.Call):
-            distinct = distinct_values(file, call)
-            if distinct is None or not file.steps.runs_every_step(call):
+            tensor = counted_tensor(file, call)
+            if tensor is None or not file.steps.runs_every_step(call):
                 continue
             try:
-                edits = _edits(file, distinct, names)
-            except NeedsNumber as reason:
-                yield self.refused(file, call, str(reason))
-            else:
-                if edits:
-                    yield self.found(
-                        file, call, "only the number of values is asked for, and the device can answer", edits
-                    )
+                found = distinct_values(file, call, tensor)
+                if found is None:
+                    continue
+                waiting = _waiting(file, found)
+                edits = _edits(file, found, names)
+            except NeedsNumber as refusal:
+                yield self.refused(file, call, str(refusal))
+                continue
+            reason, safety = (
+                "only whether there are several values is asked for, and the device can answer",
+                self.safety,
+            )
+            if isinstance(found.comparison.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
+                reason, safety = "right unless the tensor is empty, which has no value at all", Safety.UNSAFE
+            elif waiting is not None:
+                line, safety = file.line(waiting), Safety.OPT_IN
+                reason = f"the `if` on line {line} waits for the answer as well, so that nothing is gained"
+            yield self.found(file, call, reason, edits, safety=safety)
+
+
+def _waiting(file: FileFacts, distinct: Distinct) -> cst.If | None:
+    """The `if` that would wait for the answer. Raises `NeedsNumber` where a boolean tensor is no substitute."""
+    found = None
+    for answer in _answers(file, distinct.comparison):
+        parent = file.tree.parent(answer)
+        if isinstance(parent, cst.If) and parent.test is answer:
+            found = None if _becomes_where(file, parent, distinct.question) else parent
+            if file.tree.loops(parent) != file.tree.loops(distinct.call):
+                raise NeedsNumber(
+                    f"it is tested in another loop on line {file.line(parent)}, and every test would wait"
+                )
+            continue
+        operation = parent if isinstance(parent, cst.BinaryOperation) else None
+        is_masking = operation is not None and isinstance(operation.operator, (cst.Multiply, cst.BitAnd, cst.BitOr))
+        other = (operation.right if operation.left is answer else operation.left) if operation is not None else answer
+        if not is_masking or not file.value(other).is_tensor:
+            line = file.line(answer)
+            raise NeedsNumber(f"the comparison is used on line {line} where Python may need to know its truth")
+    return found
+
+
+def _becomes_where(file: FileFacts, branch: cst.If, question: str) -> bool:
+    try:
+        return rebinds_as_where(file, branch, question).safety is Safety.SAFE
+    except CannotSelect:
+        return False
+
+
+def _answers(file: FileFacts, comparison: cst.Comparison) -> Iterator[cst.BaseExpression]:
+    """Where the truth of a comparison is used, itself or by way of a variable."""
+    parent = file.tree.parent(comparison)
+    if not isinstance(parent, cst.Assign):
+        yield comparison
+        return
+    target = parent.targets[0].target
+    defined = file.flow.defined(target) if isinstance(target, cst.Name) else ()
+    if not defined or defined[0].binding is not Binding.ASSIGNED or not is_plain(file, defined[0]):
+        raise NeedsNumber(f"the comparison is kept on line {file.line(parent)}, where others may read it")
+    yield from file.flow.uses(defined[0])
 
 
 def _edits(file: FileFacts, distinct: Distinct, names: UnusedNames) -> list[Edit]:
-    """What to write where the values are counted; nothing where nobody counts them. Raises `NeedsNumber`."""
-    counting = Counting.of(file, distinct)
-    return list(_Writer(file, distinct, counting, names).edits()) if counting.counts else []
-
-
-class _Writer:
-    """The edits that count on the device."""
-
-    def __init__(self, file: FileFacts, distinct: Distinct, counting: Counting, names: UnusedNames) -> None:
-        self._file = file
-        self._distinct = distinct
-        self._counting = counting
-        self._names = names
-
-    def edits(self) -> Iterator[Edit]:
-        """The flattened or sorted tensor in a variable, and what is asked of it. Raises `NeedsNumber`."""
-        variable = self._counting.variable
-        statement = None if variable is not None else early_statement(self._file, self._distinct)
-        name = self._names.take("ordered" if self._counting.counted else "flat")
-        yield from self._make(variable, statement, name)
-        yield from self._ask(name)
-
-    def _make(
-        self,
-        variable: Definition | None,
-        statement: cst.BaseStatement | cst.BaseSmallStatement | None,
-        name: str,
-    ) -> Iterator[Edit]:
-        """The flattened, or sorted, tensor under `name`: instead of the values, or before `statement`."""
-        source = self._file.source
-        tensor = self._distinct.tensor
-        sort = bool(self._counting.counted)
-        text = _postfix(source.code(tensor), tensor)
-        if not (isinstance(tensor, cst.Call) and _is_flattened(tensor)):
-            text += ".flatten()"
-        if sort:
-            text += ".sort().values"
-        if variable is not None:
-            if not sort and any(
-                may_be_written_before(self._file, self._distinct, count) for count in self._counting.counts
-            ):
-                text += ".clone()"
-            yield replace(source, variable.node, name)
-            yield replace(source, self._distinct.call, text)
-        elif statement is not None:
-            yield insert_before_statement(source, statement, f"{name} = {text}", below_comments=True)
-
-    def _ask(self, name: str) -> Iterator[Edit]:
-        source = self._file.source
-        merged = list(self._counting.joined())
-        for comparison, question in self._counting.asked.items():
-            text = question.format(name)
-            joined = self._file.tree.parent(comparison) in merged
-            yield replace(source, comparison, f"({text})" if joined else text)
-        for count in self._counting.counted:
-            yield replace(source, count, _COUNT.format(name))
-        for operation in merged:
-            yield replace(source, operation.operator, "&" if isinstance(operation.operator, cst.And) else "|")
-            for side in (operation.left, operation.right):
-                if side in self._counting.compared and not side.lpar:
-                    start, end = source.span(side)
-                    yield Edit(start, start, "(")
-                    yield Edit(end, end, ")")
-
-
-def _is_flattened(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _FLAT_METHODS and not call.args
-
-
-def _postfix(code: str, node: cst.BaseExpression) -> str:
-    """`code`, which stands for `node`, so that `.method()` can follow it."""
-    return code if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) else f"({code})"
+    """The flattened tensor in a variable, and what is asked of it. Raises `NeedsNumber`."""
+    source, tensor, call = file.source, distinct.tensor, distinct.call
+    if not is_unchanged(file, tensor, distinct.comparison.comparisons[-1]) or not is_repeatable(file, tensor):
+        raise NeedsNumber(f"{shown(file, tensor)} may be written to before its values are counted")
+    code = source.whole_code(tensor)
+    is_flat = isinstance(tensor, cst.Call) and any(subject_of(tensor, method) for method in ("flatten", "ravel"))
+    text = code if is_flat else f"{code}.flatten()"
+    name = names.take("flat")
+    start, end = source.span(distinct.comparison)
+    if distinct.comparison.lpar:
+        first, last = distinct.comparison.lpar[0], distinct.comparison.rpar[-1]
+        start, end = source.span(first)[0], source.span(last)[1]
+    answer = Edit(start, end, distinct.question.format(name), source.path)
+    if distinct.variable is not None:
+        return [replace(source, distinct.variable.node, name), replace(source, call, text), answer]
+    statement = file.tree.statement(call)
+    above = file.tree.parent(statement)
+    around = [node for node in file.tree.ancestors(call) if file.tree.is_within(node, statement)]
+    is_elif = isinstance(above, cst.If) and above.orelse is statement
+    is_inner = any(isinstance(node, (cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.IfExp)) for node in around)
+    if is_elif or is_inner or not isinstance(statement, (cst.Assign, cst.Return, cst.If)):
+        raise NeedsNumber(f"it is evaluated in the midst of line {file.line(call)}, and needs a statement of its own")
+    return [insert_before_statement(source, statement, f"{name} = {text}", below_comments=True), answer]

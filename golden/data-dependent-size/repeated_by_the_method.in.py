@@ -1,5 +1,5 @@
-# golden: change
-"""The range is kept in a variable, and its length is a size."""
+# golden: change unsafe
+"""The method of the tensor, with the dimension by position."""
 
 import torch
 import torch.nn.functional as F
@@ -12,9 +12,10 @@ def train(model, loader, device):
     for x, y in loader:
         x, y = x.to(device), y.to(device)
         out = model(x)
-        positions = torch.arange(out.size(1), device=device)
-        seen.append(F.one_hot(positions, num_classes=out.size(1)))
-        loss = F.cross_entropy(out, y)
+        times = [1, 2, 1, 1, 1, 3]
+        repeats = torch.tensor(times).to(device)
+        rows = out.repeat_interleave(repeats, 0)
+        loss = rows.square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,19 +1,21 @@
-# golden: change
-"""The encoding of all classes."""
+# golden: change unsafe
+"""The method of the tensor, with the dimension by position."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 
-def train(model, loader, device, classes):
+def train(model, loader, device):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     seen = []
     for x, y in loader:
         x, y = x.to(device), y.to(device)
         out = model(x)
-        eye = F.one_hot(torch.arange(classes, device=device), num_classes=classes).float()
-        loss = F.mse_loss(out, eye[y])
+        times = [1, 2, 1, 1, 1, 3]
+        repeats = torch.tensor(times).to(device)
+        rows = out.repeat_interleave(repeats, 0, output_size=sum(times))
+        loss = rows.square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -24,4 +26,4 @@ def probe():
     torch.manual_seed(0)
     model = nn.Linear(3, 3)
     loader = [(torch.randn(6, 3), torch.tensor([0, 1, 2, 2, 1, 0])) for _ in range(3)]
-    return train(model, loader, torch.device("cpu"), 3), model
+    return train(model, loader, torch.device("cpu")), model

@@ -1,9 +1,14 @@
 # golden: change
-"""An update that sets nothing else goes."""
+"""The comment above and behind is about nothing else, and goes too."""
 import os
 
 import torch
 from torch import nn
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+# debugging: which kernel is it?
+os.putenv("CUDA_LAUNCH_BLOCKING", "1")  # slow
 
 
 def step(model, x):
@@ -17,4 +22,4 @@ def cases(make):
 
 
 def probe(model, x):
-    return step(model, x)
+    return step(model, x), torch.is_grad_enabled()

@@ -1,11 +1,12 @@
-# golden: change
-"""An update that sets other variables too switches it off."""
+# golden: stay refused="a comment asks for it"
+"""Somebody says why it has to be there."""
 import os
 
 import torch
 from torch import nn
 
-os.environ.update({"CUDA_LAUNCH_BLOCKING": "0", "OMP_NUM_THREADS": "1"})
+# needed by the custom kernels, which do not wait for each other
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
 
 
 def step(model, x):
@@ -19,4 +20,4 @@ def cases(make):
 
 
 def probe(model, x):
-    return step(model, x)
+    return step(model, x), torch.is_grad_enabled()

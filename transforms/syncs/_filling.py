@@ -1,0 +1,136 @@
+"""Tensors of one number, written as `zeros`, `ones` or `full` on the device."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import libcst as cst
+
+from perfmod.transforms.facts.constants import Constant
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._made_on_device import Made, NotFollowed
+from perfmod.transforms.syncs._sizes import is_length
+from perfmod.transforms.writing import replace
+
+_LARGEST_FLOAT = 3.4028234663852886e38
+_LARGEST_INTEGER = 2**63 - 1
+_SPECIAL = {"math.inf": math.inf, "torch.inf": math.inf, "math.nan": math.nan, "torch.nan": math.nan,
+            "math.pi": math.pi, "torch.pi": math.pi, "math.e": math.e}  # fmt: skip
+
+
+def filled(
+    file: FileFacts, made: Made, sizes: tuple[str, ...], number: cst.BaseExpression
+) -> tuple[list[Edit], tuple[str, ...]]:
+    """Edits that fill a tensor of these sizes with a number, and the imports for them."""
+    constant = _number(file, number)
+    if constant is not None and sizes in ((), ("1",)) and _is_written_into(file, made, constant):
+        return [replace(file.source, made.node, file.whole_code(number))], ()
+    torch, imports = file.names.spelled("torch", made.node)
+    is_negative_zero = isinstance(constant, float) and math.copysign(1.0, constant) < 0
+    function = "full"
+    if constant is not None and constant in (0, 1) and not is_negative_zero:
+        function = "ones" if constant else "zeros"
+    dtype = made.dtype
+    is_integer = isinstance(constant, int) or file.value(number).dtype is DType.INTEGER
+    if dtype is None and made.like is None:
+        if made.is_float and function == "full" and is_integer:
+            dtype = f"{torch}.float32"
+        elif not made.is_float and function != "full" and is_integer:
+            dtype = f"{torch}.{'bool' if isinstance(constant, bool) else 'long'}"
+    shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+    given = [shape, file.whole_code(number)] if function == "full" else [*(sizes or ["()"])]
+    given += [f"dtype={dtype}"] if dtype is not None and not made.is_said else []
+    maker = f"{torch}.{function}"
+    if made.like is not None:
+        maker, imports = f"{file.code(made.like)}.new_{function}", ()
+    if made.moved_to is None:
+        data = next(arg for arg in made.node.args if arg.value is made.data)
+        return [replace(file.source, made.node.func, maker), replace(file.source, data, ", ".join(given))], imports
+    if "#" in file.code(made.node):
+        raise NotFollowed("a comment stands inside of it")
+    return [replace(file.source, made.node, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
+
+
+def _is_written_into(file: FileFacts, made: Made, constant: float) -> bool:
+    """Whether a number that float32 holds is assigned to elements of a tensor, which take it as it is."""
+    target = file.tree.parent(made.node)
+    targets = [each.target for each in target.targets] if isinstance(target, cst.Assign) else []
+    is_exact = (
+        made.dtype is None and made.like is None and struct.unpack("f", struct.pack("f", constant))[0] == constant
+    )
+    return is_exact and len(targets) == 1 and isinstance(targets[0], cst.Subscript) and file.value(targets[0]).is_tensor
+
+
+def filling(file: FileFacts, data: cst.BaseExpression) -> tuple[tuple[str, ...], cst.BaseExpression] | None:
+    """The sizes and the one number of a tensor that can be filled."""
+    if isinstance(data, (cst.List, cst.Tuple)) and data.elements:
+        parts = [element.value for element in data.elements]
+        numbers = [_number(file, part) for part in parts]
+        first = numbers[0]
+        if any(isinstance(element, cst.StarredElement) for element in data.elements):
+            return None
+        if len(parts) == 1 and _is_number(file, parts[0]):
+            return ("1",), parts[0]
+        same = first is not None and all(type(n) is type(first) and str(n) == str(first) for n in numbers)
+        return ((str(len(parts)),), parts[0]) if same else None
+    if isinstance(data, cst.BinaryOperation) and isinstance(data.operator, cst.Multiply):
+        left, right = data.left, data.right
+        is_repeated = isinstance(left, cst.List) and len(left.elements) == 1 and is_length(file, right)
+        if isinstance(left, cst.List) and is_repeated and _number(file, left.elements[0].value) is not None:
+            return (file.code(right),), left.elements[0].value
+    return ((), data) if _is_number(file, data) else None
+
+
+def _is_number(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number of Python for sure, and one that can be filled in."""
+    if _number(file, node) is not None:
+        return True
+    if isinstance(constant_of(file, node), (int, float)):
+        return False  # beyond all ranges
+    value = file.value(node)
+    return value.kind is Kind.NUMBER and value.dtype is not None
+
+
+def _number(file: FileFacts, node: cst.BaseExpression) -> float | None:
+    """A number that is written down in the code, and that every type holds or rounds in the same way."""
+    found = constant_of(file, node)
+    if isinstance(found, (bool, tuple)) or found is None:
+        return found if isinstance(found, bool) else None
+    if isinstance(found, int):
+        return found if abs(found) <= _LARGEST_INTEGER else None
+    return found if not math.isfinite(found) or abs(found) <= _LARGEST_FLOAT else None
+
+
+def constant_of(file: FileFacts, node: cst.BaseExpression) -> Constant | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = constant_of(file, node.expression)
+        return -inner if isinstance(inner, (int, float)) else None
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return node.value == "True"
+    if file.qualified(node) in _SPECIAL and not isinstance(node, cst.Call):
+        return _SPECIAL[file.qualified(node) or ""]
+    if isinstance(node, cst.Call) and file.qualified(node) == "builtins.float" and len(node.args) == 1:
+        text = node.args[0].value
+        given = text.evaluated_value if isinstance(text, cst.SimpleString) else None
+        try:
+            return float(given) if isinstance(given, str) else None
+        except ValueError:
+            return None
+    return file.constants.value(node)
+
+
+def is_constant_list(file: FileFacts, node: cst.BaseExpression) -> bool:
+    if not isinstance(node, (cst.List, cst.Tuple)):
+        return False
+    parts = [element.value for element in node.elements]
+    return all(constant_of(file, part) is not None or is_constant_list(file, part) for part in parts)
+
+
+def why_no_constant(file: FileFacts, data: cst.BaseExpression) -> str:
+    code = " ".join(file.code(data).split())
+    if isinstance(data, (cst.List, cst.Tuple)):
+        return f"the numbers of `{code[:60]}` may change from step to step"
+    return f"`{code[:60]}` could not be shown to be a number or a constant"
