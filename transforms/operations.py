@@ -22,7 +22,7 @@ HOW_MANY = "the host waits for how many there are, and a shape depends on it"
 SIZE = "how large the result is depends on values of the device"
 _RANGE = "without a range it asks for the smallest and the largest value"
 _FROM_HOST = "the host makes it in the step, and copies it from memory that is not pinned"
-_TOGETHER = "all of it comes over in one transfer already"
+TOGETHER = "all of it comes over in one transfer already"
 _PINNED = "to pin it in the step takes longer than a plain copy: pin in the loader, or not at all"
 SHOWN = "the tensor itself is shown"
 TESTED = "the host decides by it"
@@ -153,11 +153,12 @@ def _read(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression
             break
         tensor = tensor.func.value
     if file.qualified(tensor) == "torch.stack" and name == "tolist":
-        return Operation("PM107", _TOGETHER, tensor)
+        return Operation("PM107", TOGETHER, tensor)
     code, wait = _READS[name]
     statement = file.tree.statement(call)
     shows = isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call) and not _collects(statement.value)
-    return Operation("PM107" if wait is NUMBER and shows else code, wait, tensor)
+    is_text = isinstance(statement, cst.Assign) and isinstance(statement.value, (cst.Dict, cst.FormattedString))
+    return Operation("PM107" if wait is NUMBER and (shows or is_text) else code, wait, tensor)
 
 
 def _collects(call: cst.Call) -> bool:

@@ -126,6 +126,8 @@ class Finding:
         scope: dotted place in the file, such as `MaskedLoss.forward`; empty at module level.
         snippet: the code of the pattern, part of the fingerprint.
         step_in_sight: whether a training step that reaches this code was seen in the file.
+        figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
+            training is as `numerics` says.
     """
 
     code: str
@@ -146,6 +148,7 @@ class Finding:
     scope: str = ""
     snippet: str = ""
     step_in_sight: bool = True
+    figures_may_differ: bool = False
     cell: int | None = None
 
     @property
@@ -208,6 +211,7 @@ class Rule(ABC):
         imports: Iterable[str] = (),
         definitions: Iterable[str] = (),
         elsewhere: Iterable[Change] = (),
+        figures_may_differ: bool = False,
     ) -> Finding:
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
@@ -234,6 +238,7 @@ class Rule(ABC):
             scope=file.scope_name(node),
             snippet=file.source.text[start:end],
             step_in_sight=file.steps.in_sight(node),
+            figures_may_differ=figures_may_differ,
         )
 
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:

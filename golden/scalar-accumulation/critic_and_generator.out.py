@@ -19,15 +19,18 @@ def train(generator, critic, rounds, device):
             judge.step()
             judged += judgement.detach().double()
             seen.append(judgement.detach())
-            everything.append(judgement.item())
-        seen[:] = torch.stack(seen).tolist() if seen else []
+            everything.append(judgement.detach())
+        judged = float(judged)
+        seen = torch.stack(seen).tolist() if seen else []
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()
         generate.step()
         total += loss.detach().double()
-        print(step, float(judged) / 2, max(seen))
-    return float(total), everything
+        print(step, judged / 2, max(seen))
+    everything = torch.stack(everything).tolist() if everything else []
+    total = float(total)
+    return total, everything
 
 
 def cases(make):

@@ -38,8 +38,9 @@ class State(str, enum.Enum):
 class FindingRow:
     """One finding; line and column count from 1 in the file as it was, `flag` admits what is held back.
 
-    In a notebook they count in the code cell that is number `cell` of all its cells, from 1. `elsewhere` are the paths
-    of the other files that its rewrite changes along with this one.
+    In a notebook they count in the code cell that is number `cell` of all its cells, from 1. `elsewhere` are the
+    paths of the other files that its rewrite changes along with this one; `figures_may_differ` says that figures that
+    are only shown or logged may differ by a rounding.
     """
 
     path: str
@@ -59,6 +60,7 @@ class FindingRow:
     fingerprint: str
     cell: int | None = None
     elsewhere: tuple[str, ...] = ()
+    figures_may_differ: bool = False
 
     @property
     def place(self) -> str:
@@ -181,6 +183,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             fingerprint=finding.fingerprint,
             cell=finding.cell,
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
+            figures_may_differ=finding.figures_may_differ,
         )
 
 

@@ -45,7 +45,7 @@ def render_findings(report: Report, console: Console, *, everything: bool = Fals
                 console,
                 "    ",
                 (_became(row, report), _STYLES[row.state]),
-                f": {row.reason}{_along(row)}{_caveat(row)}",
+                f": {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}",
             )
 
 
@@ -112,6 +112,11 @@ def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight
     return " (no training step in sight)" if unseen else ""
+
+
+def _figures(row: FindingRow) -> str:
+    """What a rewrite leaves as it was but for a rounding: never the training."""
+    return "; shown figures may differ in the last digits" if row.figures_may_differ else ""
 
 
 def _along(row: FindingRow) -> str:

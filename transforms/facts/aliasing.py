@@ -133,6 +133,10 @@ class Aliasing:
                 found += [source for source in self._flow.definitions(node) if source not in found]
         return found
 
+    def is_view(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may share storage with a tensor that stands in it: `x.data`, `x[0]`, `x.view(-1)`."""
+        return self._viewed(node) is not node
+
     def _viewed(self, node: cst.CSTNode) -> cst.CSTNode:
         """What an expression is a view of: `x` for `x.data`, `x[0].view(-1)`, `torch.squeeze(x)`."""
         while True:

@@ -96,9 +96,11 @@ def _name_may_carry(file: FileFacts, name: cst.Name, seen: frozenset[Definition]
     return any(
         definition in seen
         or definition.binding is not Binding.ASSIGNED
-        or bool(definition.path)
         or definition.value is None
-        or (not runs_without_graph(file, definition.value) and _may_carry(file, definition.value, seen | {definition}))
+        or (
+            not runs_without_graph(file, definition.value)
+            and (bool(definition.path) or _may_carry(file, definition.value, seen | {definition}))
+        )
         for definition in definitions
     )
 
