@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from perfmod.transforms import implicit_reads, operations
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
-from perfmod.transforms.facts.rounds import round_loop
+from perfmod.transforms.facts.rounds import in_evaluation, round_loop
 from perfmod.transforms.facts.tree import children
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import implicit_read
@@ -182,5 +182,5 @@ def _is_shown(file: FileFacts, asked: Operation) -> bool:
     value = file.value(asked.tensor)
     value = value.present or value
     if value.kind is Kind.UNKNOWN:
-        return asked.is_named and file.steps.in_sight(asked.tensor)
+        return asked.is_named and (file.steps.in_sight(asked.tensor) or in_evaluation(file, asked.tensor))
     return value.is_tensor and value.device is not Device.CPU

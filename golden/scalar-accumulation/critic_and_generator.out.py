@@ -17,18 +17,15 @@ def train(generator, critic, rounds, device):
             judge.zero_grad()
             judgement.backward()
             judge.step()
-            judged += judgement.detach().double()
-            seen.append(judgement.detach())
-            everything.append(judgement.detach())
-        judged = float(judged)
-        seen = torch.stack(seen).tolist() if seen else []
+            judged += judgement.item()
+            seen.append(judgement.item())
+            everything.append(judgement.item())
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()
         generate.step()
         total += loss.detach().double()
         print(step, judged / 2, max(seen))
-    everything = torch.stack(everything).tolist() if everything else []
     total = float(total)
     return total, everything
 

@@ -14,7 +14,7 @@ def fit(model, loader, device, epochs=2):
             loss.backward()
             optimizer.step()
             total += loss.detach().double()
-        total = float(total)
+    total = float(total)
     print("mean loss", total / (epochs * len(loader)))
 
 

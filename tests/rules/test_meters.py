@@ -365,7 +365,7 @@ STAYS = {
             meter=meter("val, n=1", "**figures").replace("= val\n", "= figures['val']\n"),
             step="losses.update(val=loss.item())",
         ),
-        "how `AverageMeter.update` takes `loss.item()` could not be shown",
+        "`AverageMeter.update` takes its figures by `**figures`, which is not followed",
     ),
     "inference mode": (
         script(step="with torch.inference_mode():\n    losses.update(out.mean().item())\nlosses.update(loss.item())"),
@@ -393,7 +393,7 @@ def test_stays_with_the_reason(name: str) -> None:
 HELD_BACK = {
     "integers": (
         script(step="losses.update((out.argmax(1) == y).sum().item(), len(x))"),
-        "`(out.argmax(1) == y).sum().item()` may be an integer, and `losses` would show a float",
+        "`(out.argmax(1) == y).sum().item()` is an integer, and `losses` would show a float",
     ),
     "a figure that may have a dimension": (
         script(step="losses.update(out.float().sum(0, keepdim=True).item())"),

@@ -1130,6 +1130,46 @@ def test_list_over_several_epochs_becomes_numbers_in_front_of_the_first_read() -
     assert_becomes(before, after)
 
 
+def test_sum_over_several_epochs_becomes_a_number_behind_all_of_them() -> None:
+    before = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader, epochs):
+            total, shown = 0.0, 0.0
+            for epoch in range(epochs):
+                for x in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    total += loss.item()
+                    shown += loss.item()
+                print(epoch, shown)
+            return total
+        """)
+    after = (
+        before.replace("loss.item()", "loss.detach().double()")
+        .replace("        print(", "        shown = float(shown)\n        print(")
+        .replace("    return", "    total = float(total)\n    return")
+    )
+    assert_becomes(before, after)
+
+
+def test_is_held_back_where_the_loop_is_a_part_of_every_step() -> None:
+    code = textwrap.dedent("""
+        import torch
+
+        def fit(model, loader, optimizer):
+            for x in loader:
+                found = 0.0
+                for part in x.cuda().chunk(2):
+                    loss = model(part).mean()
+                    found += loss.item()
+                    loss.backward()
+                optimizer.step()
+                print(found)
+        """)
+    assert held_back(code) == [(Safety.OPT_IN, "the line behind the loop on line 7 would wait in every step")]
+
+
 def test_list_that_grows_in_every_step_stays() -> None:
     code = textwrap.dedent("""
         import torch

@@ -35,7 +35,9 @@ def why_no_gain(
 
 
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
-    """The same of what moves to the device."""
+    """The same of what moves to the device, and becomes a number behind a loop."""
+    if move.inner is not None:
+        return f"the line behind the loop on line {file.line(move.inner)} would wait in every step"
     return why_no_gain(file, [(read.call, read.tensor) for read in move.reads], with_doubts=bool(move.doubts))
 
 
@@ -49,7 +51,7 @@ class _Gone:
     def __contains__(self, node: object) -> bool:
         assert isinstance(node, cst.CSTNode)
         file = self.file.world.files[self.file.source_of(node)]
-        moves = [move for move in Moves.of(file).moves if self.with_doubts or not move.doubts]
+        moves = [move for move in Moves.of(file).moves if not move.inner and (self.with_doubts or not move.doubts)]
         return any(file.tree.is_within(node, read.call) for move in moves for read in move.reads) or any(
             file.tree.is_within(node, count.node) for count in Counts.of(file).counts
         )

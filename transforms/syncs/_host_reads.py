@@ -7,9 +7,10 @@ from attrs import frozen
 
 from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import may_carry_gradient
 from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind, Value
 from perfmod.transforms.rule import Edit
 
@@ -19,6 +20,8 @@ _READS = frozenset({"item", "tolist"})
 _CONVERSIONS = {"builtins.float": DType.FLOATING, "builtins.int": DType.INTEGER}
 # Reductions whose result is int64 whatever integers or booleans they are given.
 _INT64_RESULTS = frozenset({"sum", "count_nonzero"})
+# Expressions that make an object of their own.
+_MADE = (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BaseNumber)
 
 
 class CannotRewrite(Exception):
@@ -124,38 +127,36 @@ def without_read(file: FileFacts, read: HostRead, suffix: str = "") -> Edit:
     return edit
 
 
-def may_change_later(file: FileFacts, tensor: cst.BaseExpression) -> bool:
+def may_change_later(file: FileFacts, tensor: cst.BaseExpression, *, parts: bool = True) -> bool:
     """Whether somebody may write into a tensor behind the place where it is read, so that to keep it takes a copy.
 
     Nobody does with what a round makes anew and does not change behind that place; a parameter is changed by the
-    optimizer, and a part of a tensor keeps all of it in memory.
+    optimizer. With `parts`, a part of a tensor counts as well, because it keeps all of it in memory.
     """
-    node: cst.CSTNode = tensor
-    while file.aliasing.is_view(node):
-        inner = node.func if isinstance(node, cst.Call) else node
-        if not isinstance(inner, cst.Attribute):
-            return True
-        node = inner.value
-    if not isinstance(node, cst.Name):
-        return not isinstance(node, (cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison))
-    if file.flow.from_earlier_rounds(node):
+    around = next(iter(file.tree.loops(tensor)), None) or file.tree.scope(tensor)
+    if isinstance(tensor, cst.Name) and file.flow.from_earlier_rounds(tensor):
         return True
-    around = next(iter(file.tree.loops(node)), None) or file.tree.scope(node)
-    for definition in file.flow.definitions(node):
-        made = definition.value
-        if definition.binding is Binding.AUGMENTED:
-            statement = file.tree.statement(definition.node)
-            made = statement.target if isinstance(statement, cst.AugAssign) else None
-        is_bound = definition.binding in (Binding.ASSIGNED, Binding.AUGMENTED, Binding.LOOPED)
-        if made is None or not is_bound or not file.tree.is_within(definition.node, around):
+    seen: set[Definition] = set()
+    waiting = [tensor]
+    while waiting:
+        given = waiting.pop()
+        node = file.aliasing.viewed(given)
+        if parts and any(not file.tree.is_within(part, node) for part in find_all(given, cst.Subscript)):
             return True
-        is_looped = definition.binding is Binding.LOOPED
-        if (
-            not is_looped
-            and (not isinstance(made, cst.Call) or file.aliasing.is_view(made))
-            and may_change_later(file, made)
-        ):
-            return True
-        if any(file.comes_before(tensor, change) for change in file.aliasing.mutations(definition)):
-            return True
+        if not isinstance(node, cst.Name):
+            if not isinstance(node, _MADE):
+                return True
+            continue
+        for definition in (each for each in file.flow.definitions(node) if each not in seen):
+            seen.add(definition)
+            made = definition.value
+            if definition.binding is Binding.AUGMENTED:
+                statement = file.tree.statement(definition.node)
+                made = statement.target if isinstance(statement, cst.AugAssign) else None
+            is_bound = definition.binding in (Binding.ASSIGNED, Binding.AUGMENTED, Binding.LOOPED)
+            if made is None or not is_bound or not file.tree.is_within(definition.node, around):
+                return True
+            if any(file.comes_before(tensor, change) for change in file.aliasing.mutations(definition)):
+                return True
+            waiting += [made] if definition.binding is not Binding.LOOPED else []
     return False

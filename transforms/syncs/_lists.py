@@ -15,7 +15,7 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._devices import several_devices, varied_device
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
 from perfmod.transforms.syncs._sinks import Listed, sink_of
-from perfmod.transforms.syncs._sums import Kept, Loop, insert_behind, loops_of, own_definitions, require_normal_end
+from perfmod.transforms.syncs._sums import Kept, Loop, insert_behind, loops_of, outermost, own_definitions, require_normal_end
 from perfmod.transforms.syncs._terms import Term, kept_on_device, sources, term_of
 
 _BUILTINS = {DType.FLOATING: "float", DType.INTEGER: "int", DType.BOOL: "bool"}
@@ -46,7 +46,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
             others.append(file.value(added).dtype)
     if not reads:
         raise CannotRewrite(f"`{code}` is never used: delete it")
-    loops = list(dict.fromkeys(_outermost(file, loop, starts, reads) for loop in loops))
+    loops = outermost(file, loops, [*(start.node for start in starts), *reads])
     require_normal_end(file, code, loops, [*(use for use in uses), *(start.node for start in starts)])
     is_fresh = all(_is_renewed(file, loop, starts) for loop in loops)
     _require_unseen(file, code, loops, reads, is_fresh=is_fresh)
@@ -58,7 +58,8 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     edits += [insert_behind(file, loop, text) for loop in loops]
     doubts = [doubt for term in terms for doubt in term.doubts]
     missing = missing_float64(file) if any(not term.is_bare for term in terms) else None
-    return Kept(f"`{code}`", edits, terms, reads, [*doubts, *([missing] if missing is not None else [])])
+    doubts += [missing] if missing is not None else []
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops)
 
 
 def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
@@ -101,15 +102,6 @@ def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
     """Whether a list is only asked for its length."""
     around = file.tree.parent(file.tree.parent(use) or use)
     return isinstance(around, cst.Call) and file.qualified(around) == "builtins.len"
-
-
-def _outermost(file: FileFacts, loop: Loop, starts: Sequence[Definition], reads: Sequence[cst.CSTNode]) -> Loop:
-    """The outermost loop around the steps that neither makes the list anew nor reads it."""
-    for outer in file.tree.loops(loop):
-        if any(file.tree.is_within(node, outer) for node in (*(start.node for start in starts), *reads)):
-            break
-        loop = outer
-    return loop
 
 
 def _is_renewed(file: FileFacts, loop: Loop, starts: Sequence[Definition]) -> bool:

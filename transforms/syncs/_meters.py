@@ -69,15 +69,17 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
         raise CannotRewrite(f"`{code}` is updated inside of `torch.inference_mode()` on {lines}")
     doubts = [*uses.doubts, *(doubt for term in terms for doubt in term.doubts)]
     for term in terms:
-        if term.dtype is not DType.FLOATING:
-            doubts.append(f"`{file.code(term.node)}` may be an integer, and `{code}` would show a float")
+        if term.dtype is DType.INTEGER:
+            doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
+        if term.dtype is None:
+            doubts.append(f"whether `{file.code(term.node)}` is an integer or a float could not be shown")
         if uses.are_formatted and not _is_scalar(file, term):
             doubts.append(f"`{file.code(term.node)}` may have a dimension, and could not be formatted then")
     missing = missing_float64(file)
     doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
     for term in terms:
-        if any(may_change_later(file, read.tensor) for read in term.reads):
+        if any(may_change_later(file, read.tensor, parts=False) for read in term.reads):
             doubts.append(f"`{file.code(term.node)}` may change while `{code}` holds it")
         edits += kept_on_device(file, term, wide=True)
     return Kept(f"`{code}`", edits, terms, uses.reads, doubts, is_wide=True, figures_may_differ=uses.meter.divides)
@@ -87,6 +89,8 @@ def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
     """The parameter of `update` that takes a figure."""
     update = cls.method("update")
     for param in parameters(update) if update is not None else ():
+        if param.star == "**":
+            raise CannotRewrite(f"`{cls.name}.update` takes its figures by `**{param.name.value}`, which is not followed")
         if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
             return param
     raise CannotRewrite(f"how `{cls.name}.update` takes `{file.code(site.value)}` could not be shown")

@@ -14,11 +14,12 @@ from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._around import goes_over_batches, in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read, may_change_later
 from perfmod.transforms.syncs._lists import keep_list
 from perfmod.transforms.syncs._meters import keep_in_meter, makers_of
 from perfmod.transforms.syncs._sinks import Held, Listed, Metered, Sum, sink_of
-from perfmod.transforms.syncs._sums import Kept, keep_sum, own_definitions, read_late
+from perfmod.transforms.syncs._sums import Kept, Loop, keep_sum, own_definitions, read_late
 from perfmod.transforms.syncs._terms import Carrier, Returned, Term, kept_on_device, sources
 
 
@@ -32,6 +33,7 @@ class Move:
         reads: what is no longer read in the step.
         uses: where numbers are read instead.
         edits: what to write.
+        inner: a loop in every step behind which they become numbers, and so are waited for all the same.
         doubts: what was taken for granted without being shown.
         figures_may_differ: whether shown figures may differ by a rounding.
     """
@@ -41,6 +43,7 @@ class Move:
     reads: Sequence[HostRead]
     uses: Sequence[cst.CSTNode]
     edits: Sequence[Edit]
+    inner: Loop | None
     doubts: Sequence[str]
     figures_may_differ: bool
 
@@ -105,7 +108,6 @@ class Moves:
         self.refused.update({target.node: target.refusal for target in self._targets if target.kept is None})
         for carriers, targets in self._together():
             self._settle(carriers, targets)
-        self.moves = _joined(self.file, self.moves)
 
     def _settle(self, carriers: Sequence[Carrier], targets: Sequence[_Target]) -> None:
         """Add what moves a group, or why it stays."""
@@ -213,7 +215,7 @@ class Moves:
         doubts = [doubt for each in kept for doubt in each.doubts] + [doubt for term in given for doubt in term.doubts]
         for term in given:
             wide = is_wide and term.dtype is DType.FLOATING
-            copied = any(may_change_later(file, read.tensor) for read in term.reads)
+            copied = any(may_change_later(file, read.tensor, parts=not wide) for read in term.reads)
             if wide and copied:
                 raise CannotRewrite(f"`{file.code(term.reads[0].tensor)}` may change before the figure is added up")
             edits += kept_on_device(file, term, wide=wide, copied=copied)
@@ -237,7 +239,8 @@ class Moves:
         differ = any(each.figures_may_differ for each in kept) or any(term.divides for term in given)
         labels = list(dict.fromkeys(each.label for each in kept))
         places = [*(place for each in kept for place in each.reads), *late]
-        return Move(node, labels, reads, places, _merged(edits), list(dict.fromkeys(doubts)), differ)
+        inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
+        return Move(node, labels, reads, places, _merged(edits), inner, list(dict.fromkeys(doubts)), differ)
 
     def _read_late(self, carrier: Carrier, uses: Sequence[cst.BaseExpression], carriers: set[Carrier]) -> list[Edit]:
         """Edits that read a variable where it is used now and then, or behind the loop."""
@@ -253,6 +256,16 @@ class Moves:
 
 def _known_moves(_: FileFacts) -> dict[str, Moves]:
     return {}
+
+
+def _comes_by_every_step(file: FileFacts, loop: Loop) -> bool:
+    """Whether a loop is a part of every step, such as one over the layers of a loss, and goes over no batches."""
+    if goes_over_batches(file, loop):
+        return False
+    outer = next((each for each in file.tree.loops(loop) if goes_over_batches(file, each)), None)
+    if outer is not None:
+        return not file.steps.is_gated(loop, outer)
+    return (file.steps.in_sight(loop) or file.steps.in_forward(loop)) and in_every_step(file, loop)
 
 
 def _fed(sink: Sum | Listed | Metered) -> cst.CSTNode:
@@ -273,7 +286,7 @@ def _uses(file: FileFacts, carrier: Carrier) -> Sequence[cst.BaseExpression]:
     )
 
 
-def _joined(file: FileFacts, moves: Sequence[Move]) -> list[Move]:
+def joined(file: FileFacts, moves: Sequence[Move]) -> list[Move]:
     """Moves in the order of the file; those that write behind the same loop are one."""
     found: list[Move] = []
     for move in sorted(moves, key=lambda move: file.source.span(move.node)):
@@ -288,6 +301,7 @@ def _joined(file: FileFacts, moves: Sequence[Move]) -> list[Move]:
             [*same.reads, *move.reads],
             [*same.uses, *move.uses],
             _merged([*same.edits, *move.edits]),
+            same.inner or move.inner,
             (),
             same.figures_may_differ or move.figures_may_differ,
         )

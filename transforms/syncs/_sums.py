@@ -39,6 +39,7 @@ class Kept:
         terms: what it is given.
         reads: where it is read.
         doubts: what was taken for granted without being shown.
+        loops: the loops behind which it becomes a number.
         is_wide: whether floats have to be tensors of 64 bits to go into it.
         figures_may_differ: whether shown figures may differ by a rounding.
     """
@@ -48,6 +49,7 @@ class Kept:
     terms: Sequence[Term]
     reads: Sequence[cst.CSTNode]
     doubts: Sequence[str]
+    loops: Sequence[Loop] = ()
     is_wide: bool = False
     figures_may_differ: bool = False
 
@@ -72,8 +74,12 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
     form = "int({})" if dtype is DType.INTEGER else "float({})"
     edits += read_late(file, code, places.rare, form)
     is_read_behind = bool(places.behind) or not isinstance(target, cst.Name)
-    for loop in loops if is_read_behind else ():
-        edits.append(insert_behind(file, loop, f"{code} = {form.format(code)}"))
+    if isinstance(target, cst.Name):
+        set_elsewhere = (each.node for each in file.flow.bound(file.tree.scope(target), code))
+        others = [node for node in set_elsewhere if not any(file.tree.is_within(node, loop) for loop in loops)]
+        loops = outermost(file, loops, [*others, *places.behind])
+    loops = loops if is_read_behind else []
+    edits += [insert_behind(file, loop, f"{code} = {form.format(code)}") for loop in loops]
     if file.names.hides_builtin(form.partition("(")[0], target):
         raise CannotRewrite(f"`{form.partition('(')[0]}` may mean something else than the builtin")
     if not is_read_behind and not places.rare:
@@ -82,7 +88,7 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
         isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled
     )
     reads = [*places.rare, *places.behind]
-    return Kept(f"`{code}`", edits, terms, reads, doubts, dtype is DType.FLOATING, divides)
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, dtype is DType.FLOATING, divides)
 
 
 @frozen
@@ -215,6 +221,16 @@ def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.C
     return [
         loop for loop in found if not any(other is not loop and file.tree.is_within(loop, other) for other in found)
     ]
+
+
+def outermost(file: FileFacts, loops: Sequence[Loop], nodes: Sequence[cst.CSTNode]) -> list[Loop]:
+    """The outermost loops around some loops, or these themselves, that hold none of the nodes."""
+    found: dict[Loop, None] = {}
+    for loop in loops:
+        around = (loop, *file.tree.loops(loop))
+        ends = (any(file.tree.is_within(node, outer) for node in nodes) for outer in around[1:])
+        found[around[next((index for index, is_end in enumerate(ends) if is_end), len(around) - 1)]] = None
+    return list(found)
 
 
 def is_rare(file: FileFacts, place: cst.CSTNode, fed: Sequence[cst.CSTNode]) -> bool:

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._gain import no_gain_of
-from perfmod.transforms.syncs._moves import Move, Moves
+from perfmod.transforms.syncs._moves import Move, Moves, joined
 
 
 class ScalarAccumulation(Rule):
@@ -59,9 +59,10 @@ class ScalarAccumulation(Rule):
         found = Moves.of(file)
         for node, reason in found.refused.items():
             yield self.refused(file, node, reason)
-        for move in found.moves:
-            if move.labels:
-                yield self._moved(file, move, no_gain_of(file, move))
+        no_gain = {move: no_gain_of(file, move) for move in found.moves if move.labels}
+        for reason in dict.fromkeys(no_gain.values()):
+            for move in joined(file, [move for move, why in no_gain.items() if why == reason]):
+                yield self._moved(file, move, reason)
 
     def _moved(self, file: FileFacts, move: Move, no_gain: str | None) -> Finding:
         are = "is" if len(move.labels) == 1 else "are"
