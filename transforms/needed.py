@@ -27,7 +27,7 @@ def why_needed(file: FileFacts, node: cst.CSTNode, *, through_names: bool = True
         if isinstance(parent, cst.Call) and child is not parent.func:
             return _taken(file, parent)
         if isinstance(parent, cst.Return):
-            return f"the value is returned in every step on line {line}, and the callers may need a number"
+            return f"the value is returned in every step on line {line}, and the callers may need it on the host"
         if isinstance(parent, (cst.Assign, cst.AnnAssign)):
             return _assigned(file, parent, node) if through_names else None
         if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
@@ -49,7 +49,7 @@ def _taken(file: FileFacts, call: cst.Call) -> str:
     if method == "update" and isinstance(call.func, cst.Attribute) and file.value(call.func.value).cls is None:
         return f"what `{code}` does with the value could not be shown: its class is not in sight"
     if method in _COLLECTS:
-        return f"`{code}` on line {file.line(call)} keeps the value, and only `append` of the value itself is followed"
+        return f"`{code}` on line {file.line(call)} collects it on the host"
     return f"`{code}` is given it on the host"
 
 
@@ -58,7 +58,7 @@ def _assigned(file: FileFacts, statement: cst.Assign | cst.AnnAssign, node: cst.
     targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
     other = next((target for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))), None)
     if other is not None:
-        return f"`{file.code(other)}` gets the value as a number on line {file.line(statement)}"
+        return f"`{file.code(other)}` is given it on the host on line {file.line(statement)}"
     for definition in (each for target in targets for each in file.flow.defined(target)):
         uses = file.flow.uses(definition)
         if not uses:

@@ -1,4 +1,4 @@
-# golden: stay refused="gets the value as a number"
+# golden: stay refused="is given it on the host"
 """Small language models estimate their loss now and then, and store one number of every batch in a tensor."""
 
 import torch

@@ -600,7 +600,7 @@ STAYS = {
     ),
     "returned in every step": (
         ("", "return loss.item()", ""),
-        "the value is returned in every step on line 14, and the callers may need a number",
+        "the value is returned in every step on line 14, and the callers may need it on the host",
     ),
     "list read in the loop": (
         ("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
@@ -648,7 +648,7 @@ STAYS = {
     ),
     "list of pairs": (
         ("curve = []", "curve.append((step, loss.item()))", "print(curve)"),
-        "`curve.append` on line 14 keeps the value, and only `append` of the value itself is followed",
+        "`curve.append` on line 14 collects it on the host",
     ),
     "list read by its name": (
         ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),

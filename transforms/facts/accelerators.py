@@ -12,7 +12,7 @@ from perfmod.transforms.facts.value import Device
 # As they are named in scripts.
 _NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
 # What picks the best device of the machine, which is MPS on a Mac.
-_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\(")
+_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*[\"']cuda)")
 _CUDA_TYPE = re.compile(r"\btorch\.cuda\.\w*Tensor\b")
 # What places models and batches by itself.
 _FRAMEWORKS = re.compile(

@@ -15,7 +15,15 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._devices import several_devices, varied_device
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
 from perfmod.transforms.syncs._sinks import Listed, sink_of
-from perfmod.transforms.syncs._sums import Kept, Loop, insert_behind, loops_of, outermost, own_definitions, require_normal_end
+from perfmod.transforms.syncs._sums import (
+    Kept,
+    Loop,
+    insert_behind,
+    loops_of,
+    outermost,
+    own_definitions,
+    require_normal_end,
+)
 from perfmod.transforms.syncs._terms import Term, kept_on_device, sources, term_of
 
 _BUILTINS = {DType.FLOATING: "float", DType.INTEGER: "int", DType.BOOL: "bool"}

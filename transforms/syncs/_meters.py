@@ -90,7 +90,9 @@ def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
     update = cls.method("update")
     for param in parameters(update) if update is not None else ():
         if param.star == "**":
-            raise CannotRewrite(f"`{cls.name}.update` takes its figures by `**{param.name.value}`, which is not followed")
+            raise CannotRewrite(
+                f"`{cls.name}.update` takes its figures by `**{param.name.value}`, which is not followed"
+            )
         if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
             return param
     raise CannotRewrite(f"how `{cls.name}.update` takes `{file.code(site.value)}` could not be shown")

@@ -33,14 +33,15 @@ class _CallRule(Rule):
     changes_results = "Never: both functions are made up."
     slow: ClassVar[str]
     fast: ClassVar[str]
+    figures_may_differ: ClassVar[bool] = False
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
             assert isinstance(call, cst.Call)
             if self.fast:
-                yield self.found(
-                    file, call, "the fast one does the same", [Edit(*file.source.span(call.func), self.fast)]
-                )
+                edit = Edit(*file.source.span(call.func), self.fast)
+                reason = "the fast one does the same"
+                yield self.found(file, call, reason, [edit], figures_may_differ=self.figures_may_differ)
             else:
                 yield self.refused(file, call, "its result is used on line 41")
 
@@ -67,7 +68,7 @@ class RiskyCall(_CallRule):
 
 
 class OptionalCall(_CallRule):
-    """Held back as opt-in."""
+    """Held back as opt-in; shown figures may differ."""
 
     code = "PM903"
     name = "optional-call"
@@ -75,6 +76,7 @@ class OptionalCall(_CallRule):
     numerics = Numerics.PRECISION
     slow = "torch_optional"
     fast = "torch_chosen"
+    figures_may_differ = True
     triggers = frozenset({slow})
 
 
