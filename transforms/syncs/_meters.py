@@ -16,7 +16,7 @@ from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.calls import is_decorated, passed
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, parameters
+from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.formats import is_plain_format, shows_number, shows_type
 from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
@@ -24,10 +24,10 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
-from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
+from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
 from perfmod.transforms.syncs._sinks import Metered
 from perfmod.transforms.syncs._sums import Kept, inference_mode, require_one_device
-from perfmod.transforms.syncs._terms import ARITHMETIC, Term, as_number, converted, kept_on_device, sources, term_of
+from perfmod.transforms.syncs._terms import ARITHMETIC, as_number, converted, is_scalar, kept_on_device, term_of
 
 _IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 _LOOKS = frozenset(f"builtins.{name}" for name in ("isinstance", "len", "type", "id", "callable", "hasattr"))
@@ -73,7 +73,7 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
             doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
         if term.dtype is None:
             doubts.append(f"whether `{file.code(term.node)}` is an integer or a float could not be shown")
-        if uses.are_formatted and not _is_scalar(file, term):
+        if uses.are_formatted and not is_scalar(file, term):
             doubts.append(f"`{file.code(term.node)}` may have a dimension, and could not be formatted then")
     missing = missing_float64(file)
     doubts += [missing] if missing is not None else []
@@ -96,35 +96,6 @@ def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
         if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
             return param
     raise CannotRewrite(f"how `{cls.name}.update` takes `{file.code(site.value)}` could not be shown")
-
-
-def _is_scalar(file: FileFacts, term: Term) -> bool:
-    """Whether the tensors of a term have no dimensions, as far as is shown."""
-    carried = [source for _, carrier in term.held for source in sources(file, carrier)]
-    return all(_has_no_dimensions(file, read.tensor) for each in (term, *carried) for read in each.reads)
-
-
-def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition] = frozenset()) -> bool:
-    """Whether an expression is a scalar; a setting such as `config.weight` is one."""
-    value = read_value(file, node)
-    if value.rank == 0 or value.kind is Kind.NUMBER:
-        return True
-    if isinstance(node, cst.Attribute):
-        is_view = node.attr.value == "data" and _has_no_dimensions(file, node.value, seen)
-        return is_view or (value.kind is Kind.UNKNOWN and isinstance(node.value, cst.Name))
-    if isinstance(node, cst.BinaryOperation):
-        return all(_has_no_dimensions(file, side, seen) for side in (node.left, node.right))
-    if not isinstance(node, cst.Name):
-        return False
-    for definition in file.flow.definitions(node):
-        statement = file.tree.statement(definition.node)
-        parts = [definition.part] if definition.binding is Binding.ASSIGNED else []
-        if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
-            parts = [statement.target, statement.value]
-        scalars = (part is not None and _has_no_dimensions(file, part, seen | {definition}) for part in parts)
-        if definition not in seen and not (parts and all(scalars)):
-            return False
-    return bool(file.flow.definitions(node))
 
 
 def _every_round_reads(file: FileFacts, node: cst.CSTNode, update: cst.CSTNode) -> bool:

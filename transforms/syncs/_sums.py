@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
@@ -20,7 +21,7 @@ from perfmod.transforms.syncs._devices import several_devices, varied_device
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in
 from perfmod.transforms.syncs._sinks import Sum
-from perfmod.transforms.syncs._terms import Term, as_number, kept_on_device, sources, term_of
+from perfmod.transforms.syncs._terms import Term, as_number, is_scalar, kept_on_device, sources, term_of
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 Loop = cst.For | cst.While
@@ -60,11 +61,14 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
     statements = [site.statement for site in sites]
     terms = [term_of(file, statement.value, code) for statement in statements]
     require_one_device(file, code, terms)
+    if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name) and file.value(target).is_tensor:
+        made = [definition.part or target for definition in file.flow.definitions(target.value)]
+        return _added_to_tensor(file, code, statements, terms, made)
     loops = loops_of(file, target, statements)
     places = _Mentions.of(file, target, statements, loops)
     on_device = [value for value in places.starts if file.value(value).is_tensor]
     if on_device:
-        return _counted_by_tensor(file, code, statements, terms, on_device)
+        return _added_to_tensor(file, code, statements, terms, on_device)
     dtype, doubts = _dtype(file, target, terms, places)
     doubts += [doubt for term in terms for doubt in term.doubts]
     if dtype is DType.FLOATING and (missing := missing_float64(file)) is not None:
@@ -330,18 +334,30 @@ def inference_mode(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
     return None
 
 
-def _counted_by_tensor(
+def _added_to_tensor(
     file: FileFacts,
     code: str,
     statements: Sequence[cst.AugAssign | cst.Assign],
     terms: Sequence[Term],
-    starts: Sequence[cst.BaseExpression],
+    made: Sequence[cst.BaseExpression],
 ) -> Kept:
-    """A counter that is a tensor of the device already takes the tensor of a count as it takes the number."""
-    values = [file.value(start) for start in starts]
-    counts = all(term.is_bare and is_int64(file, term.reads[0].tensor) for term in terms)
-    is_counter = all(value.device is Device.ACCELERATOR and value.dtype is DType.INTEGER for value in values)
-    if not (counts and is_counter and all(isinstance(statement, cst.AugAssign) for statement in statements)):
+    """A sum that is a tensor of the device already takes tensors as it takes numbers; one of 16 bits does not."""
+    values = [file.value(each) for each in made]
+    is_integer = any(value.dtype is not DType.FLOATING for value in values)
+    fits = not is_integer or all(
+        value.dtype is DType.INTEGER and term.is_bare and is_int64(file, term.reads[0].tensor)
+        for value in values
+        for term in terms
+    )
+    is_there = all(value.device is Device.ACCELERATOR for value in values) and all(term.is_bare for term in terms)
+    is_short = any(re.search("16|half", file.code(each)) for each in made)
+    is_augmented = all(isinstance(statement, cst.AugAssign) for statement in statements)
+    if is_short or not (fits and is_there and is_augmented):
         raise CannotRewrite(f"`{code}` is a tensor already: add a tensor of its type and device to it")
     edits = [without_read(file, term.reads[0]) for term in terms]
-    return Kept(f"`{code}`", edits, terms, (), ())
+    doubts = [
+        f"`{file.code(term.reads[0].tensor)}` may have a dimension, and could not be added to `{code}` then"
+        for term in terms
+        if not is_scalar(file, term)
+    ]
+    return Kept(f"`{code}`", edits, terms, (), doubts, figures_may_differ=not is_integer)

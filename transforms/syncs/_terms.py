@@ -20,10 +20,13 @@ from perfmod.transforms.syncs._host_reads import (
     HostRead,
     host_read,
     is_cut_off,
+    read_value,
     without_read,
 )
 from perfmod.transforms.writing import replace
 
+# Methods that leave no dimension where they are not told which ones to go over.
+_REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min", "norm", "std", "var", "median"})
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
@@ -174,6 +177,37 @@ def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
             for part, definition in zip(parts, file.flow.definitions(node), strict=True)
         )
     return isinstance(node, cst.Attribute)
+
+
+def is_scalar(file: FileFacts, term: Term) -> bool:
+    """Whether the tensors of a term have no dimensions, as far as is shown."""
+    carried = [source for _, carrier in term.held for source in sources(file, carrier)]
+    return all(_has_no_dimensions(file, read.tensor) for each in (term, *carried) for read in each.reads)
+
+
+def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition] = frozenset()) -> bool:
+    """Whether an expression is a scalar; a setting such as `config.weight` is one."""
+    value = read_value(file, node)
+    if value.rank == 0 or value.kind is Kind.NUMBER:
+        return True
+    if isinstance(node, cst.Attribute):
+        is_view = node.attr.value == "data" and _has_no_dimensions(file, node.value, seen)
+        return is_view or (value.kind is Kind.UNKNOWN and isinstance(node.value, cst.Name))
+    if isinstance(node, cst.BinaryOperation):
+        return all(_has_no_dimensions(file, side, seen) for side in (node.left, node.right))
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _REDUCTIONS and not node.args
+    if not isinstance(node, cst.Name):
+        return False
+    for definition in file.flow.definitions(node):
+        statement = file.tree.statement(definition.node)
+        parts = [definition.part] if definition.binding is Binding.ASSIGNED else []
+        if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
+            parts = [statement.target, statement.value]
+        scalars = (part is not None and _has_no_dimensions(file, part, seen | {definition}) for part in parts)
+        if definition not in seen and not (parts and all(scalars)):
+            return False
+    return bool(file.flow.definitions(node))
 
 
 # Carriers

@@ -60,9 +60,9 @@ class ScalarAccumulation(Rule):
         for node, reason in found.refused.items():
             yield self.refused(file, node, reason)
         no_gain = {move: no_gain_of(file, move) for move in found.moves if move.labels}
-        for reason in dict.fromkeys(no_gain.values()):
-            for move in joined(file, [move for move, why in no_gain.items() if why == reason]):
-                yield self._moved(file, move, reason)
+        for why in dict.fromkeys(no_gain.values()):
+            for move in joined(file, [move for move, each in no_gain.items() if each == why]):
+                yield self._moved(file, move, why)
 
     def _moved(self, file: FileFacts, move: Move, no_gain: str | None) -> Finding:
         are = "is" if len(move.labels) == 1 else "are"
