@@ -1,3 +1,4 @@
+# golden: change
 """Sums and counts in the entries of one tensor of the device, as they are reduced over processes afterwards."""
 
 import torch
