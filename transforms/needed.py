@@ -24,7 +24,8 @@ def why_needed(file: FileFacts, node: cst.CSTNode, *, through_names: bool = True
             return f"the value decides on line {line} how the training goes on"
         if isinstance(parent, cst.FormattedStringExpression) or _is_percent(file, parent):
             return SHOWN
-        if isinstance(parent, cst.Call) and child is not parent.func:
+        is_conversion = isinstance(parent, cst.Call) and file.qualified(parent) in ("builtins.float", "builtins.int")
+        if isinstance(parent, cst.Call) and child is not parent.func and not is_conversion:
             return _taken(file, parent)
         if isinstance(parent, cst.Return):
             return f"the value is returned in every step on line {line}, and the callers may need it on the host"

@@ -230,9 +230,15 @@ def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
 
 
 def goes_on(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`."""
+    """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`.
+
+    It does not in `float(loss.item())`, which converts a number.
+    """
     around = file.tree.parent(node)
     outer = file.tree.parent(around) if isinstance(around, (cst.Attribute, cst.Arg)) else None
     if not isinstance(outer, cst.Call):
         return False
-    return _method(file, outer) is not None if outer.func is around else file.qualified(outer) in _CONVERSIONS
+    if outer.func is around:
+        return _method(file, outer) is not None
+    is_number = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
+    return not is_number and file.qualified(outer) in _CONVERSIONS

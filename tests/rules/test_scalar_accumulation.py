@@ -753,6 +753,7 @@ WAITS = {
     "predictions go to NumPy": ("total += loss.item()\nkeep.append(out.argmax(1).cpu().numpy())", 15),
     "a tensor is shown": ("total += loss.item()\nprint(out)", 15),
     "everything is synchronised": ("total += loss.item()\ntorch.cuda.synchronize()", 15),
+    "a report of a number": ("total += loss.item()\nlog(float(loss.item()))", 15),
     "a sum that stays": ("print(loss.item())\ntotal += loss.item()", 14),
 }
 SCORE = """

@@ -8,6 +8,7 @@ import pytest
 
 from perfmod.codemods.catalog import rules
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.needed import SHOWN
 from perfmod.transforms.rule import Finding
 
 HEAD = """\
@@ -181,6 +182,9 @@ def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
         ("try: pass\nexcept ValueError:\n    score(loss.item())", "it runs only under the `except` on line 20"),
         ("z = args.thing.tolist()", "`args.thing` could not be shown to be a tensor of the device"),
         ("w = torch.unique(y)", "the host waits for how many there are, and a shape depends on it"),
+        ("args.writer.add_scalar('loss', float(loss.item()), i)", SHOWN),
+        ("args.last = float(loss.item())", "`args.last` is given it on the host on line 19"),
+        ("args.curve.insert(0, loss.item())", "`args.curve.insert` on line 19 collects it on the host"),
         ("a, b = torch.stack((loss.detach(), out.mean())).tolist()", "all of it comes over in one transfer already"),
         ("return y.nonzero()", "the host waits for how many there are, and a shape depends on it"),
     ],
