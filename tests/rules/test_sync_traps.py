@@ -94,9 +94,8 @@ import torch.nn.functional as F
 
 
 def train(nets, opts, devices, loader, device):
-    total = 0.0
+    total, losses = 0.0, []
     for x, y in loader:
-        losses = []
         for i, (net, opt) in enumerate(zip(nets, opts)):
             {binding}
             loss = F.cross_entropy(net(x.to({device})), y.to({device}))
@@ -105,8 +104,7 @@ def train(nets, opts, devices, loader, device):
             opt.step()
             total += loss.item()
             losses.append(loss.item())
-        print(losses)
-    print(total)
+    print(total, losses)
 """
 
 
