@@ -109,8 +109,8 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-def _simplicity(case: Golden) -> tuple[bool, int, str]:
-    return case.head.unsafe, len(case.before), case.name
+def _simplicity(case: Golden) -> tuple[bool, bool, int, str]:
+    return case.head.unsafe, case.head.opt_in, len(case.before), case.name
 
 
 def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:

@@ -22,7 +22,7 @@ HOW_MANY = "the host waits for how many there are, and a shape depends on it"
 SIZE = "how large the result is depends on values of the device"
 _RANGE = "without a range it asks for the smallest and the largest value"
 _FROM_HOST = "built from CPU data every step, and copied from memory that is not pinned"
-_TOGETHER = "all of it comes over in one transfer already"
+TOGETHER = "all of it comes over in one transfer already"
 _PINNED = "to pin it in the step takes longer than a plain copy: pin in the loader, or not at all"
 SHOWN = "the tensor itself is shown"
 TESTED = "the host decides by it"
@@ -153,11 +153,12 @@ def _read(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression
             break
         tensor = tensor.func.value
     if file.qualified(tensor) == "torch.stack" and name == "tolist":
-        return Operation("PM107", _TOGETHER, tensor)
+        return Operation("PM107", TOGETHER, tensor)
     code, wait = _READS[name]
     statement = file.tree.statement(call)
     shows = isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call) and not _collects(statement.value)
-    return Operation("PM107" if wait is NUMBER and shows else code, wait, tensor)
+    is_text = isinstance(statement, cst.Assign) and isinstance(statement.value, (cst.Dict, cst.FormattedString))
+    return Operation("PM107" if wait is NUMBER and (shows or is_text) else code, wait, tensor)
 
 
 def _collects(call: cst.Call) -> bool:
@@ -229,9 +230,15 @@ def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
 
 
 def goes_on(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`."""
+    """Whether the operation goes on in a call: `pred.cpu()` of `pred.cpu().numpy()`, or of `float(pred.cpu())`.
+
+    It does not in `float(loss.item())`, which converts a number.
+    """
     around = file.tree.parent(node)
     outer = file.tree.parent(around) if isinstance(around, (cst.Attribute, cst.Arg)) else None
     if not isinstance(outer, cst.Call):
         return False
-    return _method(file, outer) is not None if outer.func is around else file.qualified(outer) in _CONVERSIONS
+    if outer.func is around:
+        return _method(file, outer) is not None
+    is_number = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
+    return not is_number and file.qualified(outer) in _CONVERSIONS

@@ -149,6 +149,8 @@ class Finding:
         unnamed: in what the engine hands out, the files that it would change and that nobody asked to be changed.
         placed: in what the engine hands out, its edits in the files as they were given; None where it edits what
             another finding has written.
+        figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
+            training is as `numerics` says.
     """
 
     code: str
@@ -169,6 +171,7 @@ class Finding:
     scope: str = ""
     snippet: str = ""
     step_in_sight: bool = True
+    figures_may_differ: bool = False
     cell: int | None = None
     unnamed: tuple[str, ...] = ()
     end_line: int = 0
@@ -240,6 +243,7 @@ class Rule(ABC):
         imports: Iterable[str] = (),
         definitions: Iterable[str] = (),
         elsewhere: Iterable[Change] = (),
+        figures_may_differ: bool = False,
     ) -> Finding:
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
@@ -266,6 +270,7 @@ class Rule(ABC):
             scope=file.scope_name(node),
             snippet=file.source.text[start:end],
             step_in_sight=file.steps.in_sight(node),
+            figures_may_differ=figures_may_differ,
         )
 
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:

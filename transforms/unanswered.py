@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms import implicit_reads
+from perfmod.transforms import implicit_reads, needed
 from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
@@ -20,7 +20,7 @@ from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import children, find_any
 from perfmod.transforms.facts.value import TENSOR, Device, Kind
 from perfmod.transforms.implicit_reads import implicit_read
-from perfmod.transforms.operations import COPY, NODES, NUMBER, RULES, TESTS, Operation, goes_on, operation
+from perfmod.transforms.operations import COPY, NODES, NUMBER, RULES, TESTS, TOGETHER, Operation, goes_on, operation
 from perfmod.transforms.rule import Finding, Rule
 
 _Evaluated = dict[cst.FunctionDef, bool]
@@ -40,6 +40,7 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
     evaluated: _Evaluated = {}
     for finding in answers:
         said.setdefault(_hundred(finding.code), []).append(finding)
+    spoken: set[tuple[str, cst.CSTNode]] = set()
     for node in find_any(file.source.module, *NODES, *implicit_reads.NODES):
         found = operation(file, node) or implicit_read(file, node)
         if (
@@ -49,8 +50,11 @@ def unanswered(file: FileFacts, rules: Iterable[Rule], answers: Sequence[Finding
             or _is_answered(file, node, found, said.get(_hundred(found.code), ()))
         ):
             continue
-        reason = _why_left(file, node, found, evaluated)
+        statement = file.tree.statement(node)
+        reason = _why_left(file, node, found, evaluated) if (found.code, statement) not in spoken else None
         if reason is not None:
+            # One word for all that a report shows.
+            spoken |= {(found.code, statement)} if needed.SHOWN in reason else set()
             # Of a branch only the test, so that its place is not that of what it holds.
             place = node.test if isinstance(node, TESTS) else node
             yield asked[found.code].refused(file, place, reason)
@@ -71,14 +75,15 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation, evaluated: _
         return None
     gate = _gate(file, node)
     if gate is not None:
-        return f"not every step comes by, as line {file.line(gate)} has it"
+        word = "if" if isinstance(gate, cst.If) else "except"
+        return f"it runs only under the `{word}` on line {file.line(gate)}"
     if ends_step(file, node):
         return "the step ends behind it, so it waits in no usual step"
     if not is_shown and found.tensor is not None:
         where = "host" if found.is_of_host else "device"
         return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
-    taker = _taker(file, node) if found.wait in (NUMBER, COPY) else None
-    return f"`{file.code(taker)}` is given it on the host" if taker is not None else found.wait
+    why = needed.why_needed(file, node) if found.wait in (NUMBER, COPY) else None
+    return why or (needed.SHOWN if found.code == "PM107" and found.wait is not TOGETHER else found.wait)
 
 
 def _may_be_tensor(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -150,18 +155,6 @@ def _parts(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     yield iterated
     for arg in iterated.args if isinstance(iterated, cst.Call) else ():
         yield from _parts(arg.value)
-
-
-def _taker(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """What is called with what a node gives, in its statement."""
-    child = node
-    for ancestor in file.tree.ancestors(node):
-        if isinstance(ancestor, cst.Call) and child is not ancestor.func:
-            return ancestor.func
-        if isinstance(ancestor, cst.BaseSmallStatement):
-            return None
-        child = ancestor
-    return None
 
 
 def _gate(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:

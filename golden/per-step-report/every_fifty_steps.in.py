@@ -1,4 +1,4 @@
-# golden: stay refused="not every step comes by"
+# golden: stay refused="it runs only under the `if`"
 """Behind a modulo: no step but every fiftieth waits."""
 
 import torch

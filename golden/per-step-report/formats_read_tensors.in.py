@@ -1,5 +1,5 @@
-# golden: change
-"""Formats read tensors without dimensions as numbers, one after the other."""
+# golden: stay refused="to report every N steps saves the wait"
+"""Formats read tensors without dimensions as numbers, in every step."""
 
 import torch
 import torch.nn.functional as F

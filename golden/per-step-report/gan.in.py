@@ -1,5 +1,5 @@
-# golden: change
-"""A GAN's line for every step: what was read earlier is only shown there."""
+# golden: stay refused="to report every N steps saves the wait"
+"""A GAN's line for every step."""
 
 import torch
 from torch import nn

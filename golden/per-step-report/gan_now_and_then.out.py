@@ -35,7 +35,7 @@ def train(netD, netG, loader, optimizerD, optimizerG, device):
 
         if i % 2 == 0:
             print('[%d/%d] Loss_D: %.4f Loss_G: %.4f D(x): %.4f D(G(z)): %.4f / %.4f'
-                  % (i, len(loader), errD.item(), errG.item(), float(D_x), float(D_G_z1), float(D_G_z2)))
+                  % (i, len(loader), errD.item(), errG.item(), D_x.item(), D_G_z1.item(), D_G_z2.item()))
 
 
 def probe():

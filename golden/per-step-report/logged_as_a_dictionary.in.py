@@ -1,5 +1,5 @@
-# golden: change
-"""A dictionary of figures for an experiment tracker: counts and losses come over in a transfer each."""
+# golden: stay refused="to report every N steps saves the wait"
+"""A dictionary of figures for an experiment tracker, made in every step."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: change
+# golden: stay refused="to report every N steps saves the wait"
 """The figures beside a progress bar, the learning rate among them."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="gets the tensor `loss` itself"
+# golden: stay refused="to report every N steps saves the wait"
 """What is printed is `tensor(1.2, grad_fn=...)`, which no number is."""
 
 import torch

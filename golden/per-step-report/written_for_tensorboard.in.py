@@ -1,5 +1,5 @@
-# golden: change
-"""Three lines for a writer; the same scalar is printed as well."""
+# golden: stay refused="to report every N steps saves the wait"
+"""Three lines of every step for a writer."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay refused="not every step comes by"
+# golden: stay refused="it runs only under the `if`"
 """Every fifty steps only."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: change unsafe
+# golden: stay refused="is given it on the host"
 """NumPy counts; its number is of another class."""
 
 import numpy as np

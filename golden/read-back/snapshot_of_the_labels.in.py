@@ -1,4 +1,4 @@
-# golden: stay refused="of what has changed since"
+# golden: stay refused="is on the host: move it"
 """The copy keeps the labels as they were, before the step changes them on the device."""
 
 import torch

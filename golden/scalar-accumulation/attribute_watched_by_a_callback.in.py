@@ -1,4 +1,4 @@
-# golden: stay refused="may read `self.total_loss`"
+# golden: stay refused="may be `self.total_loss`"
 """The sum is an attribute, and callbacks that hold the trainer look at it in every step."""
 import torch
 from torch import nn

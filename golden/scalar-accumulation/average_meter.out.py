@@ -11,28 +11,16 @@ class AverageMeter:
         self.reset()
 
     def reset(self):
-        self._val = 0
-        self._sum = 0
+        self.val = 0
+        self.avg = 0
+        self.sum = 0
         self.count = 0
 
     def update(self, val, n=1):
-        self._val = val
-        self._sum += val * n
+        self.val = val
+        self.sum += val * n
         self.count += n
-        if not self.count:
-            raise ZeroDivisionError("division by zero")
-
-    @property
-    def val(self):
-        return self._val.item() if torch.is_tensor(self._val) else self._val
-
-    @property
-    def sum(self):
-        return self._sum.item() if torch.is_tensor(self._sum) else self._sum
-
-    @property
-    def avg(self):
-        return self.sum / self.count if self.count else 0
+        self.avg = self.sum / self.count
 
 
 def train_one_epoch(model, loader, optimizer, device):
@@ -44,7 +32,7 @@ def train_one_epoch(model, loader, optimizer, device):
         loss.backward()
         optimizer.step()
         losses.update(loss.detach().double(), x.size(0))
-    print("loss", losses.avg)
+    print("loss", float(losses.avg))
 
 
 def main():

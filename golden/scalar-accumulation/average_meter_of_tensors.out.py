@@ -11,28 +11,16 @@ class AverageMeter:
         self.reset()
 
     def reset(self):
-        self._val = 0
-        self._sum = 0
+        self.val = 0
+        self.avg = 0
+        self.sum = 0
         self.count = 0
 
     def update(self, val, n=1):
-        self._val = val
-        self._sum += val * n
+        self.val = val
+        self.sum += val * n
         self.count += n
-        if not self.count:
-            raise ZeroDivisionError("division by zero")
-
-    @property
-    def val(self):
-        return self._val.item() if torch.is_tensor(self._val) and self._val.dtype == torch.float64 else self._val
-
-    @property
-    def sum(self):
-        return self._sum.item() if torch.is_tensor(self._sum) and self._sum.dtype == torch.float64 else self._sum
-
-    @property
-    def avg(self):
-        return self.sum / self.count if self.count else 0
+        self.avg = self.sum / self.count
 
 
 def train_one_epoch(model, loader, optimizer, device):
@@ -46,7 +34,7 @@ def train_one_epoch(model, loader, optimizer, device):
         optimizer.step()
         losses.update(loss.detach().double(), x.size(0))
         errors.update(error, x.size(0))
-    print("loss", losses.avg, "error", errors.avg)
+    print("loss", float(losses.avg), "error", errors.avg)
 
 
 def main():

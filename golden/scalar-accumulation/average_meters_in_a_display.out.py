@@ -11,32 +11,20 @@ class AverageMeter(object):
         self.reset()
 
     def reset(self):
-        self._val = 0
-        self._sum = 0
+        self.val = 0
+        self.avg = 0
+        self.sum = 0
         self.count = 0
 
     def update(self, val, n=1):
-        self._val = val
-        self._sum += val * n
+        self.val = val
+        self.sum += val * n
         self.count += n
-        if not self.count:
-            raise ZeroDivisionError("division by zero")
-
-    @property
-    def val(self):
-        return self._val.item() if torch.is_tensor(self._val) else self._val
-
-    @property
-    def sum(self):
-        return self._sum.item() if torch.is_tensor(self._sum) else self._sum
-
-    @property
-    def avg(self):
-        return self.sum / self.count if self.count else 0  # over everything seen so far
+        self.avg = self.sum / self.count  # over everything seen so far
 
     def __str__(self):
         fmtstr = "{name} {val" + self.fmt + "} ({avg" + self.fmt + "})"
-        return fmtstr.format(**self.__dict__, val=self.val, sum=self.sum, avg=self.avg)
+        return fmtstr.format(**self.__dict__)
 
 
 class ProgressMeter(object):
@@ -65,7 +53,7 @@ def train_one_epoch(model, loader, optimizer, device):
         if i % 6 == 0:
             progress.display(i + 1)
     print(sizes.val, sizes.sum, sizes.avg)
-    return losses.avg
+    return float(losses.avg)
 
 
 def main():

@@ -17,9 +17,9 @@ def train(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        seen["tokens"] += mask.sum()
+        seen["tokens"] += mask.sum().detach()
         seen["padding"] += (
-            (~mask).sum()
+            (~mask).sum().detach()
         )
         seen["steps"] += 1
         if step % 10 == 0:

@@ -1,5 +1,5 @@
 # golden: change
-"""The critic trains in rounds of its own, the generator behind them: sums, lists and reports of both are steps'."""
+"""The critic trains in rounds of its own, the generator behind them: the rounds of both are steps'."""
 
 import torch
 from torch import nn
@@ -10,22 +10,18 @@ def train(generator, critic, rounds, device):
     judge = torch.optim.SGD(critic.parameters(), lr=0.1)
     total, everything = 0.0, []
     for step in range(rounds):
-        judged, seen = 0.0, []
         for _ in range(2):
             real, noise = torch.randn(5, 4, device=device), torch.randn(5, 2, device=device)
             judgement = critic(generator(noise).detach()).mean() - critic(real).mean()
             judge.zero_grad()
             judgement.backward()
             judge.step()
-            judged += judgement.item()
-            seen.append(judgement.item())
             everything.append(judgement.item())
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()
         generate.step()
         total += loss.item()
-        print(step, judged / 2, max(seen))
     return total, everything
 
 

@@ -1,5 +1,5 @@
 # golden: change
-"""The critic trains in rounds of its own, the generator behind them: sums, lists and reports of both are steps'."""
+"""The critic trains in rounds of its own, the generator behind them: the rounds of both are steps'."""
 
 import torch
 from torch import nn
@@ -10,24 +10,21 @@ def train(generator, critic, rounds, device):
     judge = torch.optim.SGD(critic.parameters(), lr=0.1)
     total, everything = 0.0, []
     for step in range(rounds):
-        judged, seen = 0.0, []
         for _ in range(2):
             real, noise = torch.randn(5, 4, device=device), torch.randn(5, 2, device=device)
             judgement = critic(generator(noise).detach()).mean() - critic(real).mean()
             judge.zero_grad()
             judgement.backward()
             judge.step()
-            judged += judgement.detach().double()
-            seen.append(judgement.detach())
-            everything.append(judgement.item())
-        seen[:] = torch.stack(seen).tolist() if seen else []
+            everything.append(judgement.detach())
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()
         generate.step()
         total += loss.detach().double()
-        print(step, float(judged) / 2, max(seen))
-    return float(total), everything
+    everything = torch.stack(everything).tolist() if everything else []
+    total = float(total)
+    return total, everything
 
 
 def cases(make):

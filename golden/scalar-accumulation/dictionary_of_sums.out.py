@@ -13,7 +13,8 @@ def train_one_epoch(model, loader, optimizer, device):
         optimizer.step()
         stats["loss"] += loss.detach().double()
         stats["steps"] += 1
-    print(float(stats["loss"]) / stats["steps"], stats["steps"])
+    stats["loss"] = float(stats["loss"])
+    print(stats["loss"] / stats["steps"], stats["steps"])
 
 
 def cases(make):

@@ -20,12 +20,8 @@ def fit(model, loaders, optimizer, device):
             epoch_hits[phase] += torch.sum(out.argmax(1) == y.data)
             if step % 2 == 1:
                 print(phase, step, float(epoch_loss[phase]))
-        for key_2, value_2 in epoch_hits.items():
-            if torch.is_tensor(value_2):
-                epoch_hits[key_2] = value_2.item()
-        for key, value in epoch_loss.items():
-            if torch.is_tensor(value):
-                epoch_loss[key] = value.item()
+        epoch_loss[phase] = float(epoch_loss[phase])
+        epoch_hits[phase] = int(epoch_hits[phase])
         print(phase, epoch_loss[phase] / len(loader), epoch_hits[phase])
     return epoch_loss
 

@@ -1,4 +1,4 @@
-# golden: change
+# golden: stay refused="is given it on the host"
 """Small language models estimate their loss now and then, and store one number of every batch in a tensor."""
 
 import torch

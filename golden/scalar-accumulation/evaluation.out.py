@@ -22,13 +22,15 @@ def test(model, test_loader, device):
         for data, target in test_loader:
             data, target = data.to(device), target.to(device)
             output = model(data)
-            test_loss += nn.functional.cross_entropy(output, target, reduction="sum").detach().double()
+            test_loss += nn.functional.cross_entropy(output, target, reduction="sum").double()
             pred = output.argmax(dim=1, keepdim=True)
             correct += pred.eq(target.view_as(pred)).sum()
-    test_loss = float(test_loss) / len(test_loader)
+        test_loss = float(test_loss)
+        correct = int(correct)
+    test_loss /= len(test_loader)
     print("Average loss: {:.4f}, Accuracy: {}/{} ({:.0f}%)".format(
-        test_loss, int(correct), len(test_loader), 100. * int(correct) / len(test_loader)))
-    return int(correct) / len(test_loader)
+        test_loss, correct, len(test_loader), 100. * correct / len(test_loader)))
+    return correct / len(test_loader)
 
 
 def cases(make):

@@ -13,11 +13,13 @@ def train(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        num_examples = y.sum().detach().double()
+        num_examples = y.sum().detach()
         total_loss += loss.detach().double() * num_examples
-        total_examples += num_examples
+        total_examples += num_examples.double()
         total_examples += x.size(0)
-    return float(total_loss) / float(total_examples), f"{float(total_examples):.1f}"
+    total_loss = float(total_loss)
+    total_examples = float(total_examples)
+    return total_loss / total_examples, f"{total_examples:.1f}"
 
 
 def cases(make):

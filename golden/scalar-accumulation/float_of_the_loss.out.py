@@ -14,7 +14,8 @@ def fit(model, loader, device, epochs=2):
             loss.backward()
             optimizer.step()
             total += loss.detach().double()
-    print("mean loss", float(total) / (epochs * len(loader)))
+    total = float(total)
+    print("mean loss", total / (epochs * len(loader)))
 
 
 def cases(make):

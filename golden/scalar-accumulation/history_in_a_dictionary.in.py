@@ -1,5 +1,5 @@
-# golden: change
-"""Losses and hits are collected in a dictionary that is returned, epoch after epoch."""
+# golden: stay refused="belongs to an object"
+"""Losses are collected in a dictionary of lists, which others may look at."""
 from collections import defaultdict
 
 import torch
@@ -9,20 +9,16 @@ from torch import nn
 def fit(model, loader, optimizer, device, epochs=2):
     history = defaultdict(list)
     for epoch in range(epochs):
-        sums = {"loss": 0.0, "hits": 0, "seen": 0}
+        seen = 0
         for x, y in loader:
             x, y = x.to(device), y.to(device)
-            out = model(x)
-            loss = nn.functional.cross_entropy(out, y)
+            loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            sums["loss"] += loss.item() * x.size(0)
-            sums["hits"] += (out.argmax(1) == y).sum().item()
-            sums["seen"] += x.size(0)
+            seen += x.size(0)
             history["step"].append(loss.item())
-        history["epoch"].append(sums["loss"] / sums["seen"])
-        print(epoch, sums)
+        history["epoch"].append(seen)
     return history
 
 

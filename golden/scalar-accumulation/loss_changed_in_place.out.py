@@ -15,7 +15,7 @@ def fit(model, loader, device):
         optimizer.step()
         shown.mul_(0.9).add_(loss.detach())
         seen.append(shown.detach().clone())
-    seen[:] = torch.stack(seen).tolist() if seen else []
+    seen = torch.stack(seen).tolist() if seen else []
     print(seen)
 
 

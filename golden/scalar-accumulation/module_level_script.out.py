@@ -19,7 +19,8 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
         epoch_loss += loss.detach().double()
-    print("epoch", epoch, "loss", round(float(epoch_loss) / len(loader), 4), torch.as_tensor(epoch_loss).item())
+    epoch_loss = float(epoch_loss)
+    print("epoch", epoch, "loss", round(epoch_loss / len(loader), 4), epoch_loss)
 
 
 def probe():

@@ -8,7 +8,6 @@ from torch import nn
 def train(model, batches, device):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     is_finite, hits, fractions, losses = [], [], [], []
-    history = {"hits": []}
     for epoch in range(2):
         for x, y in batches:
             x, y = x.to(device), y.to(device)
@@ -19,16 +18,14 @@ def train(model, batches, device):
             optimizer.step()
             right = (out.argmax(1) == y).sum()
             is_finite.append(torch.isfinite(loss))
-            hits.append((right > 1).long())
-            fractions.append(right.double())
+            hits.append((right > 1))
+            fractions.append(right)
             losses.append(loss.detach())
-            history["hits"].append(right.clone().double())
-        history["hits"][:] = [value.item() if torch.is_tensor(value) else value for value in history["hits"]]
-        losses[:] = [float(value) for value in losses]
-        fractions[:] = [float(value) for value in fractions]
-        hits[:] = [int(value) for value in hits]
-        is_finite[:] = [bool(value) for value in is_finite]
-    return is_finite, hits, fractions, losses, history
+    is_finite = torch.stack(is_finite).tolist() if is_finite else []
+    hits = [int(value) for value in hits]
+    fractions = [float(right) for right in fractions]
+    losses = torch.stack(losses).tolist() if losses else []
+    return is_finite, hits, fractions, losses
 
 
 def probe():
@@ -36,5 +33,5 @@ def probe():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     batches = [(torch.randn(4, 3), torch.randint(0, 2, (4,))) for _ in range(3)]
     found = train(nn.Linear(3, 2).to(device), batches, device)
-    print(found[:3], found[4], [f"{loss:.3f}" for loss in found[3]])
+    print(found[:3], [f"{loss:.3f}" for loss in found[3]])
     return found

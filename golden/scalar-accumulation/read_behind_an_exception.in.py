@@ -1,5 +1,5 @@
 # golden: stay refused="an exception may end the loop"
-"""Who stops a training by Ctrl-C saves what there is: the history has to be one of numbers at any time."""
+"""Who stops a training by Ctrl-C saves what there is: the sum has to be a number at any time."""
 
 import json
 
@@ -12,7 +12,7 @@ class Trainer:
         self.model = model
         self.device = device
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        self.losses = []
+        self.total = 0.0
 
     def train(self, batches):
         for x, y in batches:
@@ -21,7 +21,7 @@ class Trainer:
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-            self.losses.append(loss.item())
+            self.total += loss.item()
 
 
 def stopped(batches):
@@ -34,7 +34,7 @@ def main(trainer, batches):
         trainer.train(stopped(batches))
     except KeyboardInterrupt:
         pass
-    return json.dumps([round(loss, 3) for loss in trainer.losses])
+    return json.dumps(trainer.total)
 
 
 def probe():

@@ -1,4 +1,4 @@
-# golden: stay refused="starts as an integer or a float"
+# golden: stay refused="is a tensor already"
 """A counter that a step may replace by one of floats, which rounds what is added."""
 
 import torch

@@ -21,9 +21,11 @@ def train(model, loader, optimizer, device):
         correct += hits
         curve.append(loss)
         if i % 2 == 1:
-            print(f"step {i}: {float(loss):.6f}")
-    curve[:] = torch.stack(curve).tolist() if curve else []
-    return float(total) / len(loader), int(correct), curve
+            print(f"step {i}: {loss.item():.6f}")
+    total = float(total)
+    curve = torch.stack(curve).tolist() if curve else []
+    correct = int(correct)
+    return total / len(loader), correct, curve
 
 
 def cases(make):

@@ -15,7 +15,8 @@ def train_one_epoch(model, loader, optimizer, device, epoch):
         loss.backward()
         optimizer.step()
         running_loss += loss.detach().double()
-    print(f"epoch {epoch}: loss {float(running_loss) / len(loader)!r}")
+    running_loss = float(running_loss)
+    print(f"epoch {epoch}: loss {running_loss / len(loader)!r}")
 
 
 def cases(make):

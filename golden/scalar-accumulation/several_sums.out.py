@@ -20,7 +20,9 @@ def train_one_epoch(gen, disc, loader, device):
         opt_g.step()
         d_loss += err_d.detach().double()
         g_loss += err_g.detach().double()
-    print(f"D {float(d_loss) / len(loader)} G {float(g_loss) / len(loader)}")
+    d_loss = float(d_loss)
+    g_loss = float(g_loss)
+    print(f"D {d_loss / len(loader)} G {g_loss / len(loader)}")
 
 
 def cases(make):

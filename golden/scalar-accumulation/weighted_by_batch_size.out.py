@@ -17,7 +17,9 @@ def train_one_epoch(model, loader, optimizer, device):
         total_loss += loss.detach().double() * x.size(0)
         correct += (out.argmax(dim=1) == y).sum()
         seen += x.size(0)
-    return float(total_loss) / seen, int(correct) / seen
+    total_loss = float(total_loss)
+    correct = int(correct)
+    return total_loss / seen, correct / seen
 
 
 def fit(model, loader, device):

@@ -1,4 +1,4 @@
-# golden: stay refused="is more than a sum"
+# golden: stay refused="is given it on the host"
 """Figures become text in every step."""
 
 import torch

@@ -63,6 +63,7 @@ class FindingRow:
         imports: the modules that the rewrite needs to be imported in its own file.
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
+        figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
     """
 
     path: str
@@ -88,6 +89,7 @@ class FindingRow:
     edits: tuple[EditRow, ...] | None = None
     imports: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    figures_may_differ: bool = False
 
     @property
     def place(self) -> str:
@@ -226,6 +228,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             edits=_edits(finding) if finding.edits or finding.elsewhere else None,
             imports=finding.imports,
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
+            figures_may_differ=finding.figures_may_differ,
         )
 
 

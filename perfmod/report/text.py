@@ -45,9 +45,8 @@ def render_findings(
             along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere and not verbose else ""
             _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{along}")
             if verbose or everything:
-                _print(
-                    console, (_became(row), _STYLES[row.state]), f": {row.reason}{_along(row)}{_caveat(row)}", indent=4
-                )
+                why = f": {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}"
+                _print(console, (_became(row), _STYLES[row.state]), why, indent=4)
 
 
 def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
@@ -124,6 +123,11 @@ def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight
     return " (no training step in sight)" if unseen else ""
+
+
+def _figures(row: FindingRow) -> str:
+    """What a rewrite leaves as it was but for a rounding: never the training."""
+    return "; shown figures may differ in the last digits" if row.figures_may_differ else ""
 
 
 def _along(row: FindingRow) -> str:

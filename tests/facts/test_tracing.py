@@ -119,6 +119,7 @@ GOES = {
     "dictionary": ("x = {'a': make(), 'b': 1}\nf(x['a'])\ng(x['b'])", ["2 x['a']"]),
     "parameter": ("def f(a, b):\n    g(b)\n    h(a)\nf(1, make())", ["2 b"]),
     "keyword": ("def f(a, b):\n    g(b)\n    h(a)\nf(b=1, a=make())", ["3 a"]),
+    "one of many arguments": ("def f(*a):\n    for b in a:\n        g(b)\n    h(a)\nf(1, make())", ["3 b", "4 a"]),
     "static method": (
         "class K:\n    @staticmethod\n    def f(a, b):\n        g(a)\n        h(b)\nk = K()\nk.f(make(), 1)",
         ["4 a"],

@@ -13,11 +13,12 @@ from golden_harness.sides import compare_probes, count_syncs, run_script
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Rule
+from perfmod.transforms.rule import Numerics, Rule, Safety
 
 GOLDENS = list(goldens())
 CHANGES = [golden for golden in GOLDENS if golden.head.change]
 STAYS = [golden for golden in GOLDENS if not golden.head.change]
+OPT_IN = [golden for golden in CHANGES if golden.head.opt_in]
 UNSAFE = [golden for golden in CHANGES if golden.head.unsafe]
 PROBES = [golden for golden in GOLDENS if not golden.head.script]
 SCRIPTS = [golden for golden in GOLDENS if golden.head.script]
@@ -69,6 +70,8 @@ def test_is_rewritten_into(golden: Golden, request: pytest.FixtureRequest) -> No
     assert golden.out_path.exists(), f"no {golden.out_path.name} yet: run pytest --regen-goldens and read it"
     assert result.after.decode() == golden.after.decode()
     assert result.applied
+    chosen = {finding for finding in result.applied if finding.safety is Safety.OPT_IN}
+    assert golden.head.opt_in or all(RULES[golden.rule].safety is Safety.OPT_IN for _ in chosen)
 
 
 @pytest.mark.parametrize("golden", STAYS, ids=lambda golden: golden.name)
@@ -89,6 +92,14 @@ def test_stays(golden: Golden) -> None:
 def test_is_held_back_without_unsafe(golden: Golden) -> None:
     result = _rewritten(golden, unsafe=False)
     assert result.after == golden.before
+    assert result.held_back
+
+
+@pytest.mark.parametrize("golden", OPT_IN, ids=lambda golden: golden.name)
+def test_is_held_back_unless_its_rule_is_selected(golden: Golden) -> None:
+    result = rewrite(golden.before, golden.path.name, _rules(golden), Choice(unsafe=True))
+    assert result.after == golden.before
+    assert [finding.safety for finding in result.held_back] == [Safety.OPT_IN] * len(result.held_back)
     assert result.held_back
 
 

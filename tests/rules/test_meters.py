@@ -1,4 +1,4 @@
-"""PM106 in meter classes of the file: what is left on the device, what stays, and that figures keep every digit."""
+"""PM106 and meters: they are given tensors, their class stays as it is, and what it shows has the same digits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
+from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 METER = """\
@@ -32,37 +33,6 @@ class AverageMeter:
         self.count += n
         self.avg = self.sum / self.count
 """
-KEPT = """\
-class AverageMeter:
-    def __init__(self):
-        self.reset()
-
-    def reset(self):
-        self._val = 0
-        self._sum = 0
-        self.count = 0
-
-    def update(self, val, n=1):
-        self._val = val
-        self._sum += val * n
-        self.count += n
-{check}
-    @property
-    def val(self):
-        return self._val.item() if torch.is_tensor(self._val) else self._val
-
-    @property
-    def sum(self):
-        return self._sum.item() if torch.is_tensor(self._sum) else self._sum
-
-    @property
-    def avg(self):
-        return self.sum / self.count if self.count else 0
-"""
-CHECK = """\
-        if not self.count:
-            raise ZeroDivisionError("division by zero")
-"""
 SCRIPT = """\
 import torch
 import torch.nn.functional as F
@@ -81,15 +51,11 @@ def fit(model, loader, optimizer, device):
         optimizer.step()
 {step}
 {after}
-
-
-if __name__ == "__main__":
-    fit(torch.nn.Linear(3, 3), [], None, "cuda")
 """
 NEW = "losses = AverageMeter()"
 UPDATE = "losses.update(loss.item(), x.size(0))"
 MOVED = "losses.update(loss.detach().double(), x.size(0))"
-SHOWN = "print(losses.avg)"
+SHOWN = "print(f'{losses.avg:.4f}')"
 
 
 def script(before: str = NEW, step: str = UPDATE, after: str = SHOWN, meter: str = METER) -> str:
@@ -113,171 +79,115 @@ def reasons(code: str) -> list[str]:
     return [finding.reason for finding in found.refused]
 
 
-def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> None:
-    found = result(before, unsafe=unsafe)
-    assert found.after.decode() == after
-    assert len(found.applied) == 1
-    again = result(after, unsafe=unsafe)
-    assert (again.outcome, again.held_back) == (Outcome.UNCHANGED, ())
-
-
-WEIGHTED = KEPT.format(check=CHECK)
-UNWEIGHTED = KEPT.format(check="")
-TAGGED = WEIGHTED.replace("_val) else", "_val) and self._val.dtype == torch.float64 else").replace(
-    "_sum) else", "_sum) and self._sum.dtype == torch.float64 else"
-)
-ALL_REDUCED = """
-    def all_reduce(self):
-        total = torch.tensor([self.sum, self.count], dtype=torch.float64)
-        self.{sum}, self.count = total.tolist()
-"""
-
+# Lines in and behind the steps, before and after.
 CHANGES = {
-    "weighted by the batch": (script(), script(step=MOVED, meter=WEIGHTED)),
-    "weights of one": (
-        script(step="losses.update(loss.item())"),
-        script(step="losses.update(loss.detach().double())", meter=UNWEIGHTED),
-    ),
+    "weighted by the batch": ((UPDATE, SHOWN), (MOVED, SHOWN)),
     "by keyword": (
-        script(step="losses.update(n=2, val=loss.item())"),
-        script(step="losses.update(n=2, val=loss.detach().double())", meter=UNWEIGHTED),
+        ("losses.update(n=2, val=loss.item())", SHOWN),
+        ("losses.update(n=2, val=loss.detach().double())", SHOWN),
     ),
     "through a variable": (
-        script(step="value = loss.item()\nlosses.update(value)"),
-        script(step="value = loss.detach().double()\nlosses.update(value)", meter=UNWEIGHTED),
+        ("value = loss.item()\nlosses.update(value)", SHOWN),
+        ("value = loss.detach().double()\nlosses.update(value)", SHOWN),
     ),
-    "scaled": (
-        script(step="losses.update(4 * loss.item())"),
-        script(step="losses.update(4 * loss.detach().double())", meter=UNWEIGHTED),
-    ),
-    "a loss that is changed in place later": (
-        script(step="losses.update(loss.item())\nloss.data.mul_(2)"),
-        script(step="losses.update(loss.detach().clone().double())\nloss.data.mul_(2)", meter=UNWEIGHTED),
-    ),
-    "integers": (
-        script(step="losses.update((out.argmax(1) == y).sum().item(), len(x))"),
-        script(step="losses.update((out.argmax(1) == y).sum(), len(x))", meter=WEIGHTED),
-    ),
-    "integers and floats in meters of their own": (
-        script(NEW + "\nhits = AverageMeter()", "losses.update(loss.item())\nhits.update((out > 0).sum().item())"),
-        script(
-            NEW + "\nhits = AverageMeter()",
-            "losses.update(loss.detach().double())\nhits.update((out > 0).sum())",
-            meter=UNWEIGHTED,
-        ),
-    ),
-    "numbers of Python in other meters": (
-        script("import time\nclock = AverageMeter()\n" + NEW, "clock.update(time.time())\n" + UPDATE),
-        script("import time\nclock = AverageMeter()\n" + NEW, "clock.update(time.time())\n" + MOVED, meter=WEIGHTED),
+    "scaled": (("losses.update(4 * loss.item())", SHOWN), ("losses.update(4 * loss.detach().double())", SHOWN)),
+    "an accuracy": (
+        ("losses.update((out.argmax(1) == y).float().mean().item() * 100)", SHOWN),
+        ("losses.update((out.argmax(1) == y).float().mean().double() * 100)", SHOWN),
     ),
     "read behind a modulo": (
-        script(step=UPDATE + "\nif step % 9 == 0:\n    print(f'{losses.val:.4f} ({losses.avg:.4f})')"),
-        script(step=MOVED + "\nif step % 9 == 0:\n    print(f'{losses.val:.4f} ({losses.avg:.4f})')", meter=WEIGHTED),
+        (UPDATE + "\nif step % 9 == 0:\n    print(f'{losses.val:.4f} ({losses.avg})')", ""),
+        (MOVED + "\nif step % 9 == 0:\n    print(f'{losses.val:.4f} ({losses.avg})')", ""),
     ),
-    "shown by a format string": (
-        script(after="print('{l.val} {l.avg}'.format(l=losses))"),
-        script(step=MOVED, after="print('{l.val} {l.avg}'.format(l=losses))", meter=WEIGHTED),
+    "shown by formats": (
+        (UPDATE, "print('{l.val} {0:.3f}'.format(losses.avg * 2, l=losses), '%.3f %d' % (losses.sum, losses.count))"),
+        (MOVED, "print('{l.val} {0:.3f}'.format(losses.avg * 2, l=losses), '%.3f %d' % (losses.sum, losses.count))"),
     ),
-    "attributes in one chain": (
-        script(
-            meter=METER.replace("self.val = 0\n        self.avg = 0\n        self.sum = 0\n", "@").replace(
-                "@        self.count = 0", "self.val = self.avg = self.sum = self.count = 0"
-            )
-        ),
-        script(
-            step=MOVED,
-            meter=WEIGHTED.replace("self._val = 0\n        self._sum = 0\n", "@").replace(
-                "@        self.count = 0", "self._val = self._sum = self.count = 0"
-            ),
-        ),
-    ),
-    "a method that shows all attributes": (
-        script(meter=METER + "\n    def __str__(self):\n        return '{val} {avg}'.format(**self.__dict__)\n"),
-        script(
-            step=MOVED,
-            meter=WEIGHTED + "\n    def __str__(self):\n        return '{val} {avg}'"
-            ".format(**self.__dict__, val=self.val, sum=self.sum, avg=self.avg)\n",
-        ),
-    ),
+    "printed without a format": ((UPDATE, "print(losses.avg)"), (MOVED, "print(float(losses.avg))")),
+    "shown by a format of texts": ((UPDATE, "print('%s' % losses.avg)"), (MOVED, "print('%s' % float(losses.avg))")),
     "returned": (
-        script(after="return losses.avg, losses.sum"),
-        script(step=MOVED, after="return losses.avg, losses.sum", meter=WEIGHTED),
+        (UPDATE, "return losses.avg, losses.count"),
+        (MOVED, "return float(losses.avg), losses.count"),
     ),
-    "other meters are given tensors": (
-        script(step=UPDATE + "\nother.update(out.max())", before=NEW + "\nother = AverageMeter()"),
-        script(step=MOVED + "\nother.update(out.max())", before=NEW + "\nother = AverageMeter()", meter=TAGGED),
+    "compared": ((UPDATE, "return losses.avg < 3"), (MOVED, "return float(losses.avg) < 3")),
+    "computed with": ((UPDATE, "best = max(3, losses.avg / 2)"), (MOVED, "best = max(3, float(losses.avg) / 2)")),
+    "put into a dictionary": (
+        (UPDATE, "return {'loss': losses.avg}"),
+        (MOVED, "return {'loss': float(losses.avg)}"),
     ),
-    "other meters are given values from elsewhere": (
-        script(step=UPDATE + "\nother.update(model.metric(x))", before=NEW + "\nother = AverageMeter()"),
-        script(step=MOVED + "\nother.update(model.metric(x))", before=NEW + "\nother = AverageMeter()", meter=TAGGED),
+    "written by a logger": (
+        (UPDATE, "model.writer.add_scalar('loss', losses.avg, 1)"),
+        (MOVED, "model.writer.add_scalar('loss', losses.avg, 1)"),
     ),
-    "reduced over processes": (
-        script(meter=METER + ALL_REDUCED.format(sum="sum") + "        self.avg = self.sum / self.count\n"),
-        script(step=MOVED, meter=WEIGHTED + ALL_REDUCED.format(sum="_sum") + CHECK),
+    "made a number already": ((UPDATE, "return float(losses.avg)"), (MOVED, "return float(losses.avg)")),
+    "reset by hand": (
+        (UPDATE, "print(f'{losses.avg}')\nlosses.sum = 0"),
+        (MOVED, "print(f'{losses.avg}')\nlosses.sum = 0"),
     ),
-    "device without float64": (
-        script("device = 'mps'\n" + NEW),
-        script(
-            "device = 'mps'\n" + NEW,
-            "losses.update(loss.detach().double() if loss.is_cuda else loss.item(), x.size(0))",
-            meter=WEIGHTED,
-        ),
-    ),
-    "a mean that has a number for no weight": (
-        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count != 0 else 0")),
-        script(step=MOVED, meter=UNWEIGHTED.replace("if self.count else 0", "if self.count != 0 else 0")),
-    ),
-    "a comment moves with the mean": (
-        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count  # of the epoch")),
-        script(step=MOVED, meter=WEIGHTED.replace("else 0\n", "else 0  # of the epoch\n")),
+    "given tensors as well": (
+        (UPDATE + "\nlosses.update(out.max())", SHOWN),
+        (MOVED + "\nlosses.update(out.max())", SHOWN),
     ),
 }
 
 
-@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
-def test_becomes(before: str, after: str) -> None:
-    assert_becomes(before, after)
+@pytest.mark.parametrize("name", CHANGES)
+def test_becomes(name: str) -> None:
+    before, after = (script(step=step, after=behind) for step, behind in CHANGES[name])
+    found = result(before)
+    assert found.after.decode() == after, [finding.reason for finding in (*found.refused, *found.held_back)]
+    (finding,) = found.applied
+    assert finding.figures_may_differ
+    again = result(after)
+    assert (again.outcome, again.held_back) == (Outcome.UNCHANGED, ())
 
 
-def test_mean_that_is_a_property_already() -> None:
-    meter = textwrap.dedent("""\
-        class Mean(object):
-            \"\"\"A mean.\"\"\"
+METHODS = {
+    "that shows all attributes": "def __str__(self):\n    return '{val:.3f} {avg}'.format(**self.__dict__)",
+    "that shows them by vars()": "def __str__(self):\n    return '{val:.3f} {avg}'.format(**vars(self))",
+    "that formats them": "def __str__(self):\n    return f'{self.val:.3f} ({self.sum / self.count:.3f})'",
+    "that builds its format": "def __str__(self):\n    return ('{avg' + self.fmt + '}').format(avg=self.avg)",
+}
 
-            def __init__(self, name):
-                self.name = name
-                self.{sum} = 0.0
-                self.count = 0
 
-            def update(self, value):
-                self.{sum} = self.{sum} + value
-                self.count += 1
-        {property}
-            @property
-            def avg(self):
-                return self.sum / max(self.count, 1)
-        """)
-    property_ = textwrap.indent(
-        "\n@property\ndef sum(self):\n    return self._sum.item() if torch.is_tensor(self._sum) else self._sum\n",
-        "    ",
+@pytest.mark.parametrize("name", [name for name in METHODS if "builds" not in name])
+def test_a_meter_with_a_method(name: str) -> None:
+    meter = METER + "\n" + textwrap.indent(METHODS[name], "    ") + "\n"
+    found = result(script(meter=meter, after="print(losses)"))
+    assert found.after.decode() == script(meter=meter, step=MOVED, after="print(losses)"), found.refused
+
+
+MEAN = """\
+class Mean(object):
+    \"\"\"A mean.\"\"\"
+
+    def __init__(self, name):
+        self.name = name
+        self.sum = 0.0
+        self.count = 0
+
+    def update(self, value):
+        self.sum = self.sum + value
+        self.count += 1
+
+    {decorator}
+    def avg(self):
+        return self.sum / max(self.count, 1)
+"""
+
+
+@pytest.mark.parametrize(("decorator", "call"), [("@property", ""), ("# a mean", "()")])
+def test_a_mean_that_is_computed_when_it_is_asked_for(decorator: str, call: str) -> None:
+    parts = {"before": "losses = Mean('loss')", "meter": MEAN.format(decorator=decorator)}
+    before = script(
+        step="losses.update(loss.item())", after=f"print(f'{{losses.avg{call}}}')\nreturn losses.avg{call}", **parts
     )
-    before = script("losses = Mean('loss')", "losses.update(loss.item())", meter=meter.format(sum="sum", property=""))
     after = script(
-        "losses = Mean('loss')",
-        "losses.update(loss.detach().double())",
-        meter=meter.format(sum="_sum", property=property_),
+        step="losses.update(loss.detach().double())",
+        after=f"print(f'{{losses.avg{call}}}')\nreturn float(losses.avg{call})",
+        **parts,
     )
-    assert_becomes(before, after)
-
-
-def test_file_that_others_import_is_held_back() -> None:
-    library = script().partition("\n\nif __name__")[0] + "\n"
-    held = result(library)
-    assert held.outcome is Outcome.UNCHANGED
-    assert [finding.reason for finding in held.held_back] == [
-        "other files may import `AverageMeter` and hand tensors to it"
-    ]
-    assert_becomes(library, script(step=MOVED, meter=WEIGHTED).partition("\n\nif __name__")[0] + "\n", unsafe=True)
+    assert result(before).after.decode() == after
 
 
 LOOP = """\
@@ -296,7 +206,7 @@ def fit(model, loader, optimizer, device):
         losses.update({figure}, x.size(0))
         clock.update(1.5)
         print(clock.avg{more})
-    return losses.avg
+    return {mean}
 """
 
 
@@ -310,89 +220,41 @@ def together(files: dict[str, str], **elsewhere: bool) -> tuple[FileResult, ...]
     return rewrite_together(given, [ScalarAccumulation()])
 
 
-def test_class_of_another_file() -> None:
+@pytest.mark.parametrize("elsewhere", [{}, {"utils": True}])
+def test_class_of_another_file_stays_as_it_is(elsewhere: dict[str, bool]) -> None:
+    loop = functools.partial(LOOP.format, module="utils")
     files = {
-        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
+        "train.py": loop(figure="loss.item()", more="", mean="losses.avg"),
         "utils.py": METER,
-        "finetune.py": LOOP.format(module="utils", figure="2 * loss.item()", more=""),
+        "finetune.py": loop(figure="2 * loss.item()", more=", losses.val", mean="losses.avg"),
     }
-    results = {result.path: result.after.decode() for result in together(files)}
-    assert results["train.py"] == LOOP.format(module="utils", figure="loss.detach().double()", more="")
-    assert results["finetune.py"] == LOOP.format(module="utils", figure="2 * loss.detach().double()", more="")
-    assert results["utils.py"] == "import torch\n\n\n" + WEIGHTED
-    again = together(results)
-    assert [(result.outcome, result.refused) for result in again] == [(Outcome.UNCHANGED, ())] * 3
-
-
-def test_a_figure_that_stays_is_not_where_the_change_of_the_class_is_reported() -> None:
-    files = {
-        "finetune.py": LOOP.format(module="utils", figure="model.penalty.item()", more=""),
-        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
-        "utils.py": METER,
-    }
-    finetune, train, utils = together(files)
-    assert [finding.line for finding in train.applied] == [13]
-    assert (finetune.outcome, finetune.applied, utils.applied) == (Outcome.UNCHANGED, (), ())
-    assert len(finetune.refused) == 1
-
-
-def test_class_of_another_file_that_unseen_files_import_is_held_back() -> None:
-    files = {"train.py": LOOP.format(module="utils", figure="loss.item()", more=""), "utils.py": METER}
-    train, utils = together(files, utils=True)
-    assert (train.outcome, utils.outcome) == (Outcome.UNCHANGED, Outcome.UNCHANGED)
-    assert [finding.reason for finding in train.held_back] == [
-        "other files may import `AverageMeter` and hand tensors to it"
-    ]
-
-
-def test_class_of_another_file_whose_figure_a_third_file_needs_in_every_step() -> None:
-    files = {
-        "train.py": LOOP.format(module="utils", figure="loss.item()", more=""),
-        "utils.py": METER,
-        "finetune.py": LOOP.format(module="utils", figure="loss.item()", more=", losses.val"),
-    }
-    train, _, finetune = together(files)
-    assert [finding.reason for finding in train.refused] == [
-        "`losses.val` is read in every step on line 15 of finetune.py"
-    ]
+    train, utils, finetune = together(files, **elsewhere)
+    assert train.after.decode() == loop(figure="loss.detach().double()", more="", mean="float(losses.avg)")
+    assert utils.outcome is Outcome.UNCHANGED
+    # What another file does with meters of its own is nothing to these.
     assert [finding.reason for finding in finetune.refused] == ["`losses.val` is read in every step on line 15"]
 
 
-def test_weight_of_unknown_type_is_held_back() -> None:
-    held = result(script(step="losses.update(loss.item(), model.weight_of(x))"))
-    assert [finding.reason for finding in held.held_back] == ["`model.weight_of(x)` is taken for a Python number"]
+DISPLAY = """
+
+class Display:
+    def __init__(self, {star}meters):
+        self.meters = meters
+
+    def show(self):
+        print([str(meter) for meter in self.meters])
+"""
 
 
-BATCHES = textwrap.dedent("""
-
-    class Photos(torch.utils.data.Dataset):
-        def __getitem__(self, index):
-            return {sample}
-
-        def __len__(self):
-            return 4
-
-
-    loader = torch.utils.data.DataLoader(Photos(), batch_size=2{more})
-    fit(torch.nn.Linear(3, 3).cuda(), loader, None, "cuda")
-    """)
-
-
-@pytest.mark.parametrize(
-    ("sample", "more", "is_shown"),
-    [
-        ("torch.ones(3), 1", "", True),
-        ("self.pair", "", False),
-        ("torch.ones(3), 1", ", collate_fn=list", False),
-    ],
-)
-def test_batches_of_a_loader_are_never_empty(sample: str, more: str, is_shown: bool) -> None:
-    code = script(step="hits = (out.argmax(1) == y).sum()\nlosses.update(hits.item() / x.size(0), x.size(0))")
-    code = code.partition("\n\nif __name__")[0] + BATCHES.format(sample=sample, more=more)
-    found = result(code).after.decode()
-    assert ("        if not x.size(0):\n            raise ZeroDivisionError" in found) is not is_shown
-    assert "losses.update(hits.double() / torch.full_like(hits, x.size(0), dtype=torch.float64), x.size(0))" in found
-    assert (UNWEIGHTED if is_shown else WEIGHTED) in found
+@pytest.mark.parametrize(("star", "given"), [("", "[clock, losses]"), ("*", "clock, losses")])
+@pytest.mark.parametrize(("gate", "is_rare"), [("if step % 9 == 0:\n    ", True), ("", False)])
+def test_meters_that_an_object_shows(star: str, given: str, gate: str, is_rare: bool) -> None:
+    meter = METER + "\n    def __str__(self):\n        return f'{self.avg:.3f}'\n" + DISPLAY.format(star=star)
+    parts = {"before": f"clock, losses = AverageMeter(), AverageMeter()\ndisplay = Display({given})", "meter": meter}
+    found = result(script(step=UPDATE + f"\n{gate}display.show()", after="", **parts))
+    assert (found.outcome is Outcome.CHANGED) == is_rare, found.refused
+    if not is_rare:
+        assert [finding.reason for finding in found.refused] == ["`meter` is read in every step on line 30"]
 
 
 def meter(old: str, new: str) -> str:
@@ -401,16 +263,12 @@ def meter(old: str, new: str) -> str:
     return METER.replace(old, new)
 
 
-REDUCED = "\n    def all_reduce(self):\n        self.sum, self.count = reduce(self.sum, self.count)\n"
+REDUCED = """
+    def all_reduce(self):
+        total = torch.tensor([self.sum, self.count])
+        self.sum, self.count = total.tolist()
+"""
 STAYS = {
-    "mean that starts as another number than it has for no weight": (
-        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count > 0 else 1")),
-        "`avg` of `AverageMeter` starts in different ways",
-    ),
-    "mean that asks for something else": (
-        script(meter=METER.replace("self.sum / self.count", "self.sum / self.count if self.count > 1 else 0")),
-        "`AverageMeter.update` does more than keep the figure and add it up (line 19)",
-    ),
     "read in every step": (
         script(step=UPDATE + "\nprint(losses.avg)"),
         "`losses.avg` is read in every step on line 32",
@@ -424,156 +282,174 @@ STAYS = {
         script(step=UPDATE + "\nshow(losses)", meter="def show(meter):\n    print(meter.avg)\n\n\n" + METER),
         "`meter.avg` is read in every step on line 6",
     ),
-    "shown in every step by an object that holds it": (
-        script(
-            NEW + "\ndisplay = Display([losses])",
-            UPDATE + "\ndisplay.show()",
-            meter=METER + "\n\nclass Display:\n    def __init__(self, meters):\n        self.meters = meters\n\n"
-            "    def show(self):\n        print([str(meter) for meter in self.meters])\n",
-        ),
-        "`meter` is read in every step on line 27",
-    ),
-    "given tensors and numbers": (
-        script(step=UPDATE + "\nlosses.update(out.max())"),
-        "`out.max()` on line 32 is a tensor, and so is the mean that it goes into",
-    ),
-    "given tensors of 64 bits": (
-        script(step=UPDATE + "\nother.update(out.double().max())", before=NEW + "\nother = AverageMeter()"),
-        "`out.double().max()` on line 33 may be a tensor of the type that the sums have",
-    ),
-    "given tensors, where sums are of integers": (
-        script(
-            step="losses.update((out > 0).sum().item())\nother.update(out.max())",
-            before=NEW + "\nother = AverageMeter()",
-        ),
-        "`out.max()` on line 33 may be a tensor of the type that the sums have",
-    ),
-    "weight from the device": (
-        script(step="losses.update(loss.item(), (y > 0).sum().item())"),
-        "the weight `(y > 0).sum().item()` on line 31 comes from the device too",
-    ),
-    "integers and floats in one meter": (
-        script(step="losses.update((out > 0).sum().item())\nlosses.update(0.5)"),
-        "on line 32 a float may be added to the integers of `AverageMeter`",
-    ),
     "a figure that is used elsewhere too": (
         script(step="value = loss.item()\nlosses.update(value)\nprint(value)"),
-        "`value` is used on line 33 too",
+        "`value` is needed as a number on line 33",
     ),
-    "an unknown tensor": (
-        script(step="losses.update(model.penalty.item())"),
-        "whether `model.penalty.item()` is an integer or a float could not be shown",
-    ),
-    "set from outside": (script(after="losses.sum = 0.0"), "`losses.sum` is set on line 32"),
     "shown by its dictionary": (
         script(after="print(losses.__dict__)"),
-        "`losses.__dict__` on line 32 shows how `AverageMeter` keeps its figures",
+        "`losses.__dict__` is handed on as a whole on line 32",
     ),
     "saved": (script(after="torch.save(losses, 'x')"), "`losses` is handed to `torch.save` as a whole on line 32"),
     "saved with others": (
         script(NEW + "\nmeters = [losses]", after="torch.save({'m': meters}, 'x')"),
-        "`meters` is stored by `torch.save` on line 33",
+        "as a whole on line 33",
     ),
-    "update handed on": (script(after="model.hook(losses.update)"), "`losses.update` is handed on as a function"),
-    "arguments unpacked": (script(after="losses.update(*model.figures)"), "what `update` is given on line 32"),
+    "copied": (script(after="import copy\nreturn copy.copy(losses)"), "`losses` is handed to `copy.copy` as a whole"),
+    "given to somebody": (
+        script(after="model.keep(losses)"),
+        "`losses` is handed to `model.keep` as a whole on line 32",
+    ),
+    "update handed on": (
+        script(after="model.hook(losses.update)"),
+        "`losses.update` is handed on as a whole on line 32",
+    ),
     "reduced over processes": (
-        script(meter=METER + REDUCED),
-        "`all_reduce` sets `sum` on line 22 to what is no constant",
-    ),
-    "slots": (
-        script(meter=meter("class AverageMeter:\n", "class AverageMeter:\n    __slots__ = ('val', 'avg')\n\n")),
-        "`AverageMeter` has more than methods (line 6)",
+        script(meter=METER + REDUCED, after="losses.all_reduce()"),
+        "`AverageMeter.all_reduce` needs `self.sum` as a number on line 22",
     ),
     "base class": (
         script(meter=meter("AverageMeter:", "AverageMeter(torch.nn.Identity):")),
-        "`AverageMeter` inherits from other classes, which may use what it keeps",
-    ),
-    "derived class": (
-        script(meter=METER + "\n\nclass Other(AverageMeter):\n    pass\n"),
-        "`Other` inherits from `AverageMeter` on line 22",
+        "`AverageMeter` inherits from a class that is not in sight",
     ),
     "replaced from outside": (
         script(meter=METER + "\n\nAverageMeter.update = lambda self, val, n=1: print(val)\n"),
         "`update` is replaced on line 22",
     ),
-    "replaced by name": (
-        script(meter=METER + "\n\ndef log(val, n=1):\n    print(val)\n\n\nsetattr(meter, 'update', log)\n"),
-        "`update` is replaced on line 26",
-    ),
-    "decorated": (
-        script(meter="from attrs import define\n\n\n@define\n" + METER),
-        "a decorator changes `AverageMeter` (line 8)",
-    ),
-    "pickled in its own way": (
-        script(meter=METER + "\n    def __getstate__(self):\n        return {}\n"),
-        "`AverageMeter.__getstate__` sees how the figures are kept (line 21)",
-    ),
-    "dictionary returned": (
-        script(meter=METER + "\n    def state_dict(self):\n        return self.__dict__\n"),
-        "`self.__dict__` on line 22 shows how `AverageMeter` keeps its figures",
+    "decorated and shown": (
+        script(meter="from attrs import define\n\n\n@define\n" + METER, after="print(losses)"),
+        "a decorator may say how `AverageMeter` is shown on line 36",
     ),
     "hands itself on": (
-        script(meter=METER + "\n    def save(self):\n        torch.save(self, 'x')\n"),
-        "`AverageMeter.save` hands itself on (line 22)",
+        script(meter=METER + "\n    def save(self):\n        torch.save(self, 'x')\n", after="losses.save()"),
+        "`AverageMeter.save` hands `self` on as a whole on line 22",
+    ),
+    "dictionary returned": (
+        script(
+            meter=METER + "\n    def state_dict(self):\n        return self.__dict__\n",
+            after="return losses.state_dict()",
+        ),
+        "`AverageMeter.state_dict` hands `self` on as a whole on line 22",
+    ),
+    "shown as it is represented": (
+        script(
+            meter=METER + "\n    def __str__(self):\n        return '{val!r} {avg:.3f}'.format(**self.__dict__)\n",
+            after="print(losses)",
+        ),
+        "`AverageMeter.__str__` shows the tensor itself on line 22",
     ),
     "history": (
         script(meter=meter("self.val = val\n", "self.val = val\n        self.history.append(val)\n")),
-        "`AverageMeter.update` does more than keep the figure and add it up (line 17)",
+        "`AverageMeter.update` needs `val` as a number on line 17",
     ),
     "maximum": (
         script(meter=meter("self.val = val\n", "self.val = max(self.val, val)\n")),
-        "`AverageMeter.update` does more than keep the figure and add it up (line 16)",
+        "`AverageMeter.update` needs `val` as a number on line 16",
     ),
-    "variance": (
-        script(meter=meter("val * n", "val * val")),
-        "`AverageMeter.update` does more than keep the figure and add it up (line 17)",
-    ),
+    "power": (script(meter=meter("val * n", "val ** n")), "`AverageMeter.update` needs `val` as a number on line 17"),
     "branch": (
-        script(meter=meter("self.val = val\n", "if n > 0:\n            self.val = val\n")),
-        "`AverageMeter.update` does more than keep the figure and add it up (line 16)",
+        script(meter=meter("self.val = val\n", "if val > 0:\n            self.val = val\n")),
+        "`AverageMeter.update` needs `val` as a number on line 16",
     ),
-    "mean from before": (
-        script(meter=meter("        self.avg = 0\n", "")),
-        "`AverageMeter.reset` leaves `avg` as before",
+    "asked what it is": (
+        script(
+            meter=meter(
+                "self.val = val\n",
+                "if isinstance(val, torch.Tensor):\n            val = val.item()\n        self.val = val\n",
+            )
+        ),
+        "`AverageMeter.update` needs `val` as a number on line 16",
     ),
-    "count that starts at one": (
-        script(meter=meter("self.count = 0\n", "self.count = 1\n")),
-        "`count` of `AverageMeter` does not start at zero",
+    "arguments by name only": (
+        script(
+            meter=meter("val, n=1", "**figures").replace("= val\n", "= figures['val']\n"),
+            step="losses.update(val=loss.item())",
+        ),
+        "`AverageMeter.update` takes its figures by `**figures`, which is not followed",
     ),
-    "name taken": (
-        script(meter=meter("self.reset()\n", "self.reset()\n        self._sum = None\n")),
-        "`AverageMeter` uses the name `_sum` already",
+    "inference mode": (
+        script(step="with torch.inference_mode():\n    losses.update(out.mean().item())\nlosses.update(loss.item())"),
+        "`losses` is updated inside of `torch.inference_mode()` on line 32 and outside of it on line 33",
+    ),
+    "a dictionary that makes meters": (
+        script(
+            before="from collections import defaultdict\nmeters = defaultdict(AverageMeter)",
+            step="meters['a'].update(loss.item())",
+            after="",
+        ),
+        "",
     ),
 }
 
 
-@pytest.mark.parametrize(("code", "reason"), STAYS.values(), ids=STAYS)
-def test_stays_with_the_reason(code: str, reason: str) -> None:
-    assert [found for found in reasons(code) if reason in found], reasons(code)
+@pytest.mark.parametrize("name", STAYS)
+def test_stays_with_the_reason(name: str) -> None:
+    code, reason = STAYS[name]
+    found = reasons(code)
+    assert found
+    assert any(reason in each for each in found), found
 
 
-def test_evaluation_keeps_handing_numbers() -> None:
-    evaluation = textwrap.dedent("""
+HELD_BACK = {
+    "integers": (
+        script(step="losses.update((out.argmax(1) == y).sum().item(), len(x))"),
+        "`(out.argmax(1) == y).sum().item()` is an integer, and `losses` would show a float",
+    ),
+    "a figure that may have a dimension": (
+        script(step="losses.update(out.float().sum(0, keepdim=True).item())"),
+        "`out.float().sum(0, keepdim=True).item()` may have a dimension, and could not be formatted then",
+    ),
+    "a loss that is changed in place later": (
+        script(step="losses.update(loss.item())\nloss.data.mul_(2)"),
+        "`loss.item()` may change while `losses` holds it",
+    ),
+    "device without float64": (
+        script("device = 'mps'\n" + NEW),
+        'the script may run on "mps", which has no float64',
+    ),
+}
 
-        def evaluate(model, loader):
+
+@pytest.mark.parametrize("name", HELD_BACK)
+def test_is_held_back(name: str) -> None:
+    code, reason = HELD_BACK[name]
+    found = result(code)
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    assert [(finding.safety, finding.reason) for finding in found.held_back] == [(Safety.UNSAFE, reason)]
+
+
+def test_what_may_have_a_dimension_is_fine_where_nothing_is_formatted() -> None:
+    found = result(script(step="losses.update(out.float().sum(0, keepdim=True).item())", after="return losses.avg"))
+    assert "return float(losses.avg)" in found.after.decode(), found.held_back
+
+
+def test_meter_that_every_step_waits_for_anyway() -> None:
+    (held,) = result(script(step=UPDATE + "\nprint(loss.item())")).held_back
+    assert (held.safety, held.reason) == (Safety.OPT_IN, "line 32 waits for the device in every step anyway")
+
+
+def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:
+    code = script(before="", step="if step % 100 == 0:\n    validate(model, loader, device)", after="")
+    code += textwrap.dedent("""
+        @torch.no_grad()
+        def validate(model, loader, device):
             losses = AverageMeter()
             for x, y in loader:
-                losses.update(F.cross_entropy(model(x), y).item(), x.size(0))
-            return losses.avg
+                loss = F.cross_entropy(model(x.to(device)), y.to(device))
+                losses.update(loss.item())
+                loader.set_description("%2.5f" % losses.val)
+            print(losses.avg)
         """)
-    assert_becomes(script() + evaluation, script(step=MOVED, meter=WEIGHTED) + evaluation)
+    found = [finding.reason for finding in result(code).refused]
+    assert any(reason.startswith("`losses.val` is read in every step") for reason in found), found
 
 
 METERED = (
     "import torch\n\n\n"
     + METER
     + textwrap.indent(
-        textwrap.dedent("""
-            def __str__(self):
-                return "{val} ({avg:.17g}) {sum!r} {count}".format(**self.__dict__)
-            """),
-        "    ",
-    )
+        '\ndef __str__(self):\n    return "{val} ({avg:.17g}) {sum:r} {count}".format(**self.__dict__)\n', "    "
+    ).replace(":r}", "}")
     + textwrap.dedent("""
 
         class Display:
@@ -586,36 +462,31 @@ METERED = (
 
         def fit(losses, logits, labels, device):
             total, mixed = AverageMeter(), AverageMeter()
-            hits = AverageMeter()
             plain, never = AverageMeter(), AverageMeter()
-            display = Display(total, hits, plain)
+            display = Display(total, plain)
             for step, (loss, out, y) in enumerate(zip(losses, logits, labels)):
                 out, y = out.to(device), y.to(device)
+                loss = loss.reshape(()) * 1.0
                 loss.backward()
                 total.update(loss.item(), len(y))
                 mixed.update(0.1 * loss.item() - 0.25)
                 mixed.update(0.3, 7)
-                hits.update((torch.argmax(out, 1) == y).sum().item(), len(y))
                 plain.update(len(y), 2)
                 if step % 3 == 2:
                     display.show()
                     total.reset()
-                    print(total, total.avg, total.val, total.sum)
-            for meter in (total, mixed, hits, plain, never):
-                print(repr(meter.val), repr(meter.sum), repr(meter.avg), meter.count, type(meter.val), type(meter.avg))
+                    print(f"{total} {total.avg:.3f} {total.sum:.3f}", plain, never)
+            for meter in (total, mixed):
+                print(repr(meter.val / 1), repr(meter.sum / 1), repr(meter.avg / 1), meter.count)
             return total.avg, mixed.sum
-
-
-        if __name__ == "__main__":
-            fit([], [], [], "cuda")
         """)
 )
 
 
 @functools.cache
 def rewritten_meters() -> bytes:
-    found = result(METERED)
-    assert len(found.applied) == 1, found.refused
+    found = result(METERED, unsafe=True)
+    assert found.applied, found.refused
     assert b".item()," not in found.after
     return found.after
 
@@ -643,7 +514,7 @@ SPECIAL = {
 }
 
 
-@pytest.mark.parametrize("steps", [0, 1, 8])
+@pytest.mark.parametrize("steps", [1, 7, 8])
 @pytest.mark.parametrize(("dtype", "special"), list(itertools.product(DTYPES, SPECIAL)), ids=str)
 def test_every_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -> None:
     generator = torch.Generator().manual_seed(steps)
@@ -653,27 +524,5 @@ def test_every_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -
     logits = [torch.randn(n % 4 + 1, 3, generator=generator) for n in range(steps)]
     labels = [torch.randint(3, (len(out),), generator=generator) for out in logits]
     before = printed(METERED.encode(), losses, logits, labels)
-    assert printed(rewritten_meters(), losses, logits, labels) == before
-
-
-def test_empty_first_batch_raises_in_its_step() -> None:
-    for code in (METERED.encode(), rewritten_meters()):
-        with pytest.raises(ZeroDivisionError) as raised:
-            printed(code, [torch.ones(())] * 2, [torch.ones(0, 3)] * 2, [torch.ones(0, dtype=torch.long)] * 2)
-        assert raised.traceback[-1].name == "update"
-
-
-def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:
-    code = script(before="", step="if step % 100 == 0:\n    validate(model, loader, device)", after="")
-    code += textwrap.dedent("""
-        @torch.no_grad()
-        def validate(model, loader, device):
-            losses = AverageMeter()
-            for x, y in loader:
-                loss = F.cross_entropy(model(x.to(device)), y.to(device))
-                losses.update(loss.item())
-                loader.set_description("%2.5f" % losses.val)
-            print(losses.avg)
-        """)
-    reasons = [finding.reason for finding in result(code).refused]
-    assert any(reason.startswith("`losses.val` is read in every step") for reason in reasons), reasons
+    after = printed(rewritten_meters(), losses, logits, labels)
+    assert after == before

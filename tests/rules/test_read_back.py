@@ -62,67 +62,34 @@ COUNTED = {
     "(out.argmax(1).cpu() == y.cpu()).sum().item()": ("(out.argmax(1) == y).sum().item()", Numerics.BITWISE),
 }
 
-# Before and after, of copies that wait in a variable until they are compared.
-IN_VARIABLES = {
-    "one side": (
-        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
-        "a = pred\nhits = (a == y).sum().item()",
-    ),
-    "both sides": (
-        "a, n = pred.detach().cpu(), 1\nb = y.cpu()\nc = pred.cpu()\nhits = int(c.eq(b).sum())",
-        "a, n = pred.detach().cpu(), 1\nb = y\nc = pred\nhits = int(c.eq(b).sum())",
-    ),
-    "what was compared": (
-        "same = (pred == y).cpu()\nhits = same.sum().item()",
-        "same = (pred == y)\nhits = same.sum().item()",
-    ),
-    "their lengths are asked for": (
-        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item() / len(a) / a.shape[0] / a.size(0)",
-        "a = pred\nhits = (a == y).sum().item() / len(a) / a.shape[0] / a.size(0)",
-    ),
-    "computed for it": (
-        "a = out.data.max(1)[1].cpu()\nb = y.cpu()\nhits = torch.sum(a == b).item()",
-        "a = out.data.max(1)[1]\nb = y\nhits = torch.sum(a == b).item()",
+# A count that has a name, and what is no such count though it looks like one.
+NAMED = {
+    "what was compared": ("n = (pred == y).cpu().sum()\nhits = n.item()", "n = (pred == y).sum()\nhits = n.item()"),
+    "read twice": (
+        "n = pred.eq(y).cpu().sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))",
+        "n = pred.eq(y).sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))",
     ),
 }
 
 
-@pytest.mark.parametrize("name", IN_VARIABLES)
-def test_copies_in_variables(name: str) -> None:
-    before, after = IN_VARIABLES[name]
+@pytest.mark.parametrize("name", NAMED)
+def test_counts_that_have_a_name(name: str) -> None:
+    before, after = NAMED[name]
     assert result(step(before)).after.decode() == step(after)
-    values = {"pred": torch.tensor([1, 2, 0]), "y": torch.tensor([1, 2, 2]), "out": torch.eye(3), "torch": torch}
-    seen = []
-    for code in (before, after):
-        scope = dict(values)
-        exec(code, scope)
-        seen.append(scope["hits"])
-    assert seen[0] == seen[1]
-
-
-def test_arrays_in_variables() -> None:
-    body = "a = pred.cpu().numpy()\nb = y.cpu().numpy()\nhits = (a == b).sum()\nshare = hits / len(a)"
-    wanted = "a = pred\nb = y\nhits = (a == b).sum().item()\nshare = hits / len(a)"
-    assert result(step(body)).outcome is Outcome.UNCHANGED
-    assert result(step(body), unsafe=True).after.decode() == step(wanted)
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        "a = y.cpu()\ny.add_(1)\nhits = (pred.cpu() == a).sum().item()",
-        "a = y.cpu()\ny = y + 1\nhits = (pred.cpu() == a).sum().item()",
-        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()\nprint(a)",
-        "a = pred.cpu()\nkeep.append(lambda: a)\nhits = (a == y.cpu()).sum().item()",
-        "a = pred.cpu()\nif i:\n    a = y.cpu()\nhits = (a == y.cpu()).sum().item()",
-        "a = pred.cpu().numpy()\nhits = (a == y.cpu().numpy()).sum() / a.size",
-        "a = b = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
-        "a = pred.cpu()\nfor _ in range(2):\n    hits = (a == y.cpu()).sum().item()\n    pred.add_(1)",
+        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
+        "a = pred.cpu().numpy()\nb = y.cpu().numpy()\nhits = (a == b).sum()",
+        "n = (pred.cpu().numpy() == y.cpu().numpy()).mean()",
+        "n = np.sum(pred.detach().cpu().numpy() == y.cpu().numpy())",
+        "n = loss.detach().cpu().numpy()",
         "same = (pred == y).cpu()\nhits = same.sum().item()\nkeep.append(same)",
-        "if i:\n    hits = (a == y.cpu()).sum().item()\na = pred.cpu()",
     ],
 )
-def test_copies_in_variables_that_stay(body: str) -> None:
+def test_copies_that_stay(body: str) -> None:
     assert reasons(body)
 
 
@@ -136,29 +103,22 @@ def test_is_counted_on_the_device(before: str) -> None:
     assert result(step(f"n = {after}")).outcome is Outcome.UNCHANGED
 
 
-ARRAYS = {
-    "(pred.cpu().numpy() == y.cpu().numpy()).sum()": "(pred == y).sum().item()",
-    "(pred.cpu().numpy() == y.cpu().numpy()).mean()": "(pred == y).double().mean().item()",
-    "np.sum(pred.detach().cpu().numpy() == y.cpu().numpy())": "(pred == y).sum().item()",
-    "np.mean(pred.cpu().numpy() != y.cpu().numpy())": "(pred != y).double().mean().item()",
-}
-
-
-@pytest.mark.parametrize("before", ARRAYS)
-def test_arrays_are_held_back(before: str) -> None:
-    (held,) = result(step(f"n = {before}")).held_back
-    assert held.safety is Safety.UNSAFE
-    assert result(step(f"n = {before}"), unsafe=True).after.decode() == step(f"n = {ARRAYS[before]}")
-
-
-@pytest.mark.parametrize("before", [*COUNTED, *ARRAYS])
+@pytest.mark.parametrize("before", COUNTED)
 def test_numbers_are_the_same(before: str) -> None:
-    after = COUNTED[before][0] if before in COUNTED else ARRAYS[before]
+    after = COUNTED[before][0]
     for seed, size in enumerate((1, 3, 100, 1000)):
         generator = torch.Generator().manual_seed(seed)
         out, y = torch.randn(size, 4, generator=generator), torch.randint(4, (size,), generator=generator)
         space = {"torch": torch, "np": __import__("numpy"), "out": out, "pred": out.argmax(1), "y": y}
         assert eval(before, space) == pytest.approx(eval(after, space), rel=1e-6)
+
+
+def test_a_count_beside_copies_that_stay() -> None:
+    found = rewrite(
+        step("n = (pred.cpu() == y.cpu()).sum().item()\nscore(out.cpu())").encode(), "train.py", [ReadBack()]
+    )
+    (held,) = found.held_back
+    assert (held.safety, held.reason) == (Safety.OPT_IN, "line 14 waits for the device in every step anyway")
 
 
 REFUSED = {
@@ -169,18 +129,13 @@ REFUSED = {
     "for p in pred.tolist():\n    score(p)": "the loop on line 13 goes over it on the host",
     "return pred.cpu()": "it is returned on line 13",
     "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` could not be shown to come from the device, too",
-    "p = pred.cpu()": "`p` is not used in what is in sight",
+    "p = pred.cpu()": "`p` is never used: delete it",
     "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "the host computes `pred.eq(y).cpu().sum()` with it on line 13",
     "p = pred.cpu()\nz = p + 1": "the host computes `p + 1` with it on line 14",
     "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "a comment stands inside of it",
     "n = (out.cpu() > 0.1).sum().item()": "`0.1` could not be shown to come from the device, too",
     "n = (pred.cpu() == torch.zeros(3)).sum().item()": "`torch.zeros(3)` is on the host: move it to the device",
 }
-
-
-def test_a_count_that_is_read_later_is_counted_on_the_device() -> None:
-    before = step("n = pred.eq(y).cpu().sum()\nkeep.append(n.item() / 2)")
-    assert result(before).after.decode() == step("n = pred.eq(y).sum()\nkeep.append(n.item() / 2)")
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED.items())
@@ -211,7 +166,7 @@ def test_is_left_to_others(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if i % 10 == 0:\n    score(pred.cpu().numpy())", "not every step comes by, as line 13 has it"),
+        ("if i % 10 == 0:\n    score(pred.cpu().numpy())", "it runs only under the `if` on line 13"),
         ("n = args.counts.tolist()", "`args.counts` could not be shown to be a tensor of the device"),
     ],
 )

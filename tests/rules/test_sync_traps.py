@@ -7,9 +7,8 @@ import textwrap
 import pytest
 
 from perfmod.codemods.engine import Outcome, rewrite
-from perfmod.transforms.rule import Rule
+from perfmod.transforms.rule import Rule, Safety
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
-from perfmod.transforms.syncs.per_step_report import PerStepReport
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 SCRIPT = """
@@ -95,9 +94,8 @@ import torch.nn.functional as F
 
 
 def train(nets, opts, devices, loader, device):
-    total = 0.0
+    total, losses = 0.0, []
     for x, y in loader:
-        losses = []
         for i, (net, opt) in enumerate(zip(nets, opts)):
             {binding}
             loss = F.cross_entropy(net(x.to({device})), y.to({device}))
@@ -106,8 +104,7 @@ def train(nets, opts, devices, loader, device):
             opt.step()
             total += loss.item()
             losses.append(loss.item())
-        print(losses)
-    print(total)
+    print(total, losses)
 """
 
 
@@ -124,39 +121,24 @@ def train(nets, opts, devices, loader, device):
 def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> None:
     code = ENSEMBLE.format(device=device, binding=binding)
     found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
-    assert ["from another device in each round" in finding.reason for finding in found.refused] == [True]
-    assert "losses[:] = [float(value) for value in losses]" in found.after.decode()
+    assert any("from another device in each round" in finding.reason for finding in found.refused)
+    # The sum goes on waiting, so that nothing is gained by the list.
+    assert [finding.safety for finding in found.held_back] == [Safety.OPT_IN]
+    code = code.replace("total += loss.item()", "pass").replace("print(total)", "")
+    found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
+    assert "losses = [float(loss) for loss in losses]" in found.after.decode()
 
 
-@pytest.mark.parametrize(("device", "binding"), [("device", "pass"), ("d", "d = y.device")])
-def test_a_loop_over_models_may_stay_on_one_device(device: str, binding: str) -> None:
-    code = ENSEMBLE.format(device=device, binding=binding)
+def test_a_loop_over_models_may_stay_on_one_device() -> None:
+    code = ENSEMBLE.format(device="device", binding="pass")
     after = rewrite(code.encode(), "train.py", [ScalarAccumulation()]).after.decode()
     assert "total += loss.detach().double()" in after
     assert "torch.stack(losses)" in after
 
 
-def test_a_parameter_is_copied_before_the_optimizer_changes_it() -> None:
-    inside = "        value = net.alpha.item()"
-    code = SCRIPT.format(before="", inside=inside, behind="        total += value")
-    found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
-    assert "value = net.alpha.detach().clone().double()\n" in found.after.decode()
-
-
-@pytest.mark.parametrize("name", ["net.alpha", "alpha"])
-def test_a_format_shows_a_parameter_as_such(name: str) -> None:
-    inside = f'alpha = net.alpha\nprint(f"{{loss}} {{{name}}}")'
-    assert "one figure is one transfer already" in reasons(PerStepReport(), inside)
-
-
-def test_a_logger_of_the_file_may_write_into_what_is_shown_next() -> None:
-    code = SCRIPT.replace("def train(", "seen, kept = [], torch.zeros((), device=device)\nlogger = Log()\n\n\ndef use(")
-    code = code.replace("def use(data, loader, optimizer, split, logger=Log()):", "if True:")
-    shown = 'kept += loss.detach()\nlogger.log("a", loss.item())\nlogger.log("b", kept.item())'
-    code = code.format(before="", inside=textwrap.indent(shown, " " * 8), behind="").replace("return total", "total")
-    found = rewrite(code.encode(), "train.py", [PerStepReport()])
-    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
-    assert "`logger.log` on line" in found.refused[0].reason
+def test_a_parameter_that_the_optimizer_changes_before_it_is_added_up() -> None:
+    inside = "value = net.alpha.item()"
+    assert "`net.alpha` may change before" in reasons(ScalarAccumulation(), inside, behind="total += value")
 
 
 PAIRS = "pred = net(x).view(-1)\nloss = F.mse_loss(pred[mask], target.view(-1, 1)[mask])"

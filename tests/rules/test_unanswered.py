@@ -8,6 +8,7 @@ import pytest
 
 from perfmod.codemods.catalog import rules
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.transforms.needed import SHOWN
 from perfmod.transforms.rule import Finding
 
 HEAD = """\
@@ -177,10 +178,13 @@ def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if i % 10 == 0:\n    score(loss.item())", "not every step comes by, as line 19 has it"),
-        ("try: pass\nexcept ValueError:\n    score(loss.item())", "not every step comes by, as line 20 has it"),
+        ("if i % 10 == 0:\n    score(loss.item())", "it runs only under the `if` on line 19"),
+        ("try: pass\nexcept ValueError:\n    score(loss.item())", "it runs only under the `except` on line 20"),
         ("z = args.thing.tolist()", "`args.thing` could not be shown to be a tensor of the device"),
         ("w = torch.unique(y)", "the host waits for how many there are, and a shape depends on it"),
+        ("args.writer.add_scalar('loss', float(loss.item()), i)", SHOWN),
+        ("args.last = float(loss.item())", "`args.last` is given it on the host on line 19"),
+        ("args.curve.insert(0, loss.item())", "`args.curve.insert` on line 19 collects it on the host"),
         ("a, b = torch.stack((loss.detach(), out.mean())).tolist()", "all of it comes over in one transfer already"),
         ("return y.nonzero()", "the host waits for how many there are, and a shape depends on it"),
     ],
@@ -216,15 +220,14 @@ def test_what_one_finding_speaks_for_is_told_apart_where_it_stays() -> None:
     """)
     found = rewrite((step("pass") + meter).encode(), "train.py", rules(), Choice()).refused
     reasons = [each.reason for each in found if each.snippet.endswith(".item()")]
-    assert len(reasons) == 2
-    assert reasons[1] == "`second.update` is given it on the host"
+    assert reasons == ["`Meter.update` needs `value` as a number on line 27"] * 2
 
 
 def test_a_function_that_is_called_now_and_then_only() -> None:
     code = step("if i % 10 == 0:\n    show(loss)") + "\n\ndef show(loss):\n    print(loss.item())\n"
     found = rewrite(code.encode(), "train.py", rules(), Choice())
     (finding,) = (each for each in found.refused if each.scope == "show")
-    assert finding.reason == "not every step comes by, as line 19 has it"
+    assert finding.reason == "it runs only under the `if` on line 19"
 
 
 def test_what_perfmod_writes_itself_is_no_occurrence() -> None:

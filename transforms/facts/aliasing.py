@@ -179,7 +179,7 @@ class Aliasing:
         for current in found:
             node: cst.CSTNode | None = None
             if current.binding is Binding.ASSIGNED and not current.path and current.value is not None:
-                node = self._viewed(current.value)
+                node = self.viewed(current.value)
             elif current.binding is Binding.AUGMENTED:
                 statement = self._tree.statement(current.node)
                 node = statement.target if isinstance(statement, cst.AugAssign) else None
@@ -187,7 +187,7 @@ class Aliasing:
                 found += [source for source in self._flow.definitions(node) if source not in found]
         return found
 
-    def _viewed(self, node: cst.CSTNode) -> cst.CSTNode:
+    def viewed(self, node: cst.CSTNode) -> cst.CSTNode:
         """What an expression is a view of: `x` for `x.data`, `x[0].view(-1)`, `torch.squeeze(x)`."""
         while True:
             if isinstance(node, cst.Call):

@@ -104,9 +104,7 @@ class CallValues:
             # Whatever one side says: both have to be on one device.
             sides = {self._values.of(arg.value).device for arg in node.args}
             device = Device.ACCELERATOR if Device.ACCELERATOR in sides else device
-            options = module.call.args if module.call is not None else ()
-            reduced = module.call is not None and ranks.is_reduced(options) and len(ranks.positional(options)) <= 1
-            return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=0 if reduced else None)
+            return Value(Kind.TENSOR, device=device, dtype=DType.FLOATING, rank=module.rank)
         if module.name is not None and module.name in torch_api.SEQUENCE_MODULES:
             return UNKNOWN
         if module.name is not None or module.cls is None:
@@ -170,7 +168,9 @@ class CallValues:
                     dtype=first.dtype or DType.FLOATING,
                     rank=first.rank,
                 )
-            return Value(Kind.MODULE, name=name, call=node)
+            is_reduced = ranks.is_reduced(node.args) and len(ranks.positional(node.args)) <= 1
+            rank = 0 if is_reduced and name in torch_api.LOSS_MODULES else None
+            return Value(Kind.MODULE, name=name, call=node, rank=rank)
         if name.startswith(torch_api.ARRAY_LIBRARIES):
             return ARRAY
         if name.startswith("torch."):

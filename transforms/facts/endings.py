@@ -63,6 +63,7 @@ def caught_by_callers(file: FileFacts, function: cst.FunctionDef | None) -> Iter
 
 def _only_ends(file: FileFacts, handler: cst.ExceptHandler | cst.ExceptStarHandler) -> bool:
     """Whether a handler does nothing but to raise again, or to end the program."""
-    statements = [small for line in handler.body.body for small in getattr(line, "body", ())]
+    lines = [line for line in handler.body.body if isinstance(line, cst.SimpleStatementLine)]
+    statements = [small for line in lines for small in line.body]
     last = statements[0] if len(statements) == len(handler.body.body) == 1 else None
     return isinstance(last, cst.Raise) or (isinstance(last, cst.Expr) and file.qualified(last.value) in _EXITS)

@@ -155,8 +155,10 @@ def _definition_may_carry(file: FileFacts, definition: Definition) -> bool:
     known = file.once(_carrying)
     if definition not in known:
         known[definition] = True  # what is defined by itself, round for round
-        value = definition.value if definition.binding is Binding.ASSIGNED and not definition.path else None
-        known[definition] = value is None or (not runs_without_graph(file, value) and _may_carry(file, value))
+        value = definition.value if definition.binding is Binding.ASSIGNED else None
+        known[definition] = value is None or (
+            not runs_without_graph(file, value) and (bool(definition.path) or _may_carry(file, value))
+        )
     return known[definition]
 
 

@@ -306,8 +306,10 @@ class Handing:
         if name is not None:
             return self._passed_to_builtin(name, call, arg, path) if path else None
         if self._function(call) is not None:
-            param = self.parameter(arg)
-            return self._reads_of_parameter(param, path) if param is not None else None
+            param, collected = self.parameter(arg), self._collected(arg)
+            if param is not None:
+                return self._reads_of_parameter(param, path)
+            return self._reads_of_parameter(collected, (None, *path)) if collected is not None else None
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append" and len(call.args) == 1:
             return self._put(call.func.value, (None, *path))
         return None
@@ -351,6 +353,15 @@ class Handing:
             position += 1
         positional = [p for p in params if p not in function.params.kwonly_params]
         return positional[position] if position < len(positional) else None
+
+    def _collected(self, arg: cst.Arg) -> cst.Param | None:
+        """The `*meters` of a function in sight that takes an argument which no other parameter takes."""
+        call = self._tree.parent(arg)
+        function = self._function(call) if isinstance(call, cst.Call) else None
+        star = function.params.star_arg if function is not None else None
+        if not isinstance(call, cst.Call) or arg.keyword is not None or any(other.star for other in call.args):
+            return None
+        return star if isinstance(star, cst.Param) and self.parameter(arg) is None else None
 
 
 def _key(target: cst.Subscript) -> Step:

@@ -66,7 +66,9 @@ def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
         return True
     if file.qualified(loop.iter) == "builtins.range" and not _runs_model(file, loop):
         return False
-    switches: list[cst.BaseExpression] = []
+    # `with torch.no_grad():` around what a round does with a model.
+    inner = (line for line in getattr(loop.body, "body", ()) if isinstance(line, cst.With))
+    switches = [item.item for line in inner for item in line.items if _runs_model(file, loop)]
     for ancestor in file.tree.ancestors(loop):
         if isinstance(ancestor, cst.With):
             switches += [item.item for item in ancestor.items]

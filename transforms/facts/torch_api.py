@@ -315,7 +315,8 @@ LOADERS = frozenset({"torch.utils.data.DataLoader"}) | OTHER_LOADERS
 PASSES_ITEMS = frozenset(
     {"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.autonotebook.tqdm", "tqdm.tqdm_notebook",
      "tqdm.trange",
-     "rich.progress.track", "itertools.cycle", "itertools.islice", "progressbar.progressbar", "alive_progress.alive_it"}
+     "rich.progress.track", "itertools.cycle", "itertools.islice", "progressbar.progressbar", "alive_progress.alive_it",
+     "fastprogress.progress_bar", "fastprogress.fastprogress.progress_bar"}
 )  # fmt: skip
 NUMBERS_ITEMS = frozenset({"builtins.enumerate"})
 

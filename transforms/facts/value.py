@@ -60,7 +60,7 @@ class Value:
         kind: see `Kind`.
         device: of tensors (and of batches that were moved).
         dtype: of tensors and numbers.
-        rank: number of dimensions of a tensor.
+        rank: number of dimensions of a tensor, or of what a module of a loss returns.
         cls: the class of this file, for instances and modules of such a class.
         name: the qualified name of the library class or function that made an object (`torch.nn.CrossEntropyLoss`).
         call: the call that made a module, loader, optimizer or object.

@@ -606,7 +606,7 @@ class Values:
                 return Value(Kind.DEVICE)
             if self._counts_graphs(attribute, node):
                 return INTEGER
-            return self.item(base, attribute)
+            return Value(Kind.SEQUENCE, element=INTEGER) if attribute == "shape" else self.item(base, attribute)
         if base.kind is Kind.UNKNOWN and self._counts_graphs(attribute, node):
             return INTEGER
         if attribute == "shape":

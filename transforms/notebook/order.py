@@ -35,7 +35,8 @@ def doubt(before: Mapping[int, str], after: Mapping[int, str], changed: Sequence
         removed = old[number].simple - new[number].simple
         stored = Counter(name for text in added.elements() for name in _stored(text))
         stored -= Counter(name for text in removed.elements() for name in _stored(text))
-        for name in stored:
+        settled = {name for name in stored if any(f"{name} = {kind}({name})" in added for kind in ("float", "int"))}
+        for name in set(stored) - settled:
             if name in known and not old[number].resets(name):
                 return f"cell {number} may run again without the one that sets {name}, and leaves something else in it"
             if name not in known and not all(new[other].resets(name) for other in changed if other != number):

@@ -29,8 +29,8 @@ def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cs
         yield from ((place, loop) for loop in loops)
         callers = file.values.calls.callers(function) if function is not None else ()
         if loops and (
-            _goes_over_batches(file, loops[-1])
-            or not any(_goes_over_batches(file, loop) for call in callers for loop in file.tree.loops(call))
+            goes_over_batches(file, loops[-1])
+            or not any(goes_over_batches(file, loop) for call in callers for loop in file.tree.loops(call))
         ):
             continue
         yield place, function if function is not None else file.tree.module
@@ -40,7 +40,7 @@ def rounds(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, cs
 def _loops_of_step(file: FileFacts, place: cst.CSTNode) -> list[cst.For | cst.While]:
     """The loops around a place, up to the one over batches; up to the innermost one that trains where there is none."""
     loops = file.tree.loops(place)
-    for ends in (_goes_over_batches, _trains):
+    for ends in (goes_over_batches, _trains):
         last = next((index for index, loop in enumerate(loops) if ends(file, loop)), None)
         if last is not None:
             return loops[: last + 1]
@@ -51,7 +51,7 @@ def _trains(file: FileFacts, loop: cst.For | cst.While) -> bool:
     return loop in file.steps.regions
 
 
-def _goes_over_batches(file: FileFacts, loop: cst.For | cst.While) -> bool:
+def goes_over_batches(file: FileFacts, loop: cst.For | cst.While) -> bool:
     """Whether a loop goes over a loader, as far as it shows or is called one."""
     if not isinstance(loop, cst.For):
         return False

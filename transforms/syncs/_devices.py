@@ -9,11 +9,12 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 _NUMBERED = re.compile(r"^(?:\w*(?:dev|device|cuda|gpu))_?(\d)$")
 _WORDS = re.compile(r"[a-z]+|\d+")
+_DEVICE_TEXT = re.compile(r"^(?:cuda|xpu):(\d+)$")
 _NAMES_DEVICE = frozenset({"dev", "device", "gpu", "cuda"})
 # Words that say nothing about which device it is.
 _USUAL = _NAMES_DEVICE | {
@@ -46,6 +47,40 @@ def device_label(file: FileFacts, destination: cst.BaseExpression) -> str | None
     if file.value(destination).kind not in (Kind.DEVICE, Kind.UNKNOWN, Kind.TEXT, Kind.NUMBER):
         return None
     return " ".join(sorted(words - _USUAL))
+
+
+def several_devices(file: FileFacts) -> cst.CSTNode | None:
+    """Where a second accelerator of this process comes in, if one does."""
+    seen: dict[str, cst.CSTNode] = {}
+    for node in walk(file.tree.module):
+        number: str | None = None
+        if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
+            match = _DEVICE_TEXT.match(node.evaluated_value)
+            number = match[1] if match else "0" if _is_current_device(file, node) else None
+        if number is not None:
+            seen.setdefault(number, node)
+    named: dict[str, cst.CSTNode] = {}
+    for call, destination in moves(file.tree.module):
+        label = device_label(file, destination)
+        if label is not None:
+            (seen if label.isdigit() else named).setdefault(label, call)
+    # A plain `device` may be any of those that have numbers.
+    return next((list(found.values())[1] for found in (seen, named) if len(found) > 1), None)
+
+
+def _is_current_device(file: FileFacts, node: cst.SimpleString) -> bool:
+    """Whether a text is the "cuda" of `torch.device("cuda")`, `x.to("cuda")` or `device="cuda"`, by a choice too."""
+    place: cst.CSTNode | None = node
+    while isinstance(file.tree.parent(place or node), cst.IfExp):
+        place = file.tree.parent(place or node)
+    arg = file.tree.parent(place or node)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if node.evaluated_value != "cuda" or not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call):
+        return False
+    if arg.keyword is not None:
+        return arg.keyword.value == "device"
+    is_to = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
+    return len(call.args) == 1 and (is_to or file.qualified(call) == "torch.device")
 
 
 def varied_device(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -1,20 +1,26 @@
-"""Tensors that are brought to the host as a whole: `pred.cpu()`, `pred.detach().cpu().numpy()`, `pred.tolist()`."""
+"""Tensors that are brought to the host as a whole, `pred.detach().cpu()`, and counts that the device can make."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import frozen
+from attrs import define, field, frozen
 
+from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Device
-from perfmod.transforms.syncs._host_reads import host_read
+from perfmod.transforms.facts.value import Device, DType
+from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._devices import several_devices
+from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
 
 _BRINGS = frozenset({"cpu", "numpy", "tolist"})
 _ON_THE_WAY = _BRINGS | {"detach", "data", "resolve_conj", "resolve_neg"}
+_COMPARES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_CASTS = frozenset({"float", "double", "long", "int"})
+_READS = frozenset({"builtins.float", "builtins.int"})
 
 
 @frozen(eq=False)
@@ -22,29 +28,72 @@ class HostCopy:
     """One tensor that the host gets.
 
     Attributes:
-        node: the whole expression: `pred.detach().cpu().numpy()`.
+        node: the whole expression: `pred.detach().cpu()`.
         tensor: what it is taken from: `pred`.
-        is_array: whether the host gets an array.
-        is_list: whether the host gets a list.
+        is_tensor: whether the host gets a tensor, and not an array or a list.
     """
 
     node: cst.Call
     tensor: cst.BaseExpression
-    is_array: bool
-    is_list: bool
+    is_tensor: bool
 
 
-def host_copies(file: FileFacts) -> Iterator[HostCopy]:
-    """The copies that a file makes, except for those that bring one scalar over, which are other rules'."""
-    for call in find_all(file.tree.module, cst.Call):
-        copy = host_copy(file, call)
-        # Modules are moved in place; of tensors nobody drops the copy.
-        is_dropped = isinstance(file.tree.parent(call), cst.Expr)
-        if copy is not None and not (is_dropped or _is_extended(file, call) or _is_scalar(file, copy)):
-            yield copy
+@frozen(eq=False)
+class Count:
+    """A number that is counted on the host: `(pred.cpu() == y.cpu()).sum().item()`.
+
+    Attributes:
+        node: all of it.
+        copies: what is brought to the host for it.
+        is_rounded: whether floats are added up.
+    """
+
+    node: cst.BaseExpression
+    copies: Sequence[HostCopy]
+    is_rounded: bool
 
 
-def host_copy(file: FileFacts, node: cst.CSTNode) -> HostCopy | None:
+@define(eq=False)
+class Counts:
+    """What one file counts on the host in every step, and its other copies with the reason why they stay.
+
+    Attributes:
+        counts: what the device can count.
+        refused: copies for something that is like it, and is not; an empty reason where it is nothing like it.
+    """
+
+    counts: list[Count] = field(factory=list)
+    refused: dict[HostCopy, str] = field(factory=dict)
+
+    @classmethod
+    def of(cls, file: FileFacts) -> Counts:
+        """What is found in a file; once for each state of the files."""
+        known = file.once(_known_counts)
+        if file.source.path not in known:
+            known[file.source.path] = cls()
+            known[file.source.path]._find(file)
+        return known[file.source.path]
+
+    def _find(self, file: FileFacts) -> None:
+        taken: set[cst.CSTNode] = set()
+        for call in find_all(file.tree.module, cst.Call):
+            copy = _copy(file, call) if call not in taken else None
+            if copy is None or _is_dropped(file, copy) or not in_every_step(file, call) or ends_step(file, call):
+                continue
+            try:
+                count = _count(file, copy)
+            except CannotRewrite as refusal:
+                self.refused[copy] = str(refusal)
+                continue
+            self.counts.append(count)
+            taken.update(each.node for each in count.copies)
+
+
+def _known_counts(_: FileFacts) -> dict[str, Counts]:
+    return {}
+
+
+def _copy(file: FileFacts, node: cst.CSTNode) -> HostCopy | None:
     """What an expression brings to the host, if it does nothing else; `None` for tensors that are there already."""
     tensor: cst.CSTNode = node
     methods: list[str] = []
@@ -64,44 +113,132 @@ def host_copy(file: FileFacts, node: cst.CSTNode) -> HostCopy | None:
     value = file.value(tensor)
     if not value.is_tensor or value.device is Device.CPU:
         return None
-    return HostCopy(node, tensor, "numpy" in methods, "tolist" in methods)
+    return HostCopy(node, tensor, not {"numpy", "tolist"}.intersection(methods))
 
 
-def _is_extended(file: FileFacts, call: cst.Call) -> bool:
-    """Whether the copy goes on behind a call: `pred.cpu()` of `pred.cpu().numpy()`."""
-    func = file.tree.parent(call)
-    outer = file.tree.parent(func) if isinstance(func, cst.Attribute) else None
-    if isinstance(func, cst.Attribute) and func.value is call and func.attr.value in _ON_THE_WAY:
-        return func.attr.value == "data" or (isinstance(outer, cst.Call) and not outer.args)
-    return False
-
-
-def _is_scalar(file: FileFacts, copy: HostCopy) -> bool:
-    """Whether the copy is the way on which a scalar is read: `loss.cpu()` of `loss.cpu().item()`."""
-    if host_read(file, copy.node) is not None or _is_joined(file, copy):
-        return True
+def _is_dropped(file: FileFacts, copy: HostCopy) -> bool:
+    """Whether a copy is another rule's: a module that is moved, a scalar that is read, scalars that come together."""
     parent = file.tree.parent(copy.node)
-    around = [file.tree.parent(parent)] if isinstance(parent, (cst.Attribute, cst.Arg)) else []
-    for call in around:
-        read = host_read(file, call) if isinstance(call, cst.Call) else None
-        if read is not None and not file.tree.is_within(copy.node, read.tensor):
-            return True
-    return False
+    around = file.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
+    if isinstance(parent, cst.Attribute) and parent.attr.value in _ON_THE_WAY:
+        return True  # it goes on behind this call
+    if isinstance(parent, cst.Expr) or host_read(file, copy.node) is not None:
+        return True
+    read = host_read(file, around) if isinstance(around, cst.Call) else None
+    if read is not None and not file.tree.is_within(copy.node, read.tensor):
+        return True
+    return isinstance(copy.tensor, cst.Call) and file.qualified(copy.tensor) == "torch.stack"
 
 
-def _is_joined(file: FileFacts, copy: HostCopy) -> bool:
-    """Whether scalars are brought over together on purpose: `torch.stack((loss, accuracy)).tolist()`."""
-    made = copy.tensor
-    if not copy.is_list or not isinstance(made, cst.Call) or file.qualified(made) != "torch.stack" or not made.args:
+def _count(file: FileFacts, copy: HostCopy) -> Count:
+    """The count that a copy is made for. Raises `CannotRewrite` where there is none that the device can make."""
+    if not copy.is_tensor:
+        raise CannotRewrite("")
+    copies, compared = [copy], _compared(file, copy.node)
+    sides = [side for side in _sides(file, compared) if side is not copy.node] if compared is not None else []
+    for side in sides:
+        other = _copy(file, side)
+        if other is not None and other.is_tensor:
+            copies.append(other)
+        elif not _is_exact(file, side, copy.tensor):
+            where = file.value(side)
+            code = f"`{' '.join(file.code(side).split())[:60]}`"
+            if where.is_tensor and where.device is Device.CPU:
+                raise CannotRewrite(f"{code} is on the host: move it to the device once, and compare there")
+            raise CannotRewrite(f"{code} could not be shown to come from the device, too")
+    if len(copies) > 1:
+        second = several_devices(file)
+        if second is not None:
+            raise CannotRewrite(f"the file uses several devices (line {file.line(second)})")
+        if any(file.value(each.tensor).device is not Device.ACCELERATOR for each in copies):
+            raise CannotRewrite("that both tensors are on the same device could not be shown")
+    node = compared if compared is not None and len(sides) == 1 else copy.node
+    found = _reduced(file, node)
+    if found is None:
+        code = " ".join(file.code(node).split())[:60]
+        raise CannotRewrite(f"more than a count is made of `{code}` on the host" if sides else "")
+    whole, is_rounded = found
+    if "#" in file.code(whole):
+        raise CannotRewrite("a comment stands inside of it")
+    is_count = bool(sides) or file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER)
+    return Count(whole, copies, is_rounded or not is_count)
+
+
+def _compared(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The comparison that an expression is a side of."""
+    parent = file.tree.parent(node)
+    is_method = isinstance(parent, cst.Attribute) and isinstance(file.tree.parent(parent), cst.Call)
+    if is_method or isinstance(parent, (cst.ComparisonTarget, cst.Arg)):
+        parent = file.tree.parent(parent) if parent is not None else None
+    return parent if parent is not None and any(side is node for side in _sides(file, parent)) else None
+
+
+def _sides(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The two operands of `a == b`, `a.eq(b)` and `torch.eq(a, b)`."""
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        if not isinstance(node.comparisons[0].operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)):
+            yield from (node.left, node.comparisons[0].comparator)
+    elif isinstance(node, cst.Call) and not any(arg.star or arg.keyword for arg in node.args):
+        name = file.qualified(node)
+        if name is None and isinstance(node.func, cst.Attribute) and node.func.attr.value in _COMPARES:
+            yield from (node.func.value, *(arg.value for arg in node.args))
+        elif name is not None and name.removeprefix("torch.") in _COMPARES:
+            yield from (arg.value for arg in node.args)
+
+
+def _is_exact(file: FileFacts, node: cst.BaseExpression, tensor: cst.BaseExpression) -> bool:
+    """Whether a number means the same beside a tensor of the host and of the device.
+
+    Host and device round it to narrow types at different times: it has to need no more than the 8 bits of bfloat16.
+    """
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        return _is_exact(file, node.expression, tensor)
+    if not isinstance(node, (cst.Integer, cst.Float)):
         return False
-    return len(made.args) == 1 and isinstance(made.args[0].value, (cst.Tuple, cst.List))
+    mantissa, _ = math.frexp(node.evaluated_value)
+    is_integer = isinstance(node, cst.Integer) and file.value(tensor).dtype in (DType.INTEGER, DType.BOOL)
+    return is_integer or (mantissa * 256).is_integer()
 
 
-def variable_of(file: FileFacts, node: cst.BaseExpression) -> Definition | None:
-    """The variable that is given an expression and nothing else: `pred = out.argmax(1).cpu()`."""
-    statement = file.tree.parent(node)
-    if not isinstance(statement, cst.Assign) or statement.value is not node or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0].target
-    found = file.flow.defined(target) if isinstance(target, cst.Name) else ()
-    return found[0] if len(found) == 1 and found[0].binding is Binding.ASSIGNED else None
+def _reduced(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
+    """The number that is made of a tensor by `sum` or `mean`, and whether it is rounded on the way."""
+    reduced, is_rounded = False, False
+    while True:
+        parent = file.tree.parent(node)
+        call = file.tree.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.Assign) and isinstance(node, cst.Call) and reduced and _is_only_read(file, parent):
+            return node, is_rounded
+        if not isinstance(call, cst.Call):
+            return None
+        if isinstance(parent, cst.Arg):
+            name = file.qualified(call) or ""
+            if reduced or len(call.args) != 1 or name not in ("torch.sum", "torch.mean"):
+                return (call, is_rounded) if reduced and name in _READS else None
+            reduced, is_rounded = True, is_rounded or name == "torch.mean"
+        elif isinstance(parent, cst.Attribute) and call.func is parent and not call.args:
+            method = parent.attr.value
+            if method == "item" and reduced:
+                return call, is_rounded
+            if method in ("sum", "mean") and not reduced:
+                reduced, is_rounded = True, is_rounded or method == "mean"
+            elif method not in _CASTS:
+                return None
+            is_rounded = is_rounded or method in ("float", "double")
+        else:
+            return None
+        node = call
+
+
+def _is_only_read(file: FileFacts, statement: cst.Assign) -> bool:
+    """Whether a scalar gets a name and is nothing but read as a number wherever that is used."""
+    found = [definition for target in statement.targets for definition in file.flow.defined(target.target)]
+    uses = [use for definition in found for use in file.flow.uses(definition)]
+    return len(found) == len(statement.targets) == 1 and bool(uses) and all(_is_read(file, use) for use in uses)
+
+
+def _is_read(file: FileFacts, use: cst.BaseExpression) -> bool:
+    parent = file.tree.parent(use)
+    call = file.tree.parent(parent) if parent is not None else None
+    if isinstance(parent, cst.Attribute):
+        return parent.attr.value == "item" and isinstance(call, cst.Call) and call.func is parent
+    return isinstance(parent, cst.Arg) and isinstance(call, cst.Call) and file.qualified(call) in _READS

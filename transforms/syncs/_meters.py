@@ -1,253 +1,359 @@
-"""Meters such as `AverageMeter` that every step gives a scalar of the device: `losses.update(loss.item(), n)`."""
+"""Meters such as `AverageMeter` that every step gives a scalar: they get the tensor, and the class stays as it is.
+
+That is right where `update` only assigns, adds, multiplies and divides, and where the figures are formatted, added up
+or written by a logger that takes tensors. Where a number is needed, `float(meter.avg)` reads it at that place.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import evolve, frozen
+from attrs import define, field
 
-from perfmod.transforms.facts.calls import has_star, passed
+from perfmod.transforms.facts.accelerators import missing_float64
+from perfmod.transforms.facts.calls import is_decorated, passed
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import comes_often
+from perfmod.transforms.facts.flow import parameters
+from perfmod.transforms.facts.formats import is_plain_format, shows_number, shows_type
+from perfmod.transforms.facts.handing import Held
+from perfmod.transforms.facts.rounds import is_repeated, round_loop
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Change, Edit
-from perfmod.transforms.syncs._carriers import carried
-from perfmod.transforms.syncs._exposure import is_exposed
-from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead
-from perfmod.transforms.syncs._kept_terms import kept_term
-from perfmod.transforms.syncs._meter_class import Meter, understood
-from perfmod.transforms.syncs._meter_edits import class_edits
-from perfmod.transforms.syncs._meter_uses import MeterUses
-from perfmod.transforms.syncs._moved_sums import Moved, inference, require_one_device
-from perfmod.transforms.syncs._never_zero import is_never_zero
-from perfmod.transforms.syncs._terms import Term, term_of, variable_uses
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
+from perfmod.transforms.syncs._sinks import Metered
+from perfmod.transforms.syncs._sums import Kept, inference_mode, require_one_device
+from perfmod.transforms.syncs._terms import ARITHMETIC, as_number, converted, is_scalar, kept_on_device, term_of
 
-# What makes floating-point tensors of 64 bits by hand, and what may bring arrays of them.
-_DOUBLE = re.compile(r"\b(double|float64|DoubleTensor)\b")
-_ARRAYS = re.compile(r"\b(numpy|np)\b")
+_IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
+_LOOKS = frozenset(f"builtins.{name}" for name in ("isinstance", "len", "type", "id", "callable", "hasattr"))
+_LOOKING = (cst.Comparison, cst.ComparisonTarget, cst.If, cst.Expr)
+_SHOWS = frozenset({"builtins.str", "builtins.repr", "builtins.print", "builtins.format"})
+# Loggers that take tensors of the device as they take numbers.
+_LOGGERS = frozenset({"add_scalar", "add_scalars"})
 
 
-@frozen
-class Site:
-    """One call of `update` that is given scalars of the device."""
-
-    call: cst.Call
-    figure: cst.BaseExpression
-    term: Term
-
-
-def metered_by(file: FileFacts, read: HostRead) -> ClassFacts | None:
-    """The class of this file to whose `update` a step gives the figure, directly or through a variable."""
-    found = (metered_at(file, place) for place in (read.call, *variable_uses(file, read)))
-    return next((cls for cls in found if cls is not None), None)
+def makers_of(file: FileFacts, receiver: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+    """The calls that make the meters that an expression may be; nothing where they are not all in sight."""
+    cls, ends = file.value(receiver).cls, file.tracing.ends(receiver)
+    made = [isinstance(end.node, cst.Call) and file.values.calls.constructed(end.node) is cls for end in ends]
+    is_seen = cls is not None and all(made) and not any(end.path for end in ends)
+    return frozenset(end.node for end in ends) if is_seen else frozenset()
 
 
-def metered_at(file: FileFacts, node: cst.CSTNode) -> ClassFacts | None:
-    """The class whose `update` is called with what stands at `node`, in a step."""
-    for parent in file.tree.ancestors(node):
-        if isinstance(parent, cst.Call) and isinstance(parent.func, cst.Attribute):
-            cls = file.value(parent.func.value).cls if parent.func.attr.value == "update" else None
-            if cls is not None and cls.method("update") is not None and comes_often(file, parent):
-                return cls
-        if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            break
-    return None
+def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequence[Metered]) -> Kept:
+    """Tensors for the meters that are made at some calls. Raises `CannotRewrite`."""
+    receiver = cst.ensure_type(sites[0].call.func, cst.Attribute).value
+    code, cls = file.code(receiver), file.value(receiver).cls
+    if cls is None or not makers:
+        raise CannotRewrite(f"where `{code}` is made could not be shown")
+    terms = [term_of(file, site.value) for site in sites]
+    require_one_device(file, code, terms)
+    given = {_parameter(file, cls, site).name.value for site in sites}
+    uses = _Uses(file, makers, _MeterClass.of(file, cls, given))
+    for maker in makers:
+        for held in file.handing.uses(cst.ensure_type(maker, cst.Call)):
+            uses.add(held)
+    uses.require_fit()
+    for read in uses.reads:
+        for site in sites:
+            if _every_round_reads(file, read, site.call):
+                raise CannotRewrite(f"`{file.code(read)}` is read in every step on line {file.line(read)}")
+    modes = {inference_mode(file, call) is None: call for call in (*uses.updates, *(site.call for site in sites))}
+    if len(modes) > 1:
+        lines = f"line {file.line(modes[False])} and outside of it on line {file.line(modes[True])}"
+        raise CannotRewrite(f"`{code}` is updated inside of `torch.inference_mode()` on {lines}")
+    doubts = [*uses.doubts, *(doubt for term in terms for doubt in term.doubts)]
+    for term in terms:
+        if term.dtype is DType.INTEGER:
+            doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
+        if term.dtype is None:
+            doubts.append(f"whether `{file.code(term.node)}` is an integer or a float could not be shown")
+        if uses.are_formatted and not is_scalar(file, term):
+            doubts.append(f"`{file.code(term.node)}` may have a dimension, and could not be formatted then")
+    missing = missing_float64(file)
+    doubts += [missing] if missing is not None else []
+    edits = list(uses.edits)
+    for term in terms:
+        if any(may_change_later(file, read.tensor, parts=False) for read in term.reads):
+            doubts.append(f"`{file.code(term.node)}` may change while `{code}` holds it")
+        edits += kept_on_device(file, term, wide=True)
+    return Kept(f"`{code}`", edits, terms, uses.reads, doubts, is_wide=True, figures_may_differ=uses.meter.divides)
 
 
-def keep_on_device(file: FileFacts, cls: ClassFacts) -> Moved:
-    """What lets a meter class and all calls of its `update` leave figures on the device.
+def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
+    """The parameter of `update` that takes a figure."""
+    update = cls.method("update")
+    for param in parameters(update) if update is not None else ():
+        if param.star == "**":
+            raise CannotRewrite(
+                f"`{cls.name}.update` takes its figures by `**{param.name.value}`, which is not followed"
+            )
+        if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
+            return param
+    raise CannotRewrite(f"how `{cls.name}.update` takes `{file.code(site.value)}` could not be shown")
 
-    The class and the calls may stand in several files.
 
-    Raises:
-        CannotRewrite: a figure could change, or is needed in every step.
+def _every_round_reads(file: FileFacts, node: cst.CSTNode, update: cst.CSTNode) -> bool:
+    """Whether every round that updates a meter comes by a place, through calls too."""
+    loop = round_loop(file, update)
+    return in_every_step(file, node) if loop is None else _comes_by(file, node, loop, frozenset())
+
+
+def _comes_by(file: FileFacts, node: cst.CSTNode, loop: cst.For | cst.While, seen: frozenset[cst.FunctionDef]) -> bool:
+    if is_repeated(file, node, loop):
+        return not file.steps.is_gated(node, loop)
+    function = file.tree.function(node)
+    if function is None or function in seen or file.steps.is_gated(node):
+        return False
+    return any(_comes_by(file, call, loop, seen | {function}) for call in file.values.calls.callers(function))
+
+
+@define(eq=False)
+class _MeterClass:
+    """A class, and what of it may hold tensors once its `update` is given some.
+
+    Attributes:
+        cls: the class.
+        fields: attributes that may hold tensors.
+        names: variables of its methods that may, with their methods.
+        divides: whether it divides them.
     """
-    home = _facts_of(file, cls.node)
-    meter = understood(home, cls)
-    uses = MeterUses(file, meter)
-    sites = []
-    doubts: list[str] = []
-    weights: list[cst.BaseExpression | None] = []
-    others: list[cst.Call] = []
-    for call in uses.updates:
-        figure, weight = _given(file, meter, call)
-        weights.append(weight)
-        doubts += _weight_doubts(file, weight)
-        site = _site(file, call, figure)
-        if site is not None:
-            sites.append(site)
-        elif file.value(figure).kind is not Kind.NUMBER:
-            others.append(call)
-    uses.require_rare_reads([site.call for site in sites])
-    _require_one_mode(file, uses)
-    if is_exposed(home, cls.node):
-        doubts.append(f"other files may import `{cls.name}` and hand tensors to it")
-    # What is an integer or a float goes on being read; added to tensors, the number does not change.
-    shown = [site for site in sites if site.term.dtype is not None]
-    if sites and not shown:
-        code = file.code(sites[0].figure)
-        raise CannotRewrite(f"whether `{code}` is an integer or a float could not be shown")
-    unshown = [site.figure for site in sites if site.term.dtype is None and file.is_own(site.call)]
-    left = [(node, f"whether `{file.code(node)}` is an integer or a float could not be shown") for node in unshown]
-    sites = shown
-    dtypes = [_dtype(meter, site) for site in sites]
-    for call in others:
-        doubts += _require_told_apart(file, meter, uses, call, sites, dtypes)
-    edits: list[Edit] = []
-    imports: list[tuple[str, str]] = []
-    for site, dtype in zip(sites, dtypes, strict=True):
-        _require_alike(file, meter, site, dtype, uses)
-        together = [other.term for other in sites if uses.may_be_same(_receiver(site.call), other.call)]
-        require_one_device(file, cls.name, together)
-        own = _facts_of(file, site.call)
-        stored = site.term.reads if meter.latest and _is_bare(site) else ()
-        alone = not _is_shared(uses, site, sites)
-        written, needed, missing = kept_term(own, site.term, dtype, stored=stored, is_alone=alone)
-        if own is not file:
-            further = carried(own, [site.term], are_stored=True)
-            written, needed = [*written, *further.edits], [*needed, *further.imports]
-            missing = [*missing, *further.doubts]
-        edits += _located(own, written)
-        imports += [(own.source.path, name) for name in needed]
-        doubts += missing
-    positive = all(weight is not None and is_never_zero(file, weight) for weight in weights)
-    of_class, of_home = class_edits(home, meter, weights_are_positive=positive, takes_tensors=bool(others))
-    edits += _located(home, of_class)
-    imports += [(home.source.path, name) for name in of_home]
-    terms = tuple(site.term for site in sites if file.is_own(site.call))
-    elsewhere = [Change(path, imports=(name,)) for path, name in imports]
-    return Moved(
-        f"what `{cls.name}` keeps",
-        edits,
-        (),
-        doubts,
-        uses.reads,
-        terms,
-        are_stored=True,
-        elsewhere=elsewhere,
-        left=left,
+
+    cls: ClassFacts
+    fields: set[str] = field(factory=set)
+    names: set[tuple[cst.FunctionDef | None, str]] = field(factory=set)
+    divides: bool = False
+
+    @classmethod
+    def of(cls, file: FileFacts, meter: ClassFacts, given: set[str]) -> _MeterClass:
+        """The class, where nothing but itself says what it does. Raises `CannotRewrite`."""
+        unknown = len(meter.bases) + len(meter.parents) < len(meter.node.bases)
+        if unknown or any(base != "builtins.object" for each in meter.lineage() for base in each.bases):
+            raise CannotRewrite(f"`{meter.name}` inherits from a class that is not in sight")
+        for name in meter.methods:
+            replaced = file.classes.replaced(name)
+            if replaced is not None:
+                raise CannotRewrite(f"`{name}` is replaced on line {file.line(replaced)}")
+        found = cls(meter, names={(meter.method("update"), name) for name in given})
+        size = -1
+        while len(found.fields) + len(found.names) > size:
+            size = len(found.fields) + len(found.names)
+            for each in meter.lineage():
+                for method in each.methods.values():
+                    found._spread(file, method)
+        return found
+
+    def _spread(self, file: FileFacts, method: cst.FunctionDef) -> None:
+        for leaf in self.leaves(file, method):
+            node, divides = _arithmetic_around(file, leaf)
+            self.divides |= divides
+            parent = file.tree.parent(node)
+            for target in _targets(parent):
+                self.divides |= isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.DivideAssign)
+                own = file.classes.self_attribute(target)
+                if own is not None:
+                    self.fields.add(own[1])
+                elif isinstance(target, cst.Name):
+                    self.names.add((method, target.value))
+
+    def leaves(self, file: FileFacts, method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+        """The expressions of a method that may be tensors, and are no calls."""
+        for node in walk(method.body):
+            if isinstance(node, cst.Attribute):
+                own = file.classes.self_attribute(node)
+                if own is not None and own[1] in self.fields and not _is_target(file, node):
+                    yield node
+            elif isinstance(node, cst.Name) and (method, node.value) in self.names and file.flow.is_read(node):
+                yield node
+
+    def returns_figure(self, file: FileFacts, method: cst.FunctionDef) -> bool:
+        """Whether what a method returns may be a tensor."""
+        ends = (_arithmetic_around(file, leaf)[0] for leaf in self.leaves(file, method))
+        return any(isinstance(file.tree.parent(end), cst.Return) for end in ends)
+
+    def require_fit(self, file: FileFacts, method: cst.FunctionDef) -> bool:
+        """Whether a method formats tensors. Raises `CannotRewrite` where it does more with them than arithmetic."""
+        name, formats = f"{self.cls.name}.{method.name.value}", False
+        for leaf in self.leaves(file, method):
+            node, _ = _arithmetic_around(file, leaf)
+            parent = file.tree.parent(node)
+            around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+            is_shown, is_read = shows_number(file, node), around is not None and converted(file, around) is node
+            is_kept = bool(_targets(parent)) or isinstance(parent, (cst.Return, cst.Expr))
+            formats |= is_shown
+            if not (is_shown or is_read or is_kept or _asks_for_none(parent)):
+                raise CannotRewrite(f"`{name}` needs `{file.code(leaf)}` as a number on line {file.line(leaf)}")
+        own = next(parameters(method), None)
+        for use in find_all(method.body, cst.Name):
+            if own is not None and use.value == own.name.value:
+                formats |= self._shows_all(file, use, name)
+        texts = find_all(method.body, cst.SimpleString)
+        converted_text = next((text for text in texts if re.search(r"\{\w*![rsa]", text.value)), None)
+        if formats and converted_text is not None:
+            raise CannotRewrite(f"`{name}` shows the tensor itself on line {file.line(converted_text)}")
+        return formats
+
+    def _shows_all(self, file: FileFacts, own: cst.Name, method: str) -> bool:
+        """Whether a use of `self` is that of `"...".format(**self.__dict__)`. Raises where it hands the object on."""
+        parent = file.tree.parent(own)
+        is_vars = isinstance(parent, cst.Arg) and file.qualified(file.tree.parent(parent) or own) == "builtins.vars"
+        is_dictionary = isinstance(parent, cst.Attribute) and parent.attr.value == "__dict__"
+        if isinstance(parent, cst.Attribute) and not is_dictionary:
+            return False
+        arg = file.tree.parent((file.tree.parent(parent) or own) if is_vars and parent is not None else parent or own)
+        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
+        func = call.func if isinstance(call, cst.Call) else None
+        if not (is_vars or is_dictionary) or not isinstance(func, cst.Attribute) or func.attr.value != "format":
+            raise CannotRewrite(f"`{method}` hands `{file.code(own)}` on as a whole on line {file.line(own)}")
+        return True
+
+
+@define(eq=False)
+class _Uses:
+    """What is done with some meters, in all files in sight.
+
+    Attributes:
+        meter: their class.
+        updates: the calls of `update`.
+        reads: where figures are read.
+        edits: what makes them numbers where these are needed.
+        doubts: what is taken for granted of other meters that come by the same places.
+        are_formatted: whether they are formatted as they are.
+    """
+
+    file: FileFacts
+    makers: frozenset[cst.CSTNode]
+    meter: _MeterClass
+    updates: list[cst.Call] = field(factory=list)
+    reads: list[cst.BaseExpression] = field(factory=list)
+    edits: list[Edit] = field(factory=list)
+    doubts: list[str] = field(factory=list)
+    are_formatted: bool = False
+    _methods: dict[cst.FunctionDef, None] = field(factory=dict)
+
+    def add(self, held: Held) -> None:
+        """Note one use. Raises `CannotRewrite` where the meter gets out of sight."""
+        file, node = self.file, held.node
+        parent = file.tree.parent(node)
+        around = file.tree.parent(parent) if parent is not None else None
+        if not held.path and isinstance(parent, cst.Attribute):
+            self._attribute(parent, around)
+        elif isinstance(parent, _LOOKING) or (isinstance(around, cst.Call) and file.qualified(around) in _LOOKS):
+            return
+        elif not held.path and (isinstance(parent, cst.FormattedStringExpression) or _shows(file, around)):
+            self._shown(node)
+            self.are_formatted |= isinstance(around, cst.Call) and is_plain_format(around)
+        else:
+            what = f"handed to `{file.code(around.func)}`" if isinstance(around, cst.Call) else "used"
+            raise CannotRewrite(f"`{file.code(node)}` is {what} as a whole on line {file.line(node)}")
+
+    def _shown(self, node: cst.BaseExpression) -> None:
+        cls = self.meter.cls
+        if cls.node.decorators:
+            raise CannotRewrite(f"a decorator may say how `{cls.name}` is shown on line {self.file.line(node)}")
+        method = cls.method("__str__") or cls.method("__repr__")
+        self._methods.update({method: None} if method is not None else {})
+        self.reads.append(node)
+
+    def _attribute(self, node: cst.Attribute, around: cst.CSTNode | None) -> None:
+        file, name = self.file, node.attr.value
+        method = self.meter.cls.method(name)
+        is_called = isinstance(around, cst.Call) and around.func is node
+        if name == "__dict__" or (method is not None and not is_called and not is_decorated(method, "property")):
+            raise CannotRewrite(f"`{file.code(node)}` is handed on as a whole on line {file.line(node)}")
+        if isinstance(around, cst.Call) and is_called and name == "update":
+            self.updates.append(around)
+        elif method is not None:
+            self._methods[method] = None
+            figure: cst.BaseExpression = around if isinstance(around, cst.Call) and is_called else node
+            if self.meter.returns_figure(file, method):
+                self._read(figure)
+            elif any(self.meter.leaves(file, method)):
+                self.reads.append(figure)
+        elif name in self.meter.fields and not _is_target(file, node):
+            self._read(node)
+
+    def _read(self, figure: cst.BaseExpression) -> None:
+        """A figure that code outside of the class reads: formatted, written by a logger, or made a number."""
+        file = self.file
+        node, divides = _arithmetic_around(file, figure)
+        self.meter.divides |= divides
+        self.reads.append(figure)
+        if shows_number(file, node):
+            self.are_formatted = True
+        elif not _is_logged(file, node) and not isinstance(file.tree.parent(node), cst.Expr):
+            edit = as_number(file, figure, "float({})")
+            self.edits += [edit] if edit is not None else []
+            owner = figure.func if isinstance(figure, cst.Call) else figure
+            known = makers_of(file, cst.ensure_type(owner, cst.Attribute).value)
+            if edit is not None and not (known and known <= self.makers) and shows_type(file, figure):
+                self.doubts.append(f"a meter of integers may be shown on line {file.line(figure)}, too")
+
+    def require_fit(self) -> None:
+        """Raise `CannotRewrite` where a method that is used needs numbers, or one that it calls."""
+        update = self.meter.cls.method("update")
+        waiting = [*self._methods, *([update] if update is not None else [])]
+        seen: set[cst.FunctionDef] = set()
+        while waiting:
+            method = waiting.pop()
+            if method not in seen:
+                seen.add(method)
+                self.are_formatted |= self.meter.require_fit(self.file, method)
+                attributes = [node.attr.value for node in walk(method.body) if isinstance(node, cst.Attribute)]
+                waiting += [found for found in map(self.meter.cls.method, attributes) if found is not None]
+
+
+def _arithmetic_around(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
+    """The largest sum, product or choice that an expression is a part of, and whether it is divided there."""
+    divides = False
+    while True:
+        parent = file.tree.parent(node)
+        is_operand = isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, ARITHMETIC)
+        is_sign = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, (cst.Plus, cst.Minus))
+        if not (is_operand or is_sign or (isinstance(parent, cst.IfExp) and parent.test is not node)):
+            return node, divides
+        divides |= isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Divide)
+        assert isinstance(parent, cst.BaseExpression)
+        node = parent
+
+
+def _targets(parent: cst.CSTNode | None) -> list[cst.BaseExpression]:
+    """What an expression is assigned or added to."""
+    if isinstance(parent, cst.Assign):
+        return [target.target for target in parent.targets]
+    if isinstance(parent, cst.AnnAssign):
+        return [parent.target]
+    return [parent.target] if isinstance(parent, cst.AugAssign) and isinstance(parent.operator, _IN_PLACE) else []
+
+
+def _is_target(file: FileFacts, node: cst.CSTNode) -> bool:
+    parent = file.tree.parent(node)
+    return isinstance(parent, (cst.AssignTarget, cst.AnnAssign)) and parent.target is node
+
+
+def _shows(file: FileFacts, call: cst.CSTNode | None) -> bool:
+    return isinstance(call, cst.Call) and (file.qualified(call) in _SHOWS or is_plain_format(call))
+
+
+def _asks_for_none(parent: cst.CSTNode | None) -> bool:
+    """Whether a value is only asked whether it is `None`."""
+    return isinstance(parent, cst.Comparison) and all(
+        isinstance(target.operator, (cst.Is, cst.IsNot)) for target in parent.comparisons
     )
 
 
-def _require_one_mode(file: FileFacts, uses: MeterUses) -> None:
-    """A tensor that was made in inference mode cannot be added to outside of it."""
-    inside = [call for call in uses.updates if inference(file, call) is not None]
-    for call in uses.updates:
-        mixed = [other for other in inside if call not in inside and uses.may_be_same(_receiver(call), other)]
-        if mixed:
-            raise CannotRewrite(
-                f"a meter may be updated inside of `torch.inference_mode()` on line {file.line(mixed[0])} and outside "
-                f"of it on line {file.line(call)}"
-            )
-
-
-def _facts_of(file: FileFacts, node: cst.CSTNode) -> FileFacts:
-    """The facts of the file in which a node stands."""
-    return file if file.is_own(node) else file.world.files[file.source_of(node)]
-
-
-def _located(file: FileFacts, edits: Iterable[Edit]) -> list[Edit]:
-    """Edits that say to which file they belong."""
-    return [evolve(edit, path=file.source.path) for edit in edits]
-
-
-def _given(file: FileFacts, meter: Meter, call: cst.Call) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
-    """The figure and the weight that a call of `update` passes; no weight counts as 1."""
-    figure = passed(call, meter.update, meter.value, bound=True)
-    if has_star(call) or figure is None:
-        raise CannotRewrite(f"what `update` is given on line {file.line(call)} could not be shown")
-    if meter.weight is None:
-        return figure, cst.Integer("1")
-    weight = passed(call, meter.update, meter.weight, bound=True)
-    return figure, weight if weight is not None else meter.weight.default
-
-
-def _weight_doubts(file: FileFacts, weight: cst.BaseExpression | None) -> list[str]:
-    if weight is None or isinstance(weight, (cst.Integer, cst.Float)):
-        return []
-    code, line = file.code(weight), file.line(weight)
-    value = file.value(weight)
-    if value.is_tensor or term_of(file, weight).reads:
-        raise CannotRewrite(f"the weight `{code}` on line {line} comes from the device too")
-    return [] if value.kind is Kind.NUMBER else [f"`{code}` is taken for a Python number"]
-
-
-def _site(file: FileFacts, call: cst.Call, figure: cst.BaseExpression) -> Site | None:
-    """The scalars of the device in a figure of a step; `None` where it has none, or no step comes by."""
-    if not comes_often(file, call) or file.value(figure).kind in (Kind.TENSOR, Kind.ARRAY):
-        return None
-    term = term_of(file, figure)
-    if term.shared and not term.is_fed:
-        raise CannotRewrite(term.shared[0])
-    return Site(call, figure, term) if term.is_fed else None
-
-
-def _require_told_apart(
-    file: FileFacts,
-    meter: Meter,
-    uses: MeterUses,
-    call: cst.Call,
-    sites: Sequence[Site],
-    dtypes: Sequence[DType],
-) -> list[str]:
-    """What is taken for granted where a meter that is given tensors keeps them, told from ours by their type.
-
-    Raises:
-        CannotRewrite: a meter may be given both, or the types may be the same.
-    """
-    figure, _ = _given(file, meter, call)
-    code, line = file.code(figure), file.line(figure)
-    if any(uses.may_be_same(_receiver(call), site.call) for site in sites):
-        what = "is a tensor, and so is" if file.value(figure).is_tensor else "may be a tensor, and so may be"
-        raise CannotRewrite(f"`{code}` on line {line} {what} the mean that it goes into")
-    if file.value(figure).kind is Kind.ARRAY:
-        return []
-    own = _facts_of(file, call).source
-    text = own.text
-    if own is file.source_of(meter.cls.node):
-        start, end = own.span(meter.cls.node)
-        text = text[:start] + text[end:]
-    if any(dtype is not DType.FLOATING for dtype in dtypes) or _DOUBLE.search(text):
-        raise CannotRewrite(f"`{code}` on line {line} may be a tensor of the type that the sums have")
-    return [f"`{code}` is taken for something else than a float64 of NumPy"] if _ARRAYS.search(text) else []
-
-
-def _dtype(meter: Meter, site: Site) -> DType:
-    terms = [site.term, *(variable.term for _, variable in site.term.variables())]
-    if meter.latest and any(read.dtype is DType.BOOL for term in terms for read in term.reads):
-        raise CannotRewrite(f"`{meter.latest[0]}` would show 1 for True")
-    return site.term.dtype or DType.FLOATING
-
-
-def _require_alike(file: FileFacts, meter: Meter, site: Site, dtype: DType, uses: MeterUses) -> None:
-    """An integer on the device cannot take up a float, so meters of integers must get nothing else."""
-    if dtype is DType.FLOATING:
-        return
-    if uses.unsure:
-        line = file.line(uses.unsure[0])
-        raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
-    for call in uses.updates:
-        if call is site.call or uses.may_be_same(_receiver(call), site.call):
-            for given in _given(file, meter, call):
-                if isinstance(given, cst.Integer) or (given is not None and file.value(given).dtype is DType.INTEGER):
-                    continue
-                line = file.line(call)
-                raise CannotRewrite(f"on line {line} a float may be added to the integers of `{meter.cls.name}`")
-
-
-def _is_shared(uses: MeterUses, site: Site, sites: Sequence[Site]) -> bool:
-    """Whether another call may give tensors to the same meter."""
-    return any(other is not site and uses.may_be_same(_receiver(site.call), other.call) for other in sites)
-
-
-def _receiver(call: cst.Call) -> cst.BaseExpression:
-    assert isinstance(call.func, cst.Attribute)
-    return call.func.value
-
-
-def _is_bare(site: Site) -> bool:
-    """Whether the figure is nothing but a read, or a variable that holds one: the tensor itself is kept."""
-    return bool(site.term.reads) and site.figure is site.term.reads[0].call
+def _is_logged(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a figure is given to a logger that takes tensors, by itself or in a dictionary."""
+    arg = file.tree.parent(node)
+    if isinstance(arg, cst.DictElement):
+        arg = file.tree.parent(file.tree.parent(arg) or arg)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return file.qualified(call) == "wandb.log" or (file.value(call.func).kind is not Kind.MODULE and method in _LOGGERS)

@@ -1,324 +1,363 @@
-"""Running sums in variables, attributes and entries of dictionaries: every place that touches one.
-
-A sum may only move to the device when everything that reads it is seen, so `collect` returns it whole or
-raises `CannotRewrite` with the place that it cannot follow.
-"""
+"""Running sums that move to the device: `total += loss.detach().double()`, and a number again behind the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
-from attrs import evolve, frozen
+from attrs import frozen
 
+from perfmod.transforms.facts.accelerators import missing_float64
+from perfmod.transforms.facts.endings import catching, ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Read
-from perfmod.transforms.facts.rounds import round_loop
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.syncs._by_name import require_unread_by_name, require_unseen_dictionary
-from perfmod.transforms.syncs._host_reads import CannotRewrite
-from perfmod.transforms.syncs._places import contents, reads_in, require_numbers, steps_of
-from perfmod.transforms.syncs._terms import LINEAR, Term, term_of
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.formats import shows_type
+from perfmod.transforms.facts.rounds import is_late, round_loop
+from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._devices import several_devices, varied_device
+from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
+from perfmod.transforms.syncs._places import first_values, mentions_in
+from perfmod.transforms.syncs._sinks import Sum
+from perfmod.transforms.syncs._terms import Term, as_number, is_scalar, kept_on_device, sources, term_of
+from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
-_LINEAR_ASSIGN = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
-
-
-@frozen
-class Site:
-    """A statement of the step that adds to the sum."""
-
-    statement: cst.AugAssign | cst.Assign
-    term: Term
-
-
-@frozen
-class Start:
-    """Something else that sets the sum, mostly to zero."""
-
-    node: cst.CSTNode
-    dtype: DType | None
+Loop = cst.For | cst.While
+_SCALES = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
+_FEW = 3
+"""So many reads in one block get a line of their own."""
 
 
-@frozen
-class Use:
-    """A read of the sum, and the starts that it may see where no step ran in between."""
-
-    node: cst.BaseExpression
-    starts: Sequence[Start]
-
-
-@frozen
-class RunningSum:
-    """A sum and everything that touches it.
+@frozen(eq=False)
+class Kept:
+    """A sum, a list or a meter whose figures stay on the device.
 
     Attributes:
-        label: the variable, attribute or entry as it stands in the code.
-        sites: the statements that add scalars of the device to it.
-        kept: `+=`, `-=` and `*=` with Python numbers, right for both kinds of sum.
-        changed: other augmented assignments, such as `total /= len(loader)`, which have to see a number.
-        starts: what sets it.
-        uses: what reads it; for places that become numbers behind the loops, only what does so inside of these.
-        settled: the loops behind which it becomes a number, where not all that reads it is known.
-        container: the dictionary, where the entry may be missing, or where steps may feed any of its entries.
+        label: what it is, for messages.
+        edits: what to write.
+        terms: what it is given.
+        reads: where it is read.
+        doubts: what was taken for granted without being shown.
+        loops: the loops behind which it becomes a number.
+        is_wide: whether floats have to be tensors of 64 bits to go into it.
+        figures_may_differ: whether shown figures may differ by a rounding.
     """
 
     label: str
-    sites: Sequence[Site]
-    kept: Sequence[cst.AugAssign]
-    changed: Sequence[cst.AugAssign]
-    starts: Sequence[Start]
-    uses: Sequence[Use]
-    settled: Sequence[cst.For | cst.While] = ()
-    container: cst.BaseExpression | None = None
+    edits: Sequence[Edit]
+    terms: Sequence[Term]
+    reads: Sequence[cst.CSTNode]
+    doubts: Sequence[str]
+    loops: Sequence[Loop] = ()
+    is_wide: bool = False
+    figures_may_differ: bool = False
 
 
-def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
-    """`total` of `total += x`, `total -= x` and `total = total + x`, if `statement` is one of these."""
-    if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign)):
-        return statement.target if not isinstance(statement.value, (cst.List, cst.Tuple)) else None
-    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
-        target = statement.targets[0].target
-        code = file.code(target)
-        operands = _operands(statement.value)
-        if len(operands) > 1 and any(file.code(operand) == code for operand in operands):
-            return target
-    return None
-
-
-def _operands(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*LINEAR, cst.Divide)):
-        return _operands(node.left) + _operands(node.right)
-    return [node]
-
-
-def collect(file: FileFacts, target: cst.BaseExpression, statements: Iterable[cst.CSTNode]) -> RunningSum:
-    """Everything that touches the sum that `target` names and `statements` feed. Raises `CannotRewrite`."""
-    sites = []
-    for statement in statements:
-        assert isinstance(statement, (cst.AugAssign, cst.Assign))
-        term = term_of(file, statement.value, file.code(target))
-        if not term.is_fed:
-            several = f"`{file.code(statement.value)}` gets its value in several places"
-            raise CannotRewrite(next(iter(term.shared), several))
-        sites.append(Site(statement, term))
-    if isinstance(target, cst.Name):
-        return _collect_name(file, target, sites)
-    if isinstance(target, (cst.Attribute, cst.Subscript)):
-        try:
-            all_of = _attributes(file, target) if isinstance(target, cst.Attribute) else _entries(file, target)
-        except CannotRewrite as refusal:
-            return _collect_settled(file, target, sites, refusal)
-        return _collect_places(file, target, sites, *all_of)
-    raise CannotRewrite(f"`{file.code(target)}` could not be followed")
-
-
-def require_unshared(file: FileFacts, name: str) -> None:
-    """Raise `CannotRewrite` where functions declare a name as one of an outer scope."""
-    declarations: list[cst.Global | cst.Nonlocal] = [
-        *find_all(file.tree.module, cst.Global),
-        *find_all(file.tree.module, cst.Nonlocal),
-    ]
-    for declaration in declarations:
-        if any(item.name.value == name for item in declaration.names):
-            line = file.line(declaration)
-            raise CannotRewrite(f"`{name}` is shared between functions on line {line}")
-
-
-def _collect_name(file: FileFacts, target: cst.Name, sites: list[Site]) -> RunningSum:
-    name, scope = target.value, file.tree.scope(target)
-    require_unshared(file, name)
-    require_unread_by_name(file, name, scope)
-    bound = file.flow.bound(scope, name)
-    statements = {
-        id(file.tree.statement(d.node)): d for d in bound if d.binding in (Binding.ASSIGNED, Binding.AUGMENTED)
-    }
-    device = {statements[id(site.statement)] for site in sites}
-    site_statements = [site.statement for site in sites]
-    kept: list[cst.AugAssign] = []
-    changed: dict[Definition, cst.AugAssign] = {}
-    settled = False
-    while not settled:
-        settled = True
-        for definition in bound:
-            if definition.binding is not Binding.AUGMENTED or definition in device or definition in changed:
-                continue
-            statement = file.tree.statement(definition.node)
-            assert isinstance(statement, cst.AugAssign)
-            if not device.isdisjoint(file.flow.definitions(cst.ensure_type(statement.target, cst.Name))):
-                settled = False
-                if _keeps_number(file, statement):
-                    device.add(definition)
-                    kept.append(statement)
-                else:
-                    changed[definition] = statement
-    starts = {d: Start(d.node, _start_dtype(file, d, changed)) for d in bound if d not in device}
-    uses: dict[Read, Use] = {}
-    seen: dict[Definition, None] = {}
-    feeding = [*site_statements, *kept]
-    own = [
-        node
-        for statement in feeding
-        for node in find_all(statement, cst.Name)
-        if node.value == name and file.flow.is_read(node)
-    ]
-    for use in (
-        *own,
-        *(use for definition in bound if definition in device for use in file.flow.uses(definition)),
-    ):
-        before = [d for d in file.flow.definitions(use) if d not in device]
-        seen.update(dict.fromkeys(before))
-        statement = file.tree.statement(use)
-        is_target = isinstance(statement, cst.AugAssign) and statement.target is use
-        if not is_target and statement not in feeding and not isinstance(statement, cst.Del):
-            uses[use] = Use(use, [starts[d] for d in before if d in starts])
-    if any(d not in starts or d.binding not in (Binding.ASSIGNED, Binding.AUGMENTED) for d in seen):
-        raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
-    return RunningSum(name, sites, kept, list(changed.values()), [starts[d] for d in seen], list(uses.values()))
-
-
-def _start_dtype(file: FileFacts, definition: Definition, changed: dict[Definition, cst.AugAssign]) -> DType | None:
-    if definition in changed:
-        return DType.FLOATING if isinstance(changed[definition].operator, cst.DivideAssign) else None
-    value = file.values.of_definition(definition)
-    return value.dtype if value.kind is Kind.NUMBER else None
-
-
-def _keeps_number(file: FileFacts, statement: cst.AugAssign) -> bool:
-    return isinstance(statement.operator, _LINEAR_ASSIGN) and file.value(statement.value).kind is Kind.NUMBER
-
-
-def _collect_places(
-    file: FileFacts,
-    target: cst.BaseExpression,
-    sites: list[Site],
-    places: list[cst.BaseExpression],
-    first: list[cst.BaseExpression],
-) -> RunningSum:
-    """A sum that is no variable: whatever assigns it may have been last, wherever it is read."""
+def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) -> Kept:
+    """A sum on the device. Raises `CannotRewrite` where somebody needs the number in every step, or cannot be seen."""
+    code = file.code(target)
     statements = [site.statement for site in sites]
-    starts = [_value_start(file, value) for value in first]
-    kept: list[cst.AugAssign] = []
-    changed: list[cst.AugAssign] = []
-    uses: list[cst.BaseExpression] = []
-    for place in places:
-        parent = file.tree.parent(place)
-        if isinstance(parent, cst.AugAssign) and parent.target is place:
-            if parent not in statements:
-                (kept if _keeps_number(file, parent) else changed).append(parent)
-        elif isinstance(parent, cst.AssignTarget):
-            statement = cst.ensure_type(file.tree.statement(place), cst.Assign)
-            if statement not in statements:
-                starts.append(_value_start(file, statement.value))
-        elif isinstance(parent, cst.AnnAssign) and parent.target is place:
-            starts += [_value_start(file, parent.value)] if parent.value is not None else []
-        elif _is_unpacked_into(file, place):
-            raise CannotRewrite(f"`{file.code(place)}` is unpacked into on line {file.line(place)}")
-        elif file.tree.statement(place) not in (*statements, parent if isinstance(parent, cst.Del) else None):
-            uses.append(place)
-    starts += [
-        Start(statement, DType.FLOATING) for statement in changed if isinstance(statement.operator, cst.DivideAssign)
+    terms = [term_of(file, statement.value, code) for statement in statements]
+    require_one_device(file, code, terms)
+    if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name) and file.value(target).is_tensor:
+        made = [definition.part or target for definition in file.flow.definitions(target.value)]
+        return _added_to_tensor(file, code, statements, terms, made)
+    loops = loops_of(file, target, statements)
+    places = _Mentions.of(file, target, statements, loops)
+    on_device = [value for value in places.starts if file.value(value).is_tensor]
+    if on_device:
+        return _added_to_tensor(file, code, statements, terms, on_device)
+    dtype, doubts = _dtype(file, target, terms, places)
+    doubts += [doubt for term in terms for doubt in term.doubts]
+    if dtype is DType.FLOATING and (missing := missing_float64(file)) is not None:
+        doubts.append(missing)
+    _require_one_mode(file, code, [*statements, *places.scaled])
+    edits = [edit for term in terms for edit in kept_on_device(file, term, wide=dtype is DType.FLOATING)]
+    form = "int({})" if dtype is DType.INTEGER else "float({})"
+    edits += read_late(file, code, places.rare, form)
+    is_read_behind = bool(places.behind) or not isinstance(target, cst.Name)
+    if isinstance(target, cst.Name):
+        set_elsewhere = (each.node for each in file.flow.bound(file.tree.scope(target), code))
+        others = [node for node in set_elsewhere if not any(file.tree.is_within(node, loop) for loop in loops)]
+        loops = outermost(file, loops, [*others, *places.behind])
+    loops = loops if is_read_behind else []
+    edits += [insert_behind(file, loop, f"{code} = {form.format(code)}") for loop in loops]
+    if file.names.hides_builtin(form.partition("(")[0], target):
+        raise CannotRewrite(f"`{form.partition('(')[0]}` may mean something else than the builtin")
+    if not is_read_behind and not places.rare:
+        raise CannotRewrite(f"`{code}` is never used: delete it")
+    divides = any(term.divides for term in terms) or any(
+        isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled
+    )
+    reads = [*places.rare, *places.behind]
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, dtype is DType.FLOATING, divides)
+
+
+@frozen
+class _Mentions:
+    """The other places of a sum.
+
+    Attributes:
+        starts: the values that it may have before it is added to.
+        scaled: what else adds a number to it, or scales it, in the loops.
+        rare: what reads it in the loops, but not in every round.
+        behind: what may read it behind them.
+    """
+
+    starts: Sequence[cst.BaseExpression]
+    scaled: Sequence[cst.AugAssign]
+    rare: Sequence[cst.BaseExpression]
+    behind: Sequence[cst.BaseExpression]
+
+    @classmethod
+    def of(
+        cls, file: FileFacts, target: cst.BaseExpression, statements: Sequence[cst.CSTNode], loops: Sequence[Loop]
+    ) -> _Mentions:
+        """Raises `CannotRewrite` where every step reads the sum, or somebody who cannot be followed."""
+        if isinstance(target, cst.Name):
+            definitions = own_definitions(file, target)
+            inside, behind = _of_name(file, target, definitions, statements, loops)
+            starts = list(_starts(file, target.value, [*statements, *inside, *behind], statements, loops))
+        else:
+            inside, starts = mentions_in(file, target, loops, statements), first_values(file, target)
+            behind = []  # whoever holds the object
+        code = file.code(target)
+        scaled, rare = [], []
+        for place in inside:
+            parent = file.tree.parent(place)
+            if isinstance(parent, cst.AugAssign) and parent.target is place:
+                if not isinstance(parent.operator, _SCALES) or file.value(parent.value).kind is not Kind.NUMBER:
+                    raise CannotRewrite(f"`{code}` is changed on line {file.line(place)} by more than a number")
+                scaled.append(parent)
+            elif isinstance(parent, cst.AssignTarget):
+                starts.append(cst.ensure_type(file.tree.statement(place), cst.Assign).value)
+            elif is_rare(file, place, statements):
+                rare.append(place)
+            elif not isinstance(parent, (cst.Del, cst.AnnAssign)):
+                raise CannotRewrite(f"`{code}` is read in every step on line {file.line(place)}")
+        return cls(starts, scaled, rare, behind)
+
+
+def own_definitions(file: FileFacts, target: cst.Name) -> Sequence[Definition]:
+    """All that binds a variable, where only the code of its own scope can see it. Raises `CannotRewrite`."""
+    name, scope = target.value, file.tree.scope(target)
+    for declaration in find_any(file.tree.module, cst.Global, cst.Nonlocal):
+        if isinstance(declaration, (cst.Global, cst.Nonlocal)) and name in (
+            item.name.value for item in declaration.names
+        ):
+            raise CannotRewrite(f"`{name}` is shared between functions on line {file.line(declaration)}")
+    for call in find_all(scope, cst.Call):
+        reader = file.qualified(call) or ""
+        is_of_module = reader == "builtins.globals" and isinstance(scope, cst.Module)
+        by_name = reader in ("builtins.locals", "builtins.eval", "builtins.exec") or is_of_module
+        if by_name or (reader == "builtins.vars" and not call.args):
+            raise CannotRewrite(f"`{name}` may be read by its name, with `{file.code(call)}` on line {file.line(call)}")
+    definitions = file.flow.bound(scope, name)
+    for use in (use for definition in definitions for use in file.flow.uses(definition)):
+        if not file.is_own(use) or file.tree.scope(use) is not scope:
+            raise CannotRewrite(f"another function reads `{name}` on line {file.line(use)}")
+    return definitions
+
+
+def _of_name(
+    file: FileFacts,
+    target: cst.Name,
+    definitions: Sequence[Definition],
+    statements: Sequence[cst.CSTNode],
+    loops: Sequence[Loop],
+) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+    """The reads of a variable in the loops that no statement of the sum holds, and those that see it behind them."""
+    uses = dict.fromkeys(use for definition in definitions for use in file.flow.uses(definition))
+    mentions = [use for use in uses if not any(file.tree.is_within(use, statement) for statement in statements)]
+    require_normal_end(file, target.value, loops, mentions)
+    inside: list[cst.BaseExpression] = [
+        use for use in mentions if any(file.tree.is_within(use, loop) for loop in loops)
     ]
-    return RunningSum(file.code(target), sites, kept, changed, starts, [Use(use, starts) for use in uses])
+    fed = [each for each in definitions if any(file.tree.is_within(each.node, loop) for loop in loops)]
+    seen = {use for each in fed for use in file.flow.uses(each)}
+    behind = [use for use in mentions if use in seen and use not in inside]
+    return inside, [use for use in behind if not isinstance(file.tree.statement(use), cst.Del)]
 
 
-def _collect_settled(
-    file: FileFacts, target: cst.Attribute | cst.Subscript, sites: list[Site], refusal: CannotRewrite
-) -> RunningSum:
-    """A sum that others may read, and that becomes a number behind the loops. Raises `CannotRewrite`."""
-    loops = [loop for site in sites if (loop := round_loop(file, site.statement)) is not None]
-    if len(loops) < len(sites) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in loops):
-        raise refusal
-    loops = list(dict.fromkeys(loops))
+def require_normal_end(file: FileFacts, name: str, loops: Iterable[Loop], mentions: Iterable[cst.CSTNode]) -> None:
+    """Raise where code may go on behind an exception that ends a loop, and would find tensors."""
+    for loop in loops:
+        for outer in catching(file, loop):
+            if not all(file.tree.is_within(mention, outer.body) for mention in mentions):
+                kind, line = "with" if isinstance(outer, cst.With) else "try", file.line(outer)
+                raise CannotRewrite(
+                    f"an exception may end the loop and leave `{name}` to the code behind the {kind} of line {line}"
+                )
+
+
+def _starts(
+    file: FileFacts,
+    name: str,
+    places: Sequence[cst.CSTNode],
+    statements: Sequence[cst.CSTNode],
+    loops: Sequence[Loop],
+) -> Iterator[cst.BaseExpression]:
+    """What a variable may hold before the sum is added to: what its places see, but for the sum itself."""
+    reads = [read for place in places for read in find_all(place, cst.Name) if read.value == name]
+    for definition in dict.fromkeys(each for read in reads for each in file.flow.definitions(read)):
+        statement = file.tree.statement(definition.node)
+        is_behind = all(file.comes_before(loop, definition.node) for loop in loops)
+        is_within = any(file.tree.is_within(definition.node, loop) for loop in loops)
+        if statement in statements or (is_behind and not is_within):
+            continue
+        if definition.binding is Binding.AUGMENTED:
+            if not is_within and file.values.of_definition(definition).kind is not Kind.NUMBER:
+                raise CannotRewrite(f"that `{name}` starts as a number could not be shown")
+            continue
+        if definition.binding is not Binding.ASSIGNED or definition.part is None:
+            raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
+        yield definition.part
+
+
+def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.CSTNode]) -> list[Loop]:
+    """The loops whose rounds come by some places. Raises `CannotRewrite` where there is no line behind them."""
+    loops = dict.fromkeys(round_loop(file, place) for place in places)
+    found = [loop for loop in loops if loop is not None]
+    if len(found) < len(loops) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in found):
+        raise CannotRewrite(f"the loop whose steps add to `{file.code(target)}` is not in sight")
+    return [
+        loop for loop in found if not any(other is not loop and file.tree.is_within(loop, other) for other in found)
+    ]
+
+
+def outermost(file: FileFacts, loops: Sequence[Loop], nodes: Sequence[cst.CSTNode]) -> list[Loop]:
+    """The outermost loops around some loops, or these themselves, that hold none of the nodes."""
+    found: dict[Loop, None] = {}
+    for loop in loops:
+        around = (loop, *file.tree.loops(loop))
+        ends = (any(file.tree.is_within(node, outer) for node in nodes) for outer in around[1:])
+        found[around[next((index for index, is_end in enumerate(ends) if is_end), len(around) - 1)]] = None
+    return list(found)
+
+
+def is_rare(file: FileFacts, place: cst.CSTNode, fed: Sequence[cst.CSTNode]) -> bool:
+    """Whether rounds come by a place only now and then: behind a modulo, or where the loop ends."""
+    return all(is_late(file, place, each) for each in fed) or ends_step(file, place)
+
+
+def read_late(file: FileFacts, code: str, places: Sequence[cst.BaseExpression], form: str) -> list[Edit]:
+    """Edits that read a number where it is used now and then: there, or once for three places of one block.
+
+    `form` says how: `float({})`, `int({})` or `{}.item()`.
+    """
+    edits: list[Edit] = []
+    blocks: dict[cst.CSTNode | None, list[cst.BaseExpression]] = {}
+    for place in places:
+        gate = file.steps.gate(place)
+        is_block = isinstance(gate, cst.If) and isinstance(gate.body, cst.IndentedBlock)
+        blocks.setdefault(gate.body if gate is not None and is_block else None, []).append(place)
+    for block, inside in blocks.items():
+        if isinstance(block, cst.IndentedBlock) and len(inside) >= _FEW:
+            line = block.body[0]
+            edits.append(
+                insert_before_statement(file.source, line, f"{code} = {form.format(code)}", below_comments=True)
+            )
+        else:
+            edits += filter(None, (as_number(file, place, form) for place in inside))
+    return edits
+
+
+def insert_behind(file: FileFacts, loop: Loop, text: str) -> Edit:
+    """A statement behind a loop. Raises `CannotRewrite` where there is no line for it."""
     try:
-        held = contents(file, target)
-    except CannotRewrite:
-        raise refusal from None
-    places = reads_in(file, target, loops, [site.statement for site in sites])
-    found = _collect_places(file, target, sites, places, [*held.values, *([held.factory] if held.factory else [])])
-    chain = steps_of(target)
-    is_any = chain is not None and chain[1][-1][0] == "index"
-    container = target.value if held.factory is not None or is_any else None
-    if container is not None:
-        require_numbers(file, cst.ensure_type(target, cst.Subscript))
-    return evolve(found, settled=loops, container=container)
+        return insert_after_statement(file.source, loop, text)
+    except ValueError as error:
+        raise CannotRewrite(f"there is no place behind the loop on line {file.line(loop)}") from error
 
 
-def _is_unpacked_into(file: FileFacts, place: cst.CSTNode) -> bool:
-    child = place
-    for parent in file.tree.ancestors(place):
-        if isinstance(parent, (cst.AssignTarget, cst.For, cst.CompFor, cst.AsName)):
-            return getattr(parent, "target", child) is child
-        if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-            return False
-        child = parent
-    return False
+def _dtype(
+    file: FileFacts, target: cst.BaseExpression, terms: Sequence[Term], places: _Mentions
+) -> tuple[DType, list[str]]:
+    """Whether the sum is a float or an integer, and what is taken for granted."""
+    code = file.code(target)
+    starts = [file.value(value) for value in places.starts]
+    if not starts or any(start.kind is not Kind.NUMBER for start in starts):
+        raise CannotRewrite(f"that `{code}` starts as a number could not be shown")
+    scales = [file.value(scale.value).dtype for scale in places.scaled]
+    divided = any(isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled)
+    dtypes = {*(start.dtype for start in starts), *scales, *(term.dtype for term in terms)}
+    if DType.FLOATING in dtypes:
+        return DType.FLOATING, []
+    if None in dtypes or divided:
+        is_seen = not isinstance(target, cst.Name) or any(
+            shows_type(file, use) for use in (*places.rare, *places.behind)
+        )
+        doubt = f"whether `{code}` is an integer or a float could not be shown"
+        return DType.FLOATING, [doubt] if is_seen else []
+    carried = [source for term in terms for _, carrier in term.held for source in sources(file, carrier)]
+    reads = [read for term in (*terms, *carried) for read in term.reads]
+    narrow = [read for read in reads if read.dtype is not DType.BOOL and not is_int64(file, read.tensor)]
+    doubts = [f"`{file.code(read.tensor)}` may be of an integer type shorter than 64 bits" for read in narrow]
+    return DType.INTEGER, doubts
 
 
-def _value_start(file: FileFacts, value: cst.BaseExpression) -> Start:
-    if isinstance(value, (cst.Integer, cst.Float)):
-        return Start(value, DType.FLOATING if isinstance(value, cst.Float) else DType.INTEGER)
-    found = file.value(value)
-    return Start(value, found.dtype if found.kind is Kind.NUMBER else None)
+def require_one_device(file: FileFacts, label: str, terms: Sequence[Term]) -> None:
+    """Raise where scalars are put together that may come from different devices."""
+    second = several_devices(file)
+    tensors = {file.code(read.tensor) for term in terms for read in term.reads}
+    tensors |= {file.code(node) for term in terms for node, _ in term.held}
+    if second is not None and len(tensors) > 1:
+        raise CannotRewrite(f"what goes into `{label}` may come from several devices (line {file.line(second)})")
+    for term in terms:
+        varied = varied_device(file, term.node)
+        if varied is not None:
+            where = f"`{file.code(varied)}` on line {file.line(varied)}"
+            raise CannotRewrite(f"what goes into `{label}` comes from another device in each round ({where})")
 
 
-def _attributes(file: FileFacts, target: cst.Attribute) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-    """Every mention of a private attribute of a class of the file, and its values in class bodies."""
-    own, code, name = file.classes.self_attribute(target), file.code(target), target.attr.value
-    if own is None:
-        raise CannotRewrite(f"`{code}` belongs to an object whose class could not be shown")
-    if not name.startswith("_"):
-        raise CannotRewrite(f"`{code}` is public: code outside this file may read it")
-    for text in find_all(file.tree.module, cst.SimpleString):
-        if text.evaluated_value == name:
-            raise CannotRewrite(f"`{name}` may be read by name on line {file.line(text)}")
-    require_unseen_dictionary(file, name)
-    places: list[cst.BaseExpression] = []
-    for node in find_all(file.tree.module, cst.Attribute):
-        if node.attr.value == name:
-            found = file.classes.self_attribute(node)
-            cls = found[0] if found is not None else file.value(node.value).cls
-            if cls is None:
-                line = file.line(node)
-                raise CannotRewrite(f"`{file.code(node)}` on line {line} may be the same attribute")
-            if own[0] in cls.lineage() or cls in own[0].lineage():
-                places.append(node)
-    in_bodies = (found for found in own[0].assignments(name) if found.method is None)
-    return places, [found.value for found in in_bodies if found.value is not None]
+def _require_one_mode(file: FileFacts, code: str, statements: Sequence[cst.CSTNode]) -> None:
+    """A tensor that was made in inference mode cannot be added to outside of it."""
+    modes = {inference_mode(file, statement): statement for statement in statements}
+    if len(modes) > 1 and None in modes:
+        inside = next(statement for mode, statement in modes.items() if mode is not None)
+        lines = f"line {file.line(inside)} and outside of it on line {file.line(modes[None])}"
+        raise CannotRewrite(f"`{code}` is changed inside of `torch.inference_mode()` on {lines}")
 
 
-def _entries(file: FileFacts, target: cst.Subscript) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
-    """Every mention of `stats["loss"]`, and its first values, where `stats` is only used by such keys."""
-    key, code = _key(target), file.code(target)
-    if key is None or not isinstance(target.value, cst.Name):
-        raise CannotRewrite(f"`{code}` is an element that other code may read")
-    name, scope = target.value.value, file.tree.scope(target)
-    places: dict[cst.BaseExpression, None] = {}
-    first: list[cst.BaseExpression] = []
-    bound = file.flow.bound(scope, name)
-    if not bound:
-        raise CannotRewrite(f"what `{name}` is could not be shown")
-    for definition in bound:
-        if definition.binding is not Binding.ASSIGNED or definition.path or not isinstance(definition.value, cst.Dict):
-            raise CannotRewrite(f"what `{name}` is could not be shown")
-        for element in definition.value.elements:
-            if not isinstance(element, cst.DictElement) or not isinstance(element.key, cst.SimpleString):
-                raise CannotRewrite(f"not all keys of `{name}` are known")
-            if element.key.evaluated_value == key:
-                first.append(element.value)
-        for use in file.flow.uses(definition):
-            entry = file.tree.parent(use)
-            if not isinstance(entry, cst.Subscript) or entry.value is not use or _key(entry) is None:
-                line = file.line(use)
-                raise CannotRewrite(f"`{name}` is used as a whole on line {line}")
-            if _key(entry) == key:
-                places[entry] = None
-    return list(places), first
-
-
-def _key(node: cst.Subscript) -> str | None:
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    if isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString):
-        value = index.value.evaluated_value
-        return value if isinstance(value, str) else None
+def inference_mode(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The block or function around `node` that runs in inference mode."""
+    for ancestor in file.tree.ancestors(node):
+        switches: list[cst.BaseExpression] = []
+        if isinstance(ancestor, cst.With):
+            switches = [item.item for item in ancestor.items]
+        elif isinstance(ancestor, cst.FunctionDef):
+            switches = [decorator.decorator for decorator in ancestor.decorators]
+        if any((file.qualified(switch) or "").endswith(".inference_mode") for switch in switches):
+            return ancestor
     return None
+
+
+def _added_to_tensor(
+    file: FileFacts,
+    code: str,
+    statements: Sequence[cst.AugAssign | cst.Assign],
+    terms: Sequence[Term],
+    made: Sequence[cst.BaseExpression],
+) -> Kept:
+    """A sum that is a tensor of the device already takes tensors as it takes numbers; one of 16 bits does not."""
+    values = [file.value(each) for each in made]
+    is_integer = any(value.dtype is not DType.FLOATING for value in values)
+    fits = not is_integer or all(
+        value.dtype is DType.INTEGER and term.is_bare and is_int64(file, term.reads[0].tensor)
+        for value in values
+        for term in terms
+    )
+    is_there = all(value.device is Device.ACCELERATOR for value in values) and all(term.is_bare for term in terms)
+    is_short = any(re.search("16|half", file.code(each)) for each in made)
+    is_augmented = all(isinstance(statement, cst.AugAssign) for statement in statements)
+    if is_short or not (fits and is_there and is_augmented):
+        raise CannotRewrite(f"`{code}` is a tensor already: add a tensor of its type and device to it")
+    edits = [without_read(file, term.reads[0]) for term in terms]
+    doubts = [
+        f"`{file.code(term.reads[0].tensor)}` may have a dimension, and could not be added to `{code}` then"
+        for term in terms
+        if not is_scalar(file, term)
+    ]
+    return Kept(f"`{code}`", edits, terms, (), doubts, figures_may_differ=not is_integer)

@@ -5,33 +5,29 @@ A scalar may have been read before: into a variable, or in a function that retur
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, Read
-from perfmod.transforms.facts.rounds import comes_often, is_late
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._host_reads import (
+    CannotRewrite,
+    HostRead,
+    host_read,
+    is_cut_off,
+    read_value,
+    without_read,
+)
+from perfmod.transforms.writing import replace
 
-_TARGETS = (cst.AssignTarget, cst.AnnAssign, cst.Element)
-LINEAR = (cst.Add, cst.Subtract, cst.Multiply)
-
-
-@frozen(eq=False)
-class Variable:
-    """A variable that holds nothing but a term: `value = loss.item()`."""
-
-    definition: Definition
-    term: Term
-
-    @property
-    def dtype(self) -> DType:
-        """The type that it has on the device."""
-        return self.term.dtype or DType.FLOATING
+# Methods that leave no dimension where they are not told which ones to go over.
+_REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min", "norm", "std", "var", "median"})
+ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
 @frozen
@@ -41,244 +37,356 @@ class Returned:
     function: cst.FunctionDef
     index: int | None
 
-    def parts(self) -> Iterator[cst.BaseExpression | None]:
-        """What each `return` gives for it; `None` where that is not written down."""
-        returns = [node for node in walk_scope(self.function.body) if isinstance(node, cst.Return)]
-        for node in returns:
-            part = node.value
-            if self.index is not None:
-                is_listed = isinstance(part, cst.Tuple) and self.index < len(part.elements)
-                element = part.elements[self.index] if is_listed and isinstance(part, cst.Tuple) else None
-                part = element.value if isinstance(element, cst.Element) else None
-            yield part
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.function.name.value
 
 
-@define
+Carrier = Definition | Returned
+"""What hands a figure on: a variable, `value = loss.item()`, or a function that returns it."""
+
+
+@define(eq=False)
 class Term:
-    """What one statement adds: numbers of Python and scalars of the device, joined by `+`, `-`, `*` and `/`.
+    """A number that is made of Python numbers and of scalars of the device, by `+`, `-`, `*` and `/`.
 
     Attributes:
-        reads: the scalars that are read from the device.
-        divisions: those whose numerator is on the device.
-        unknown: operands that could not be shown to be Python numbers.
-        conversions: calls of `float()` and `int()` around such parts, with what they convert.
-        through: variables that hold terms, where they are used.
-        calls: calls of functions that return scalars of the device.
-        shared: why other variables, which hold scalars that were read, have to stay numbers.
-        dtypes: of everything that is not the sum itself; `None` among them where one could not be shown.
+        node: the expression.
+        reads: the scalars that are read in it.
+        held: where it uses carriers, with those.
+        casts: calls of `float()` and `int()` around parts that would stay on the device, with what they convert.
+        dtype: Python's type of it; `None` where that could not be shown.
+        divides: whether a part that would stay on the device is divided.
+        doubts: what is taken for granted.
     """
 
+    node: cst.BaseExpression
     reads: list[HostRead] = field(factory=list)
-    divisions: list[cst.BinaryOperation] = field(factory=list)
-    unknown: list[cst.BaseExpression] = field(factory=list)
-    conversions: list[tuple[cst.Call, cst.BaseExpression]] = field(factory=list)
-    through: list[tuple[cst.Name, Variable]] = field(factory=list)
-    calls: list[tuple[cst.Call, Returned]] = field(factory=list)
-    shared: list[str] = field(factory=list)
-    dtypes: list[DType | None] = field(factory=list)
+    held: list[tuple[cst.BaseExpression, Carrier]] = field(factory=list)
+    casts: list[tuple[cst.Call, cst.BaseExpression]] = field(factory=list)
+    dtype: DType | None = None
+    divides: bool = False
+    doubts: list[str] = field(factory=list)
 
     @property
     def is_fed(self) -> bool:
-        """Whether anything of it comes from the device."""
-        return bool(self.reads or self.through or self.calls)
-
-    def returned(self) -> Iterator[tuple[cst.Call, Returned]]:
-        """The calls whose figures go into it, directly or through variables."""
-        yield from self.calls
-        for _, variable in self.through:
-            yield from variable.term.returned()
-
-    def variables(self) -> Iterator[tuple[cst.Name, Variable]]:
-        """The variables that it goes through, and those that these go through."""
-        for node, variable in self.through:
-            yield node, variable
-            yield from variable.term.variables()
+        """Whether any part of it comes from the device."""
+        return bool(self.reads or self.held)
 
     @property
-    def dtype(self) -> DType | None:
-        """Python's type of the result."""
-        if DType.FLOATING in self.dtypes or self.divisions:
-            return DType.FLOATING
-        return None if None in self.dtypes else DType.INTEGER
+    def is_bare(self) -> bool:
+        """Whether it is a read and nothing else."""
+        return len(self.reads) == 1 and self.reads[0].call is self.node
 
 
 def term_of(file: FileFacts, node: cst.BaseExpression, own: str = "") -> Term:
     """The parts of an expression; `own` is the code of a sum that lives on the device already.
 
     Raises:
-        CannotRewrite: the device would give another number, or more than numbers are joined.
+        CannotRewrite: more than numbers are joined, or the device would do something else.
     """
-    term = Term()
-    _add(file, node, own, term)
+    term = Term(node)
+    _, dtypes = _add(file, node, own, term)
+    term.dtype = _joined(dtypes)
     return term
 
 
-def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> bool:
-    """Collect a term's parts; whether the value of `node` would be on the device."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*LINEAR, cst.Divide)):
+def _joined(dtypes: Sequence[DType | None]) -> DType | None:
+    """Python's type of what is made of numbers of these types."""
+    if DType.FLOATING in dtypes:
+        return DType.FLOATING
+    return DType.INTEGER if dtypes and None not in dtypes else None
+
+
+def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tuple[bool, list[DType | None]]:
+    """Collect a term's parts; whether the value of `node` would be on the device, and what it is made of."""
+    code = file.code(node)
+    if code == own:
+        return True, []
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, ARITHMETIC):
         left, right = _add(file, node.left, own, term), _add(file, node.right, own, term)
-        if isinstance(node.operator, cst.Divide) and (left or right):
-            if right:
-                raise CannotRewrite("Python raises where it divides by zero, and the device does not")
-            term.divisions.append(node)
-        return left or right
+        if isinstance(node.operator, cst.Divide):
+            if right[0]:
+                raise CannotRewrite(f"`{code}` divides by a value of the device, and Python raises where that is zero")
+            if left[0] and not _is_size(file, node.right):
+                divisor = file.code(node.right)
+                term.doubts.append(
+                    f"if `{divisor}` is ever zero, Python raises ZeroDivisionError and the device does not"
+                )
+            term.divides |= left[0]
+            return left[0], [DType.FLOATING]
+        return left[0] or right[0], left[1] + right[1]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
         return _add(file, node.expression, own, term)
-    if file.code(node) == own:
-        return True
     read = host_read(file, node)
     if read is not None:
+        if is_cut_off(file, read):
+            raise CannotRewrite("`int()` drops what stands behind the point")
+        if not read.is_shown:
+            term.doubts.append(f"`{file.code(read.tensor)}` is taken for a tensor")
         term.reads.append(read)
-        term.dtypes.append(read.dtype)
-        return True
-    converted = _converted(file, node)
-    if converted is not None:
-        return _add_converted(file, *converted, own, term)
-    returned = returned_by(file, node, None)
-    if returned is not None:
-        term.calls.append((cst.ensure_type(node, cst.Call), returned))
-        term.dtypes.append(dtype_of(file, returned))
-        return True
-    code = file.code(node)
-    if isinstance(node, (cst.List, cst.Tuple)):
-        raise CannotRewrite("a list is extended by it, and of lists only `append` is followed")
+        return True, [read.dtype]
+    inner = converted(file, node)
+    if inner is not None and isinstance(node, cst.Call):
+        is_kept, dtypes = _add(file, inner, own, term)
+        if file.qualified(node) == "builtins.int" and _joined(dtypes) is not DType.INTEGER:
+            raise CannotRewrite("`int()` drops what stands behind the point")
+        if is_kept:
+            term.casts.append((node, inner))
+        return is_kept, [DType.FLOATING] if file.qualified(node) == "builtins.float" else dtypes
+    held = carriers_of(file, node)
+    if held:
+        term.held += [(node, carrier) for carrier in held]
+        return True, [dtype_of(file, carrier) for carrier in held]
     if any(host_read(file, call) is not None for call in find_all(node, cst.Call)):
-        raise CannotRewrite(f"`{code}` is more than a sum or a product of the figure")
+        raise CannotRewrite(f"`{code}` is more than a sum or a product")
     value = file.value(node)
-    if value.kind is Kind.NUMBER:
-        variable = _variable(file, node)
-        needed = _why_needed(file, variable.definition) if variable is not None else None
-        if needed is not None:
-            term.shared.append(needed)
-        elif variable is not None and isinstance(node, cst.Name):
-            term.through.append((node, variable))
-            term.dtypes.append(variable.term.dtype)
-            return True
-        term.dtypes.append(DType.INTEGER if value.dtype is DType.BOOL else value.dtype)
-    elif value.kind in (Kind.UNKNOWN, Kind.OBJECT):
-        term.unknown.append(node)
-        term.dtypes.append(None)
-    else:
+    if value.kind in (Kind.UNKNOWN, Kind.OBJECT):
+        term.doubts.append(f"`{code}` is taken for a Python number")
+    elif value.kind is not Kind.NUMBER:
         raise CannotRewrite(f"`{code}` is no Python number")
-    return False
+    return False, [DType.INTEGER if value.dtype is DType.BOOL else value.dtype if value.kind is Kind.NUMBER else None]
 
 
-def _converted(file: FileFacts, node: cst.BaseExpression) -> tuple[cst.Call, cst.BaseExpression] | None:
-    """`(float(x), x)` of `float(x)` where reads of the device go into `x`; `int` alike."""
+def converted(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """`x` of `float(x)` and `int(x)`."""
     if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].star or node.args[0].keyword:
         return None
-    inner = node.args[0].value
-    if file.qualified(node) not in ("builtins.float", "builtins.int"):
-        return None
-    reads = any(host_read(file, call) is not None for call in find_all(inner, cst.Call))
-    return (node, inner) if reads else None
+    is_conversion = file.qualified(node) in ("builtins.float", "builtins.int")
+    return node.args[0].value if is_conversion else None
 
 
-def _add_converted(file: FileFacts, call: cst.Call, inner: cst.BaseExpression, own: str, term: Term) -> bool:
-    known, divisions = len(term.dtypes), len(term.divisions)
-    is_on_device = _add(file, inner, own, term)
-    if file.qualified(call) == "builtins.float":
-        term.dtypes.append(DType.FLOATING)
-    elif len(term.divisions) > divisions or not {DType.INTEGER, DType.BOOL} >= set(term.dtypes[known:]):
-        raise CannotRewrite("int() cuts off what stands behind the point")
-    if is_on_device:
-        term.conversions.append((call, inner))
-    return is_on_device
+def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a divisor is a constant other than zero, a setting, or the size of something that a loop goes through."""
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return node.evaluated_value != 0
+    if isinstance(node, cst.BinaryOperation):
+        is_above_zero = isinstance(node.operator, (cst.Add, cst.Multiply))
+        return is_above_zero and _is_size(file, node.left) and _is_size(file, node.right)
+    if isinstance(node, cst.Call):
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        return file.qualified(node) == "builtins.len" or method in ("size", "numel")
+    if isinstance(node, cst.Subscript):
+        return isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+    if isinstance(node, cst.Name):
+        parts = [definition.part for definition in file.flow.definitions(node)]
+        return bool(parts) and all(
+            (part is not None and part is not node and not isinstance(part, cst.Name) and _is_size(file, part))
+            or isinstance(definition.node, cst.Param)
+            for part, definition in zip(parts, file.flow.definitions(node), strict=True)
+        )
+    return isinstance(node, cst.Attribute)
 
 
-def _variable(file: FileFacts, node: cst.BaseExpression) -> Variable | None:
-    """The variable of a name that can hold nothing but scalars of the device, and what is computed from them."""
+def is_scalar(file: FileFacts, term: Term) -> bool:
+    """Whether the tensors of a term have no dimensions, as far as is shown."""
+    carried = [source for _, carrier in term.held for source in sources(file, carrier)]
+    return all(_has_no_dimensions(file, read.tensor) for each in (term, *carried) for read in each.reads)
+
+
+def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition] = frozenset()) -> bool:
+    """Whether an expression is a scalar; a setting such as `config.weight` is one."""
+    value = read_value(file, node)
+    if value.rank == 0 or value.kind is Kind.NUMBER:
+        return True
+    if isinstance(node, cst.Attribute):
+        is_view = node.attr.value == "data" and _has_no_dimensions(file, node.value, seen)
+        return is_view or (value.kind is Kind.UNKNOWN and isinstance(node.value, cst.Name))
+    if isinstance(node, cst.BinaryOperation):
+        return all(_has_no_dimensions(file, side, seen) for side in (node.left, node.right))
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in _REDUCTIONS and not node.args
     if not isinstance(node, cst.Name):
-        return None
-    definitions = file.flow.definitions(node)
-    definition = definitions[0] if len(definitions) == 1 else None
-    if definition is None or definition.binding is not Binding.ASSIGNED:
-        return None
-    if definition.scope is not file.tree.scope(node) or not comes_often(file, definition.node):
-        return None
-    # A name that sees what stands below it is carried from round to round.
-    if not file.comes_before(definition.node, node):
-        return None
-    return variable_of(file, definition)
+        return False
+    for definition in file.flow.definitions(node):
+        statement = file.tree.statement(definition.node)
+        parts = [definition.part] if definition.binding is Binding.ASSIGNED else []
+        if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
+            parts = [statement.target, statement.value]
+        scalars = (part is not None and _has_no_dimensions(file, part, seen | {definition}) for part in parts)
+        if definition not in seen and not (parts and all(scalars)):
+            return False
+    return bool(file.flow.definitions(node))
 
 
-def variable_of(file: FileFacts, definition: Definition) -> Variable | None:
-    """What a definition gives its name, if that is a term with scalars of the device in it."""
-    value = definition.part
-    if definition.binding is not Binding.ASSIGNED or not isinstance(file.tree.parent(definition.node), _TARGETS):
-        return None
-    if value is None:
-        index = definition.path[0] if len(definition.path) == 1 else None
-        returned = returned_by(file, definition.value, index) if definition.value is not None else None
-        if returned is None or index is None:
-            return None
-        calls = [(cst.ensure_type(definition.value, cst.Call), returned)]
-        return Variable(definition, Term(calls=calls, dtypes=[dtype_of(file, returned)]))
-    if file.value(value).kind is not Kind.NUMBER:
-        return None
+# Carriers
+
+
+def carriers_of(file: FileFacts, node: cst.CSTNode) -> list[Carrier]:
+    """What hands a figure on to a name or a call, where all that it may be is a number."""
+    if isinstance(node, cst.Call):
+        returned = returned_by(file, node, None)
+        return [returned] if returned is not None else []
+    if not isinstance(node, cst.Name) or not file.flow.is_read(node):
+        return []
+    definitions = [each for each in file.flow.definitions(node) if each.scope is file.tree.scope(node)]
+    found: list[Carrier] = [each for each in definitions if is_carrier(file, each)]
+    if found and len(definitions) < len(file.flow.definitions(node)):
+        return []
+    others = [each for each in definitions if each not in found]
+    return found if all(file.values.of_definition(each).kind is Kind.NUMBER for each in others) else []
+
+
+def is_carrier(file: FileFacts, definition: Definition) -> bool:
+    """Whether a variable holds a figure of the device, and is no sum itself."""
+    statement = file.tree.statement(definition.node)
+    if definition.binding is not Binding.ASSIGNED or not isinstance(statement, (cst.Assign, cst.AnnAssign)):
+        return False
+    if target_of(file, statement) is not None:
+        return False
+    return bool(sources(file, definition))
+
+
+def sources(file: FileFacts, carrier: Carrier) -> Sequence[Term]:
+    """The terms that a carrier is given; nothing where one of them is none."""
+    known = file.once(_known_sources)
+    if carrier not in known:
+        # Of variables that are made of each other none is made of scalars alone.
+        known[carrier] = ()
+        known[carrier] = tuple(_sources(file, carrier))
+    return known[carrier]
+
+
+def _known_sources(_: FileFacts) -> dict[Carrier, Sequence[Term]]:
+    return {}
+
+
+def _sources(file: FileFacts, carrier: Carrier) -> Sequence[Term]:
+    if isinstance(carrier, Returned):
+        parts = list(_parts(carrier))
+        are_reads = all(part is not None and host_read(file, part) is not None for part in parts)
+        return [term_of(file, part) for part in parts if part is not None] if are_reads else []
+    part = carrier.part
+    if part is None and len(carrier.path) == 1 and isinstance(carrier.value, cst.Call):
+        returned = returned_by(file, carrier.value, carrier.path[0])
+        return (
+            [Term(carrier.value, held=[(carrier.value, returned)], dtype=dtype_of(file, returned))] if returned else []
+        )
+    if part is None or (isinstance(part, cst.Name) and part.value == carrier.name):
+        return []
     try:
-        term = term_of(file, value)
+        term = term_of(file, part)
     except CannotRewrite:
-        return None
-    return Variable(definition, term) if term.is_fed else None
+        return []
+    return [term] if term.is_fed else []
 
 
-def returned_by(file: FileFacts, node: cst.BaseExpression, index: int | None) -> Returned | None:
+def returned_by(file: FileFacts, call: cst.Call, index: int | None) -> Returned | None:
     """The figure that a call returns, if every `return` of the function reads it from the device."""
-    function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
+    function = file.values.calls.resolve(call)
     if function is None or not file.is_own(function) or function.asynchronous is not None:
         return None
-    is_called = any(file.tree.is_within(call, function) for call in file.values.calls.callers(function))
-    if is_called or any(isinstance(inner, cst.Yield) for inner in walk_scope(function.body)):
+    if any(file.tree.is_within(caller, function) for caller in file.values.calls.callers(function)):
+        return None
+    if any(isinstance(inner, cst.Yield) for inner in walk_scope(function.body)):
         return None
     returned = Returned(function, index)
-    parts = list(returned.parts())
+    parts = list(_parts(returned))
     is_read = parts and all(part is not None and host_read(file, part) is not None for part in parts)
-    return returned if is_read and isinstance(_last(function), cst.Return) else None
+    return returned if is_read and _ends_with_return(function) else None
 
 
-def dtype_of(file: FileFacts, returned: Returned) -> DType | None:
-    """Python's type of a returned figure."""
-    reads = [host_read(file, part) for part in returned.parts() if part is not None]
-    dtypes = {read.dtype for read in reads if read is not None}
-    return dtypes.pop() if len(dtypes) == 1 else None
+def _parts(returned: Returned) -> Iterator[cst.BaseExpression | None]:
+    """What each `return` gives; `None` where that is not written down."""
+    for node in walk_scope(returned.function.body):
+        if isinstance(node, cst.Return):
+            part = node.value
+            if returned.index is not None:
+                is_listed = isinstance(part, cst.Tuple) and 0 <= returned.index < len(part.elements)
+                element = part.elements[returned.index] if is_listed and isinstance(part, cst.Tuple) else None
+                part = element.value if isinstance(element, cst.Element) else None
+            yield part
 
 
-def _last(function: cst.FunctionDef) -> cst.CSTNode | None:
-    """The last statement of a function."""
+def _ends_with_return(function: cst.FunctionDef) -> bool:
     body = function.body
     line = body.body[-1] if isinstance(body, cst.IndentedBlock) else body
-    return line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else line
+    last = line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else line
+    return isinstance(last, cst.Return)
 
 
-def _why_needed(file: FileFacts, definition: Definition) -> str | None:
-    """Why a variable has to hold a number: a step needs it for something else than sums, lists and meters."""
-    for use in file.flow.uses(definition):
-        if is_late(file, use, definition.node) or _is_carried(file, use):
-            continue
-        return f"`{definition.name}` is used on line {file.line(use)} too"
+def dtype_of(file: FileFacts, carrier: Carrier) -> DType | None:
+    """Python's type of what a carrier holds."""
+    found = {term.dtype for term in sources(file, carrier)}
+    return found.pop() if len(found) == 1 else None
+
+
+def target_of(file: FileFacts, statement: cst.CSTNode) -> cst.BaseExpression | None:
+    """`total` of `total += x`, `total -= x` and `total = total + x`, if `statement` is one of these."""
+    if isinstance(statement, cst.AugAssign) and isinstance(statement.operator, (cst.AddAssign, cst.SubtractAssign)):
+        return statement.target if not isinstance(statement.value, (cst.List, cst.Tuple)) else None
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0].target
+        operands = [file.code(operand) for operand in _operands(statement.value)]
+        if len(operands) > 1 and file.code(target) in operands:
+            return target
     return None
 
 
-def _is_carried(file: FileFacts, use: Read) -> bool:
-    """Whether a number only goes into a sum, a list, a meter or another variable, as far as the statement shows."""
-    statement = file.tree.statement(use)
-    if isinstance(statement, cst.AugAssign):
-        return file.tree.is_within(use, statement.value)
-    if isinstance(statement, (cst.Assign, cst.AnnAssign)):
-        targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
-        return all(isinstance(target, (cst.Name, cst.Tuple, cst.Attribute, cst.Subscript)) for target in targets)
-    call = statement.value if isinstance(statement, cst.Expr) else None
-    func = call.func if isinstance(call, cst.Call) else None
-    return isinstance(func, cst.Attribute) and func.attr.value in ("append", "update")
+def _operands(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, ARITHMETIC):
+        return _operands(node.left) + _operands(node.right)
+    return [node]
 
 
-def variable_uses(file: FileFacts, read: HostRead) -> Iterator[Read]:
-    """The uses of the variable in `value = loss.item()`; nothing for other reads."""
-    statement = file.tree.statement(read.call)
-    if isinstance(statement, cst.Assign) and statement.value is read.call and len(statement.targets) == 1:
-        target = statement.targets[0].target
-        if isinstance(target, cst.Name):
-            for definition in file.flow.bound(file.tree.scope(target), target.value):
-                if definition.node is target:
-                    yield from file.flow.uses(definition)
+# Writing
+
+
+def kept_on_device(file: FileFacts, term: Term, *, wide: bool, copied: bool = False) -> list[Edit]:
+    """Edits that leave a term on the device; `wide` adds in 64 bits, as Python does, and `copied` keeps what is read.
+
+    Raises:
+        CannotRewrite: a comment stands inside of a read.
+    """
+    suffix = (".clone()" if copied else "") + (".double()" if wide else "")
+    edits = [without_read(file, read, suffix) for read in term.reads]
+    for node, carrier in term.held:
+        # The device makes float32 of an integer and a Python float.
+        if wide and dtype_of(file, carrier) is not DType.FLOATING and not _is_beside_float(file, node, term):
+            end = file.source.span(node)[1]
+            edits.append(Edit(end, end, ".double()", file.source.path))
+    for call, inner in term.casts:
+        edits += _unwrapped(file, call, inner)
+    return list(dict.fromkeys(edits))
+
+
+def _is_beside_float(file: FileFacts, node: cst.BaseExpression, term: Term) -> bool:
+    """Whether a count is multiplied by what is a float of 64 bits on the device."""
+    around = file.tree.parent(node)
+    if not isinstance(around, cst.BinaryOperation) or isinstance(around.operator, cst.Divide):
+        return False
+    other = around.left if around.right is node else around.right
+    return any(file.tree.is_within(read.call, other) for read in term.reads)
+
+
+def _unwrapped(file: FileFacts, call: cst.Call, inner: cst.BaseExpression) -> Iterator[Edit]:
+    """`float(a.item() + b.item())` as `(a.item() + b.item())`: `float()` of a tensor would read it."""
+    source = file.source
+    (start, end), code = source.span(call), source.whole_code(inner)
+    first = source.span(inner.lpar[0])[0] if inner.lpar else source.span(inner)[0]
+    if "#" in source.text[start:first] + source.text[first + len(code) : end]:
+        raise CannotRewrite("a comment stands inside of the read")
+    is_atom = bool(inner.lpar) or isinstance(inner, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+    yield Edit(start, first, "" if is_atom else "(", source.path)
+    yield Edit(first + len(code), end, "" if is_atom else ")", source.path)
+
+
+def as_number(file: FileFacts, node: cst.BaseExpression, form: str) -> Edit | None:
+    """An edit that reads a value as a number where it is used, `float({})` or `{}.item()`; `None` where that is done.
+
+    Raises:
+        CannotRewrite: the text of the code is shown there.
+    """
+    parent = file.tree.parent(node)
+    line = file.line(node)
+    if isinstance(parent, cst.FormattedStringExpression) and parent.equal is not None:
+        raise CannotRewrite(f"an f-string shows the name of `{file.code(node)}` on line {line}")
+    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    if around is not None and converted(file, around) is node:
+        return None
+    builtin = form.partition("(")[0]
+    if builtin.isidentifier() and file.names.hides_builtin(builtin, node):
+        raise CannotRewrite(f"`{builtin}` may mean something else than the builtin on line {line}")
+    source = file.source_of(node)
+    return replace(source, node, form.format(source.code(node)))

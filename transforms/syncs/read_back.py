@@ -8,12 +8,12 @@ one processor core. The device can compare and count as well, and only the count
     correct += (pred == target).sum().item()
 
 Comparisons are exact, and so are counts: the figure is the same. A mean is divided in another order of operations, and
-may differ in its last digit. NumPy's `(pred.cpu().numpy() == target.cpu().numpy()).mean()` gives a number of NumPy's,
-which prints and divides in its own way, so that this rewrite is only made with `--unsafe`.
+may differ in its last digit.
 
-The copies may wait in variables, where nothing but the comparison reads them. Whatever else a step copies to the host
-is reported with what is done with it there. To collect predictions for a metric at the end of an epoch, keep
-`pred.detach()` in the list, and bring the list over once behind the loop.
+Whatever else a step copies to the host is reported with what is done with it there. What NumPy counts by
+`(pred.cpu().numpy() == target.cpu().numpy()).mean()` is `(pred == target).double().mean()` on the device. To collect
+predictions for a metric at the end of an epoch, keep `pred.detach()` in the list, and bring it over once behind the
+loop.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._conditions import shown
-from perfmod.transforms.syncs._device_metrics import Metric, metric_of, on_device
-from perfmod.transforms.syncs._host_copies import HostCopy, host_copies, variable_of
+from perfmod.transforms.syncs._gain import why_no_gain
+from perfmod.transforms.syncs._host_copies import Counts, HostCopy
+from perfmod.transforms.writing import replace
 
 _COLLECTS = frozenset({"append", "extend", "add", "update", "insert"})
 
@@ -48,47 +47,40 @@ class ReadBack(Rule):
     triggers = frozenset({"cpu", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "Counts are the same. Means of comparisons are divided on the device, and may differ in the last digit. Where "
-        "NumPy counted, a number of Python takes the place of one of NumPy's; that is held back as unsafe."
+        "Counts are the same. Means of comparisons are divided on the device, and may differ in the last digit."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """One finding for every metric, and refusals for all other copies of a step."""
-        metrics: dict[cst.CSTNode, Metric] = {}
-        for copy in host_copies(file):
-            if not in_every_step(file, copy.node) or ends_step(file, copy.node):
-                continue
-            metric = metric_of(file, copy)
-            if isinstance(metric, Metric):
-                metrics.setdefault(metric.comparison, metric)
-            else:
-                yield self.refused(file, copy.node, metric or _use(file, copy))
-        for metric in metrics.values():
-            edits = on_device(file, metric)
-            if not edits or "#" in file.code(metric.node):
-                reason = "a comment stands inside of it" if edits else "NumPy compares it in a way that is not followed"
-                yield self.refused(file, metric.node, reason)
-                continue
-            reason = "comparing and counting give the same on the device"
-            unlike = "a number of Python comes out, where NumPy gave one of its own"
+        """One finding for every count, and refusals for all other copies of a step."""
+        found = Counts.of(file)
+        for copy, reason in found.refused.items():
+            yield self.refused(file, copy.node, reason or _use(file, copy))
+        for count in found.counts:
+            edits = []
+            for copy in count.copies:
+                is_primary = isinstance(copy.tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+                code = file.code(copy.tensor)
+                edits.append(replace(file.source, copy.node, code if is_primary else f"({code})"))
+            no_gain = why_no_gain(file, [(copy.node, copy.tensor) for copy in count.copies])
             yield self.found(
                 file,
-                metric.node,
-                unlike if metric.is_numpy else reason,
+                count.node,
+                no_gain or "comparing and counting give the same on the device",
                 edits,
-                safety=Safety.UNSAFE if metric.is_numpy else None,
-                numerics=metric.numerics,
+                safety=Safety.OPT_IN if no_gain is not None else None,
+                numerics=Numerics.ROUNDING if count.is_rounded else Numerics.BITWISE,
             )
 
 
 def _use(file: FileFacts, copy: HostCopy) -> str:
     """What the host does with a copy, in one line."""
-    definition = variable_of(file, copy.node)
+    statement = file.tree.parent(copy.node)
+    targets = [target.target for target in statement.targets] if isinstance(statement, cst.Assign) else []
     uses: list[cst.CSTNode] = [copy.node]
-    if definition is not None:
-        uses = list(file.flow.uses(definition))
+    if len(targets) == 1 and isinstance(targets[0], cst.Name):
+        uses = [use for definition in file.flow.defined(targets[0]) for use in file.flow.uses(definition)]
         if not uses:
-            return f"`{definition.name}` is not used in what is in sight"
+            return f"`{targets[0].value}` is never used: delete it"
     for use in uses:
         found = _one_use(file, use)
         if found is not None:

@@ -1,45 +1,35 @@
 """Losses and counts that are read from the device in every step, only to be added up.
 
-`running_loss += loss.item()` asks for a number that the device has not computed yet: the host stops, waits
-until the queue of kernels has run dry, and only then starts to queue the next step. The number is needed much
-later, where the mean of an epoch is printed. So the sum moves to the device: the loss is detached from its
-graph, added up there, and read once, at the places that use the figure.
+`running_loss += loss.item()` asks for a number that the device has not computed yet: the host stops, waits until the
+queue of kernels has run dry, and only then starts to queue the next step. The number is needed much later, where the
+mean of an epoch is printed. So the sum stays on the device, and one line behind the loop makes it a number again:
 
     running_loss = 0.0                              running_loss = 0.0
     for x, y in loader:                             for x, y in loader:
         ...                                             ...
         running_loss += loss.item()                     running_loss += loss.detach().double()
-    print(running_loss / len(loader))               print(float(running_loss) / len(loader))
+    print(running_loss / len(loader))               running_loss = float(running_loss)
+                                                    print(running_loss / len(loader))
 
-Python adds floats in 64 bits, so the device does as well, and the printed figure is the same to the last digit.
-Counts stay integers; a counter that is a tensor of the device already takes the tensor of the count. What the code
-does with the figure on its way is followed: sums and products of several, variables, functions that return it,
-`float()` around it. Losses that are collected in a list become numbers behind the loop, and so do sums that others
-may read, in attributes and dictionaries. A class such as `AverageMeter`, in whichever file of the project, gets
-properties that read the device when somebody asks for a figure, so that `losses.update(loss.item(), n)` can become
-`losses.update(loss.detach().double(), n)`. Evaluations wait in the same way, and are treated alike.
+Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` behind the
+loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`. Losses that are collected in
+a list become numbers behind the loop, `losses = torch.stack(losses).tolist() if losses else []`. A meter such as
+`AverageMeter` is given the tensor, and its class stays as it is, where it only adds and divides, and where its
+figures are formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and
+are treated alike.
 
-Where the script may run on a device without float64, as `mps` is, the number is read there as before:
-`loss.detach().double() if loss.is_cuda else loss.item()`. What steers the training, or is shown in every step,
-has to be a number: it stays, and the reason is said.
+What steers the training, or is shown in every step, has to be a number: it stays, and the reason is said. Held back is
+what may run on a device without float64, as `mps` is, and what saves nothing because the step goes on waiting anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-
-import libcst as cst
+from collections.abc import Iterator
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import comes_often, runs_every_step
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
-from perfmod.transforms.syncs._carriers import carried
-from perfmod.transforms.syncs._fed import Fed, groups
-from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
-from perfmod.transforms.syncs._kept_terms import joined
-from perfmod.transforms.syncs._moved_sums import Moved
-from perfmod.transforms.syncs._needed_now import why_array, why_needed
+from perfmod.transforms.syncs._gain import no_gain_of
+from perfmod.transforms.syncs._moves import Move, Moves, joined
 
 
 class ScalarAccumulation(Rule):
@@ -57,81 +47,34 @@ class ScalarAccumulation(Rule):
     triggers = frozenset({"item", "float", "int", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "The training is the same to the bit, and so is every figure that is printed or returned: floats are "
-        "added up in float64, counts in int64, as Python does. An error that the device reports late (a "
-        "failed assertion in a kernel) shows up at the line that reads the sum. Where the loader is empty, a "
-        "mean that divides 0 by 0 still raises ZeroDivisionError, and so does a meter whose weights are zero; up to "
-        "Python 3.13 the text may gain or lose the word “float”. What a meter keeps can be read as before, but no "
-        "longer set: where the file shows that, or code that looks behind the attributes, the class stays."
+        "The training is the same to the bit. Floats are added up in float64 and counts in int64, as Python does, so "
+        "that a sum is the same number. Where it is divided on the device, or shown by a meter, the last digits may "
+        "differ, and the finding says so; a division by zero gives inf or nan there instead of ZeroDivisionError. A "
+        "sum that starts as the integer 0 is 0.0 behind a loop without any round. An error that the device reports "
+        "late (a failed assertion in a kernel) shows up at the line that reads the sum."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Every sum, list and meter that is fed from the device, and the reads that steer the training."""
-        fed = Fed(file)
-        for call in find_all(file.tree.module, cst.Call):
-            read = host_read(file, call)
-            if not comes_often(file, call):
-                continue
-            if read is None:
-                reason = why_array(file, call)
-                if reason is not None and fed.takes(call):
-                    yield self.refused(file, call, reason)
-                continue
-            # What evaluations do with other figures costs them nothing that a training waits for.
-            if not fed.add(read) and runs_every_step(file, call):
-                reason = why_needed(file, read)
-                if reason is not None:
-                    yield self.refused(file, call, reason)
-        moved: dict[cst.CSTNode, Moved] = {}
-        for node, move in fed.moves():
-            found = _unless_refused(move)
-            if isinstance(found, Moved):
-                moved[node] = found
-            else:
-                yield self.refused(file, node, found)
-        for group in groups(moved):
-            yield from self._together(file, {node: moved[node] for node in group})
+        """Every sum, list and meter that is fed from the device."""
+        found = Moves.of(file)
+        for node, reason in found.refused.items():
+            yield self.refused(file, node, reason)
+        no_gain = {move: no_gain_of(file, move) for move in found.moves if move.labels}
+        for why in dict.fromkeys(no_gain.values()):
+            for move in joined(file, [move for move, each in no_gain.items() if each == why]):
+                yield self._moved(file, move, why)
 
-    def _together(self, file: FileFacts, group: Mapping[cst.CSTNode, Moved]) -> Iterator[Finding]:
-        """What shares variables, and is moved as one or not at all."""
-        members = list(group.values())
-        terms = [term for member in members for term in member.terms]
-        try:
-            carriers = carried(file, terms, are_stored=any(member.are_stored for member in members))
-        except CannotRewrite as refusal:
-            for node in group:
-                yield self.refused(file, node, str(refusal))
-            return
-        left = {node: why for member in members for node, why in member.left}
-        for node, why in left.items():
-            yield self.refused(file, node, why)
-        place = next(iter(group))
-        if place in left:
-            moving = [read.call for term in terms for read in term.reads]
-            if not moving:
-                return  # it is reported where they move
-            place = moving[0]
-        doubts = carriers.doubts + [doubt for member in members for doubt in member.doubts]
-        reads = [read for member in members for read in member.reads]
-        labels = " and ".join(dict.fromkeys(member.label for member in members))
-        where = f"only read outside the step, on {file.lines(reads)}" if reads else "read nowhere"
-        reason = f"{labels} {'is' if len(members) == 1 else 'are'} {where}"
-        if doubts:
-            reason = doubts[0] if len(members) == 1 else f"{doubts[0]}; {labels} go together"
-        yield self.found(
+    def _moved(self, file: FileFacts, move: Move, no_gain: str | None) -> Finding:
+        are = "is" if len(move.labels) == 1 else "are"
+        labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
+        where = f", on {file.lines(move.uses)}" if move.uses else ""
+        reason = f"{labels} {are} only needed outside of the steps{where}"
+        safety = Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None
+        return self.found(
             file,
-            place,
-            reason,
-            joined([*carriers.edits, *(edit for member in members for edit in member.edits)]),
-            safety=Safety.UNSAFE if doubts else None,
-            imports=dict.fromkeys((*carriers.imports, *(name for member in members for name in member.imports))),
-            elsewhere=[change for member in members for change in member.elsewhere],
+            move.node,
+            "; ".join([*move.doubts[:1], *([no_gain] if no_gain is not None else [])]) or reason,
+            move.edits,
+            safety=safety,
+            figures_may_differ=move.figures_may_differ,
         )
-
-
-def _unless_refused(move: Callable[[], Moved]) -> Moved | str:
-    """What a move writes, or why it cannot be made."""
-    try:
-        return move()
-    except CannotRewrite as refusal:
-        return str(refusal)

@@ -35,13 +35,21 @@ class _CallRule(Rule):
     fast: ClassVar[str]
     needed: ClassVar[tuple[str, ...]] = ()
     """Modules that the rewrite imports."""
+    figures_may_differ: ClassVar[bool] = False
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
             assert isinstance(call, cst.Call)
             if self.fast:
-                edits = [Edit(*file.source.span(call.func), self.fast)]
-                yield self.found(file, call, "the fast one does the same", edits, imports=self.needed)
+                edit = Edit(*file.source.span(call.func), self.fast)
+                yield self.found(
+                    file,
+                    call,
+                    "the fast one does the same",
+                    [edit],
+                    imports=self.needed,
+                    figures_may_differ=self.figures_may_differ,
+                )
             else:
                 yield self.refused(file, call, "its result is used on line 41")
 
@@ -68,7 +76,7 @@ class RiskyCall(_CallRule):
 
 
 class OptionalCall(_CallRule):
-    """Held back as opt-in."""
+    """Held back as opt-in; shown figures may differ."""
 
     code = "PM903"
     name = "optional-call"
@@ -76,6 +84,7 @@ class OptionalCall(_CallRule):
     numerics = Numerics.PRECISION
     slow = "torch_optional"
     fast = "torch_chosen"
+    figures_may_differ = True
     triggers = frozenset({slow})
 
 

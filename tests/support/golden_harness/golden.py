@@ -29,6 +29,7 @@ class Head:
     Attributes:
         change: whether the rule rewrites the file; its `.out.py` says into what.
         unsafe: the rewrite is held back unless unsafe findings are admitted.
+        opt_in: the rewrite is held back unless the rule is selected by its code or name, though the rule is not opt-in.
         refused: the rule sees its pattern and refuses, for a reason that holds this text; None: it does not.
         advised: the rule gives advice that holds this text; None: it does not.
         silent: the rule reports nothing at all.
@@ -42,6 +43,7 @@ class Head:
 
     change: bool
     unsafe: bool = False
+    opt_in: bool = False
     refused: str | None = None
     advised: str | None = None
     silent: bool = False
@@ -71,8 +73,8 @@ class Head:
 
     def _with(self, word: str) -> Head:
         name, _, value = word.partition("=")
-        if name in ("unsafe", "silent", "script", "cuda") and not value:
-            flag: dict[str, Any] = {name: True}
+        if name in ("unsafe", "opt-in", "silent", "script", "cuda") and not value:
+            flag: dict[str, Any] = {name.replace("-", "_"): True}
             return evolve(self, **flag)
         if name == "refused":
             return evolve(self, refused=value)

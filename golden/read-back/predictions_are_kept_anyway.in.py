@@ -1,0 +1,29 @@
+# golden: change opt-in
+"""Every step copies its predictions for a metric at the end: the count beside it waits no longer for them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, device):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hits, kept = [], []
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        pred = out.argmax(1)
+        hits.append((pred.cpu() == y.cpu()).sum().item())
+        kept.extend(pred.tolist())
+    return hits, kept
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 3)
+    loader = [(torch.randn(8, 3), torch.randint(3, (8,))) for _ in range(3)]
+    return train(model, loader, torch.device("cpu")), model

@@ -1,0 +1,59 @@
+"""Whether the files put anything on an accelerator, and whether that may be one without float64."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.value import Device
+
+# As they are named in scripts.
+_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
+# What picks the best device of the machine, which is MPS on a Mac.
+_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*[\"']cuda)")
+_CUDA_TYPE = re.compile(r"\btorch\.cuda\.\w*Tensor\b")
+# What places models and batches by itself.
+_FRAMEWORKS = re.compile(
+    r"\b(Accelerator|Fabric|accelerate|deepspeed|lightning|pytorch_lightning|TrainingArguments|torch_xla|ignite|fastai)\b"
+)
+
+
+def missing_float64(file: FileFacts) -> str | None:
+    """Why the script may run on a device without float64; `None` where nothing speaks for it."""
+    return file.once(_missing_float64)
+
+
+def _missing_float64(file: FileFacts) -> str | None:
+    texts = [source.text for source in file.world.files]
+    device = next(filter(None, map(_NO_FLOAT64.search, texts)), None)
+    if device is not None:
+        return f'the script may run on "{device[1] or device[2]}", which has no float64'
+    chooser = next(filter(None, map(_CHOOSES_DEVICE.search, texts)), None)
+    return f"`{chooser[0]}` may choose a device without float64, such as MPS" if chooser is not None else None
+
+
+def uses_accelerator(file: FileFacts) -> bool:
+    """Whether any of the files moves something to an accelerator, makes it there, or leaves that to a framework."""
+    return file.once(_uses_accelerator)
+
+
+def _uses_accelerator(file: FileFacts) -> bool:
+    if any(_CUDA_TYPE.search(source.text) or _FRAMEWORKS.search(source.text) for source in file.world.files):
+        return True
+    placement = file.values.placement
+    if placement.defaults:
+        return True
+    for call in file.world.tree.all(cst.Call):
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if method == "cuda":
+            return True
+        where = placement.destination(call) if method == "to" else None
+        if where is None:
+            where = next(
+                (arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "device"), None
+            )
+        if where is not None and placement.device_of(where) is not Device.CPU:
+            return True
+    return False

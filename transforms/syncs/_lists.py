@@ -1,0 +1,193 @@
+"""Lists that get a scalar in every step: tensors while the loop runs, and numbers behind one line below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from perfmod.transforms.facts.accelerators import missing_float64
+from perfmod.transforms.facts.differentiated import is_differentiated
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._devices import several_devices, varied_device
+from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
+from perfmod.transforms.syncs._sinks import Listed, sink_of
+from perfmod.transforms.syncs._sums import (
+    Kept,
+    Loop,
+    insert_behind,
+    loops_of,
+    outermost,
+    own_definitions,
+    require_normal_end,
+)
+from perfmod.transforms.syncs._terms import Term, kept_on_device, sources, term_of
+
+_BUILTINS = {DType.FLOATING: "float", DType.INTEGER: "int", DType.BOOL: "bool"}
+# What reads an object and does not keep it.
+_READERS = ("builtins.", "numpy.", "math.", "statistics.", "torch.", "matplotlib.", "json.", "pandas.")
+
+
+def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Listed]) -> Kept:
+    """A list of tensors. Raises `CannotRewrite` where somebody would see them, or it may hold something else."""
+    code = file.code(target)
+    if not isinstance(target, cst.Name):
+        raise CannotRewrite(f"`{code}` belongs to an object, and others may look at it while the loop runs")
+    values = [site.value for site in sites]
+    terms = [term_of(file, value) for value in values]
+    own_definitions(file, target)
+    definitions = _reaching(file, [site.target for site in sites])
+    starts = _starts(file, code, definitions)
+    loops = loops_of(file, target, values)
+    uses = list(dict.fromkeys(use for definition in definitions for use in file.flow.uses(definition)))
+    reads, others = [], []
+    for use in uses:
+        added = _added(file, use)
+        if added is None:
+            reads += [] if _is_counted(file, use) else [use]
+        elif not any(added is value for value in values):
+            if file.value(added).kind is not Kind.NUMBER:
+                raise CannotRewrite(f"what `{code}` gets on line {file.line(use)} could not be shown to be a number")
+            others.append(file.value(added).dtype)
+    if not reads:
+        raise CannotRewrite(f"`{code}` is never used: delete it")
+    loops = outermost(file, loops, [*(start.node for start in starts), *reads])
+    require_normal_end(file, code, loops, [*(use for use in uses), *(start.node for start in starts)])
+    is_fresh = all(_is_renewed(file, loop, starts) for loop in loops)
+    _require_unseen(file, code, loops, reads, is_fresh=is_fresh)
+    edits: list[Edit] = []
+    for term in terms:
+        copied = any(may_change_later(file, read.tensor) for read in term.reads)
+        edits += kept_on_device(file, term, wide=not term.is_bare and term.dtype is not DType.INTEGER, copied=copied)
+    text = _as_numbers(file, code, terms, others, is_fresh=is_fresh and len(loops) == 1)
+    edits += [insert_behind(file, loop, text) for loop in loops]
+    doubts = [doubt for term in terms for doubt in term.doubts]
+    missing = missing_float64(file) if any(not term.is_bare for term in terms) else None
+    doubts += [missing] if missing is not None else []
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops)
+
+
+def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
+    """Where the variable gets the list that steps append to, and each `losses += [x]` that it may have gone through."""
+    found: dict[Definition, None] = {}
+    names = [target for target in targets if isinstance(target, cst.Name)]
+    while names:
+        for definition in file.flow.definitions(names.pop()):
+            if definition not in found and _added(file, definition.node) is not None:
+                names.append(cst.ensure_type(definition.node, cst.Name))
+            found[definition] = None
+    return list(found)
+
+
+def _starts(file: FileFacts, code: str, definitions: Sequence[Definition]) -> list[Definition]:
+    """Where the variable gets its list. Raises `CannotRewrite` where that is not a new and empty one."""
+    starts = [definition for definition in definitions if _added(file, definition.node) is None]
+    for start in starts:
+        statement, made = file.tree.statement(start.node), start.part
+        is_empty = isinstance(made, cst.List) and not made.elements
+        is_made = isinstance(made, cst.Call) and file.qualified(made) == "builtins.list" and not made.args
+        if not (is_empty or is_made) or (isinstance(statement, cst.Assign) and len(statement.targets) > 1):
+            raise CannotRewrite(f"that `{code}` starts as an empty list could not be shown")
+    return starts
+
+
+def _added(file: FileFacts, use: cst.CSTNode) -> cst.BaseExpression | None:
+    """`x` of `losses.append(x)` and `losses += [x]`, where `losses` stands at `use`."""
+    parent = file.tree.parent(use)
+    call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) and parent.attr.value == "append" else None
+    value = call.args[0].value if isinstance(call, cst.Call) and call.func is parent and call.args else None
+    if isinstance(parent, cst.AugAssign) and parent.target is use and isinstance(parent.value, cst.List):
+        elements = parent.value.elements
+        value = elements[0].value if len(elements) == 1 else None
+    sink = sink_of(file, value) if value is not None else None
+    return value if isinstance(sink, Listed) else None
+
+
+def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
+    """Whether a list is only asked for its length."""
+    around = file.tree.parent(file.tree.parent(use) or use)
+    return isinstance(around, cst.Call) and file.qualified(around) == "builtins.len"
+
+
+def _is_renewed(file: FileFacts, loop: Loop, starts: Sequence[Definition]) -> bool:
+    """Whether the list is a new one each time the loop begins."""
+    outer = file.tree.loops(loop)
+    return not outer or all(file.tree.is_within(start.node, outer[0].body) for start in starts)
+
+
+def _require_unseen(
+    file: FileFacts, code: str, loops: Sequence[Loop], reads: Sequence[cst.CSTNode], *, is_fresh: bool
+) -> None:
+    """Raise where the list is read while a loop runs, or known by another name before."""
+    for use in reads:
+        line = file.line(use)
+        if any(file.tree.is_within(use, loop) for loop in loops):
+            raise CannotRewrite(f"`{code}` is read in the loop on line {line}")
+        is_behind = all(file.comes_before(loop, use) for loop in loops)
+        if not (is_behind and is_fresh) and _is_handed_on(file, use):
+            raise CannotRewrite(f"`{code}` may be kept elsewhere from line {line} on, and tensors would be seen there")
+    step = next((outer for loop in loops for outer in file.tree.loops(loop) if outer in file.steps.regions), None)
+    if step is not None and not is_fresh:
+        raise CannotRewrite(f"`{code}` goes on growing, and every step of line {file.line(step)} would go through it")
+
+
+def _is_handed_on(file: FileFacts, use: cst.CSTNode) -> bool:
+    """Whether a list itself, not something computed from it, gets to where other code may look at it later."""
+    child = use
+    for parent in file.tree.ancestors(use):
+        if isinstance(parent, cst.Arg):
+            call = file.tree.parent(parent)
+            return not (file.qualified(call) or "").startswith(_READERS) if isinstance(call, cst.Call) else True
+        if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr, cst.Yield, cst.AugAssign)):
+            return getattr(parent, "value", None) is child
+        if not isinstance(parent, (cst.BaseElement, cst.BaseDictElement, cst.Tuple, cst.List, cst.Dict, cst.IfExp)):
+            return False
+        child = parent
+    return False
+
+
+def _as_numbers(
+    file: FileFacts, code: str, terms: Sequence[Term], others: Sequence[DType | None], *, is_fresh: bool
+) -> str:
+    """The statement that makes a list of tensors one of numbers."""
+    dtypes = {_dtype(term) for term in terms}
+    first = terms[0]
+    varies = varied_device(file, first.node) is not None or (len(terms) > 1 and several_devices(file) is not None)
+    keeps_type = all(_keeps_type(file, term) for term in terms)
+    if is_fresh and not others and len(dtypes) == 1 and keeps_type and not varies and _are_scalars(file, terms):
+        torch, imports = file.names.spelled("torch", first.node)
+        if not imports:
+            return f"{code} = {torch}.stack({code}).tolist() if {code} else []"
+    tensor = first.reads[0].tensor if first.is_bare else None
+    name = tensor.value if isinstance(tensor, cst.Name) and tensor.value != code else "value"
+    dtypes |= set(others)
+    builtin = _BUILTINS.get(dtypes.pop()) if len(dtypes) == 1 else None  # type: ignore[arg-type]
+    if builtin is not None and not file.names.hides_builtin(builtin, first.node):
+        return f"{code} = [{builtin}({name}) for {name} in {code}]"
+    if is_fresh and not others and keeps_type:
+        return f"{code} = [{name}.item() for {name} in {code}]"
+    raise CannotRewrite(f"whether `{code}` holds integers or floats could not be shown")
+
+
+def _dtype(term: Term) -> DType | None:
+    """The type of what a list gets; a term counts a truth as a number, one that is read alone stays a truth."""
+    return term.reads[0].dtype if term.is_bare else term.dtype
+
+
+def _keeps_type(file: FileFacts, term: Term) -> bool:
+    """Whether a tensor has the type that Python's number has: `float(count)` gives it another."""
+    if not term.is_bare or term.reads[0].way is not None:
+        return not term.casts
+    value = read_value(file, term.reads[0].tensor)
+    return value.dtype is term.dtype or (value.dtype is None and is_differentiated(file, term.reads[0].tensor))
+
+
+def _are_scalars(file: FileFacts, terms: Sequence[Term]) -> bool:
+    """Whether all terms are tensors without dimensions, of a type that is known."""
+    carried = [source for term in terms for _, carrier in term.held for source in sources(file, carrier)]
+    if any(term.dtype is None for term in (*terms, *carried)):
+        return False
+    return all(read_value(file, read.tensor).rank == 0 for term in (*terms, *carried) for read in term.reads)

@@ -1,0 +1,186 @@
+"""Where the host waits for the device in one round of a loop, in the order in which the round comes by.
+
+A wait that stays makes the removal of another one worth nothing: behind `loss.item()` or `if loss.isnan():`
+everything that was queued before has run, and a sum that is kept on the device has saved no time. What runs under a
+condition counts for the code under the same condition only, and copies from the host to the device do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+import libcst as cst
+from attrs import define, field, frozen
+
+from perfmod.transforms import implicit_reads, operations
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.rounds import in_evaluation, round_loop
+from perfmod.transforms.facts.tree import children
+from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.implicit_reads import implicit_read
+from perfmod.transforms.operations import Operation, goes_on, operation
+
+_NODES = (*operations.NODES, *implicit_reads.NODES)
+_NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+_STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+# Methods and attributes that show the same values.
+_SAME = frozenset({"detach", "data", "cpu", "numpy", "item", "tolist", "view", "reshape", "squeeze", "float", "double"})
+
+_Path = frozenset[int]
+"""The branches that code stands in, by the ids of their blocks."""
+
+
+@frozen(eq=False)
+class _Wait:
+    """One wait.
+
+    Attributes:
+        node: what waits.
+        order: of the statement that it stands in, or that calls the function where it stands.
+        tensor: what is waited for; None for a wait of a function that is called, and for an explicit one.
+        path: the branches around it.
+    """
+
+    node: cst.CSTNode
+    order: int
+    tensor: cst.BaseExpression | None
+    path: _Path
+
+
+@define(eq=False)
+class _Round:
+    """The statements of one round by their order, the last of the waits at each node, and where work is queued."""
+
+    orders: dict[int, int] = field(factory=dict)
+    waits: dict[tuple[int, _Path], _Wait] = field(factory=dict)
+    launches: set[int] = field(factory=set)
+
+
+class Waits:
+    """The waits of loops and functions; made once for all files."""
+
+    def __init__(self, file: FileFacts) -> None:
+        self._file = file
+        self._rounds: dict[cst.CSTNode, _Round] = {}
+
+    def remaining(
+        self, read: cst.CSTNode, tensor: cst.BaseExpression, gone: Container[cst.CSTNode]
+    ) -> cst.CSTNode | None:
+        """A wait of every round that comes by `read` which leaves nothing to wait for there, or waits for it again.
+
+        It stands behind `read`, or is for `tensor` or something that is computed behind that, or nothing is queued
+        between it and `read`. `gone` are the waits that rewrites take away, `read` among them.
+        """
+        file = self._file
+        around = round_loop(file, read) or file.tree.function(read)
+        if around is None:
+            return None
+        found, path = self._round(around), _path(file, read, around)
+        here = found.orders.get(id(file.tree.statement(read)), 0)
+        made = self._made(tensor, found, here)
+        for wait in found.waits.values():
+            is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
+            is_idle = not any(wait.order < launch <= here for launch in found.launches)
+            if (is_later or wait.order >= here or is_idle) and wait.path <= path and wait.node not in gone:
+                return wait.node
+        return None
+
+    def _made(self, tensor: cst.BaseExpression, found: _Round, order: int) -> int:
+        """When a round computes a tensor: where its variable gets it, else in the statement that has this order."""
+        node: cst.CSTNode = tensor
+        while True:
+            inner = node.func if isinstance(node, cst.Call) and not node.args else node
+            if isinstance(inner, cst.Attribute) and inner.attr.value in _SAME:
+                node = inner.value
+            elif isinstance(node, cst.Subscript):
+                node = node.value
+            else:
+                break
+        definitions = self._file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+        if not definitions or any(definition.binding is Binding.PARAMETER for definition in definitions):
+            return order
+        return max(found.orders.get(id(self._file.tree.statement(each.node)), -1) for each in definitions)
+
+    def _round(self, around: cst.CSTNode) -> _Round:
+        known = self._rounds.get(around)
+        if known is None:
+            # What calls itself finds nothing of its own.
+            known = self._rounds[around] = _Round()
+            tests = [around.test] if isinstance(around, cst.While) else []
+            body = around.body if isinstance(around, (cst.For, cst.While, cst.FunctionDef)) else around
+            for part in (*tests, body):
+                self._walk(part, known)
+        return known
+
+    def _walk(self, start: cst.CSTNode, found: _Round) -> None:
+        """Note the waits at and below a node in the order of evaluation; a branch's test comes before what it holds."""
+        stack: list[tuple[cst.CSTNode, _Path, bool]] = [(start, frozenset(), False)]
+        while stack:
+            node, path, is_done = stack.pop()
+            if isinstance(node, _SCOPES):
+                continue
+            if isinstance(node, _STATEMENTS) and not is_done:
+                found.orders[id(node)] = len(found.orders) + 1
+            is_head = isinstance(node, cst.BaseCompoundStatement)
+            if isinstance(node, _NODES) and is_done is not is_head:
+                self._note(node, path, found)
+            if not is_done:
+                stack.append((node, path, True))
+                parts = [(part, path | {id(part)} if _is_branch(node, part) else path) for part in children(node)]
+                stack += [(part, inner, False) for part, inner in reversed(parts)]
+
+    def _note(self, node: cst.CSTNode, path: _Path, found: _Round) -> None:
+        file, order = self._file, len(found.orders)
+        asked = operation(file, node) or implicit_read(file, node)
+        if asked is not None and asked.code not in _NO_WAITS and not goes_on(file, node) and _is_shown(file, asked):
+            # `few and tensor > 3` asks for the tensor only sometimes.
+            inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
+            found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
+        if isinstance(node, cst.Call) and self._queues(node):
+            found.launches.add(order)
+        for function in self._called(node) if isinstance(node, cst.Call) else ():
+            always = [wait.node for wait in self._round(function).waits.values() if not wait.path]
+            found.waits.update({(id(each), path): _Wait(each, order, None, path) for each in always})
+
+    def _queues(self, call: cst.Call) -> bool:
+        """Whether a call runs a model, a backward pass or an optimizer."""
+        file, method = self._file, call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return method == "step" or file.value(call.func).kind is Kind.MODULE or file.steps.trains(call)
+
+    def _called(self, call: cst.Call) -> Iterator[cst.FunctionDef]:
+        yield from self._file.values.calls.reached(call)
+        yield from self._file.values.calls.handed(call)
+
+
+def _is_branch(node: cst.CSTNode, part: cst.CSTNode) -> bool:
+    """Whether a part of a node runs only sometimes when the node does."""
+    if isinstance(node, (cst.If, cst.IfExp)):
+        return part is not node.test
+    if isinstance(node, cst.BooleanOperation):
+        return part is node.right
+    return isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
+
+
+def _path(file: FileFacts, node: cst.CSTNode, around: cst.CSTNode) -> _Path:
+    """The branches around a node inside of a loop or function."""
+    found, child = set(), node
+    for ancestor in file.tree.ancestors(node):
+        if ancestor is around:
+            break
+        if _is_branch(ancestor, child):
+            found.add(id(child))
+        child = ancestor
+    return frozenset(found)
+
+
+def _is_shown(file: FileFacts, asked: Operation) -> bool:
+    """Whether an operation is shown to wait for the device, or is named so that it can do nothing else."""
+    if asked.tensor is None:
+        return True
+    value = file.value(asked.tensor)
+    value = value.present or value
+    if value.kind is Kind.UNKNOWN:
+        return asked.is_named and (file.steps.in_sight(asked.tensor) or in_evaluation(file, asked.tensor))
+    return value.is_tensor and value.device is not Device.CPU
