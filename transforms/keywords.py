@@ -21,7 +21,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
     last line. Comments stay with the arguments that they stand behind. With `wrap`, it starts a line of its own,
     aligned with the others, where that one would get too long for the file. Where the others have spaces around `=`, so
-    does it.
+    does it; where the commas have none behind them, neither has the new one.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):
@@ -46,12 +46,14 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
             return (Edit(end, end, "," + line, source.path),)
         comma = behind["comma"] or ""
         return (Edit(end, behind.end(), "," + comment + line + comma + behind["close"], source.path),)
+    commas = [arg.comma for arg in call.args if isinstance(arg.comma, cst.Comma)]
+    comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
-    fits = length + len(f", {text}") <= width(source) or length > width(source)
+    fits = length + len(comma + text) <= width(source) or length > width(source)
     is_last = not source.text[source.span(call)[1] : source.line_end(source.span(call)[1])].strip(" \t\r\n)]}:,")
     if wrap and is_last and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
-    return (Edit(end, end, ", " + text, source.path),)
+    return (Edit(end, end, comma + text, source.path),)
 
 
 def _starts_line(source: Source, at: int) -> bool:
