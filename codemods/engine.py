@@ -28,6 +28,7 @@ from perfmod.transforms.facts.old_torch import (
     LAST_WITH_VECTOR_LOSSES,
     import_of_ffi,
     loss_read_as_vector,
+    made_volatile,
 )
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
@@ -377,6 +378,10 @@ class _Rewriting:
         old = loss_read_as_vector(file)
         if old is not None:
             said = f"line {file.line(old)} reads a loss as one had to before 0.4 (`{file.code(old)}`)"
+            return Pin(LAST_WITH_VECTOR_LOSSES, said)
+        volatile = made_volatile(file)
+        if volatile is not None:
+            said = f"line {file.line(volatile)} passes `volatile=True`, which has no effect since 0.4"
             return Pin(LAST_WITH_VECTOR_LOSSES, said)
         ffi = import_of_ffi(file)
         if ffi is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.idle import why_idle
 
 
 class Numerics(str, enum.Enum):
@@ -247,11 +248,16 @@ class Rule(ABC):
     ) -> Finding:
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
-        `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need.
+        `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need. What would
+        be safe is opt-in where nothing is gained, because no training runs the code.
         """
         start, end = file.source.span(node)
         line, column = file.source.position(start)
         own, *others = _by_file(file.source.path, edits, elsewhere)
+        safety = safety or self.safety
+        idle = why_idle(file, node) if safety is Safety.SAFE else None
+        if idle is not None:
+            safety, reason = Safety.OPT_IN, f"{reason}; {idle}"
         return Finding(
             code=self.code,
             start=start,
@@ -260,7 +266,7 @@ class Rule(ABC):
             column=column,
             message=message or self.summary,
             reason=_in_one_line(reason),
-            safety=safety or self.safety,
+            safety=safety,
             numerics=numerics or self.numerics,
             min_torch=min_torch or self.min_torch,
             edits=own.edits,

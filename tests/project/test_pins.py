@@ -184,6 +184,15 @@ def train(model, optimizer, device):
     assert (applied((1, 1)), applied((1, 2))) == (0, 1)
 
 
+def test_volatile_inputs_tell_of_an_old_torch() -> None:
+    code = CODE.replace(b"    mask =", b"    logits = Variable(logits, volatile=True)\n    mask =")
+    (result,) = rewrite_together([Given("train.py", code)], [MaskedLoss()], Choice())
+    reason = "it needs torch 1.12 or later, and line 6 passes `volatile=True`, which has no effect since 0.4"
+    assert [finding.reason for finding in result.held_back] == [reason]
+    (result,) = rewrite_together([Given("train.py", code.replace(b"=True", b"=False"))], [MaskedLoss()], Choice())
+    assert result.applied
+
+
 def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
     def examined(extension: bytes) -> list[str]:
         train = Given("train.py", b"import nms\n" + CODE)

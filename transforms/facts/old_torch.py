@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
 
 LAST_WITH_VECTOR_LOSSES = (0, 3)
-"""`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, and then this fails or warns."""
+"""`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, and then this fails or warns.
+`Variable(x, volatile=True)` kept the graph away until then, and does nothing since."""
 
 LAST_WITH_FFI = (0, 4)
 """`torch.utils.ffi` made extensions of C code; importing it fails since 1.0."""
@@ -35,6 +37,19 @@ def loss_read_as_vector(file: FileFacts) -> cst.Subscript | None:
             if isinstance(index, cst.Integer) and index.evaluated_value == 0 and not others:
                 return node
     return None
+
+
+def made_volatile(file: FileFacts) -> cst.Call | None:
+    """The first `Variable(x, volatile=True)` of a file."""
+    if "volatile" not in file.source.text:
+        return None
+    calls = find_all(file.source.module, cst.Call)
+    return next((call for call in calls if dotted(call.func).rpartition(".")[2] == "Variable" and _is_on(call)), None)
+
+
+def _is_on(call: cst.Call) -> bool:
+    value = argument(call, "volatile")
+    return isinstance(value, cst.Name) and value.value == "True"
 
 
 def _is_loss(file: FileFacts, node: cst.BaseExpression, trained: set[str]) -> bool:

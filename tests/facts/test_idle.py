@@ -1,0 +1,162 @@
+"""Where no training runs the code, nothing is gained: rewrites are held back until they are asked for by name."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+import pytest
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import Choice, Given, rewrite_together
+from tests.support.snippets import dotted_names
+
+TRAIN = """\
+import torch
+from layers import {name}
+
+for x, y in loader:
+    x = x.cuda()
+    optimizer.zero_grad()
+    loss = {call}
+    loss.backward()
+    optimizer.step()
+"""
+FUNCTIONS = """\
+import torch
+
+
+def used(x):
+    return x + torch.zeros(x.shape).to(x.device)
+
+
+def unused(x):
+    return x + torch.ones(x.shape).to(x.device)
+
+
+def only_called_by_the_unused(x):
+    return unused(x) + torch.ones(x.shape).to(x.device)
+"""
+
+
+def codes(files: Mapping[str, str], path: str, choice: Choice | None = None) -> tuple[str, list[str]]:
+    """The code of a file behind all rules, and why what is held back is."""
+    given = [Given(name, textwrap.dedent(code).encode(), dotted_names(name)) for name, code in files.items()]
+    results = {result.path: result for result in rewrite_together(given, catalog.rules(), choice or Choice())}
+    result = results[path]
+    return result.after.decode(), [finding.reason for finding in result.held_back]
+
+
+def test_functions_that_no_file_uses_stay() -> None:
+    files = {"train.py": TRAIN.format(name="used", call="used(x).mean()"), "layers.py": FUNCTIONS}
+    after, held_back = codes(files, "layers.py")
+    assert "torch.zeros(x.shape, device=x.device)" in after
+    assert after.count("torch.ones(x.shape).to(x.device)") == 2
+    assert [reason.partition("; ")[2] for reason in held_back] == [
+        "nothing in the files read here uses `unused`",
+        "nothing in the files read here uses `only_called_by_the_unused`",
+    ]
+    after, held_back = codes(files, "layers.py", Choice(opted_in=frozenset({"PM206"})))
+    assert after.count("device=x.device") == 3
+    assert not held_back
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        "import torch\nimport layers\n\nlayers.unused(torch.ones(3).cuda()).mean().backward()\n",
+        "import torch\nimport layers\n\ngetattr(layers, 'unused')(torch.ones(3).cuda()).mean().backward()\n",
+        "import torch\nfrom layers import used as f, unused as g\n\nf(torch.ones(3).cuda()).mean().backward()\n",
+    ],
+)
+def test_whatever_names_a_function_may_use_it(train: str) -> None:
+    after, _ = codes({"train.py": train, "layers.py": FUNCTIONS}, "layers.py")
+    assert "torch.ones(x.shape, device=x.device)" in after
+
+
+def test_a_file_that_no_other_imports_may_be_used_from_elsewhere() -> None:
+    after, held_back = codes({"layers.py": FUNCTIONS}, "layers.py")
+    assert after.count("device=x.device") == 3
+    assert not held_back
+
+
+def test_methods_and_classes() -> None:
+    layers = """\
+        import torch
+        from torch import nn
+
+        @register
+        class Registered(nn.Module):
+            def forward(self, x):
+                return x + torch.zeros(x.shape).to(x.device)
+
+        class Layer(nn.Module):
+            def forward(self, x):
+                return self.shift(x) + torch.zeros(x.shape).to(x.device)
+
+            def shift(self, x):
+                return x + torch.zeros(x.shape).to(x.device)
+
+            def scale(self, x):
+                return x * torch.ones(x.shape).to(x.device)
+
+        class Old(nn.Module):
+            def forward(self, x):
+                return x + torch.ones(x.shape).to(x.device)
+        """
+    files = {"train.py": TRAIN.format(name="Layer", call="Layer()(x).mean()"), "layers.py": layers}
+    after, held_back = codes(files, "layers.py")
+    assert after.count("torch.zeros(x.shape, device=x.device)") == 3
+    assert after.count("torch.ones(x.shape).to(x.device)") == 2
+    assert [reason.partition("; ")[2] for reason in held_back] == [
+        "nothing in the files read here uses `scale`",
+        "nothing in the files read here uses `Old`",
+    ]
+
+
+EVALUATION = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+from helper import net
+
+loader = DataLoader(datasets.CIFAR10("data", train=False), batch_size=8, num_workers=4)
+net.eval()
+for x, y in loader:
+    x, y = x.cuda(), y.cuda()
+    print((net(x).argmax(1) == y).sum().item())
+"""
+HELPER = """\
+from torch import nn
+
+net = nn.Linear(3, 4).cuda()
+
+
+def train(loader, optimizer):
+    for x, y in loader:
+        net(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+def test_a_program_that_only_evaluates_stays() -> None:
+    after, held_back = codes({"evaluate.py": EVALUATION, "helper.py": HELPER}, "evaluate.py")
+    assert after == EVALUATION
+    assert any(reason.endswith("trains with it, they only evaluate") for reason in held_back)
+
+
+def test_what_a_training_runs_as_well_does_not() -> None:
+    files = {"evaluate.py": EVALUATION, "train.py": "import evaluate\n\nevaluate.net(x).mean().backward()\n"}
+    files["helper.py"] = HELPER
+    after, _ = codes(files, "evaluate.py")
+    assert "pin_memory=True" in after
+    assert "non_blocking=True" in after
+
+
+def test_functions_that_evaluate_may_be_a_trainings() -> None:
+    body = textwrap.indent(EVALUATION.partition("helper import net\n\n")[2], "    ")
+    imports = EVALUATION.partition("from helper")[0]
+    code = f"{imports}\n\ndef evaluate(net):\n{body}"
+    after, _ = codes({"evaluate.py": code}, "evaluate.py")
+    assert "pin_memory=True" in after

@@ -1,0 +1,198 @@
+"""Code that no training runs, as far as the files that are read together show: a faster line gains nothing there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+
+import libcst as cst
+from attrs import define, frozen
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import children, find_any
+
+_PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "staticmethod", "inference_mode"})
+"""Decorators that leave it to others to call what they decorate; any other may be what uses it."""
+_TRAINS = re.compile(r"backward|^\.?fit|optim|training_step|[tT]rainer|^train(_.*)?(epoch|step|loop|model|net|\(\))$")
+"""What tells of a training in a name, behind which `()` stands where it is called."""
+
+
+_OF_MODULES = frozenset({"apply", "eval", "train"})
+"""Methods of `nn.Module` that functions are often called like."""
+
+
+def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
+    """Why nothing is gained at a node, if so: nobody uses what it is part of, or only what never trains runs it."""
+    uses = file.once(_Uses.of)
+    unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
+    if unused:
+        return f"nothing in the files read here uses `{unused[-1]}`"
+    if uses.only_evaluated(file.source.module):
+        return "nothing in the files read here trains with it, they only evaluate"
+    return None
+
+
+@frozen
+class _Part:
+    """A function, a method, or the rest of a class or of a file.
+
+    Attributes:
+        node: what it is; a class without its methods, a file without its functions and classes.
+        name: its name.
+        names: all names that stand in it, but for imports; with `()` once more where they are called, and with a dot in
+            front where they are attributes or texts.
+        imported: the names in its imports.
+        owner: a method's class.
+        is_taken: whether it is used without being named: what runs on import, what a decorator may register, and
+            what a class's base may call.
+    """
+
+    node: cst.CSTNode
+    name: str
+    names: frozenset[str]
+    imported: frozenset[str]
+    owner: cst.ClassDef | None = None
+    is_taken: bool = False
+
+    def is_used(self, named: Collection[str], used: Collection[cst.CSTNode]) -> bool:
+        """Whether it is, if `used` are known to be, and `named` are the names that stand in them."""
+        if self.owner is not None and self.owner not in used:
+            return False
+        is_attribute = f".{self.name}" in named and (self.owner is not None or self.name not in _OF_MODULES)
+        return self.is_taken or is_attribute or self.name in named
+
+
+@define(eq=False)
+class _Uses:
+    """What the files use of each other.
+
+    Names are compared without asking what they stand for, so that what is unused is unused whoever calls it. What is
+    run or given alone may be used from elsewhere.
+
+    Attributes:
+        parts: what the files are made of; one that is no library, which others import, is one part.
+        imports: the libraries that each file imports.
+        libraries: all of them.
+    """
+
+    parts: Mapping[cst.Module, Collection[_Part]]
+    imports: Mapping[cst.Module, Collection[cst.Module]]
+    libraries: Collection[cst.Module]
+
+    @classmethod
+    def of(cls, file: FileFacts) -> _Uses:
+        modules = file.tree.modules
+        imports = {
+            module: {
+                imported
+                for alias in find_any(module, cst.ImportAlias, cst.ImportStar)
+                for imported in file.flow.imported(alias)
+                if imported is not module and not file.flow.is_open(imported)
+            }
+            for module in modules
+        }
+        libraries = set().union(*imports.values())
+        return cls({each: tuple(_parts(file, each, each in libraries)) for each in modules}, imports, libraries)
+
+    @cached_property
+    def unused(self) -> Mapping[cst.CSTNode, str]:
+        """Functions, classes and methods of libraries that no file names, with their names."""
+        used = {part.node for part in self._used(self.parts)}
+        return {part.node: part.name for parts in self.parts.values() for part in parts if part.node not in used}
+
+    def only_evaluated(self, module: cst.Module) -> bool:
+        """Whether all that runs a file are programs that do not train."""
+        programs = [each for each in self.parts if each not in self.libraries and module in self._reached(each)]
+        return bool(programs) and all(map(_is_program, programs)) and not any(map(self._trains, programs))
+
+    def _trains(self, program: cst.Module) -> bool:
+        if program not in self._training:
+            (own,) = self.parts[program]
+            known = any(map(_TRAINS.search, own.names))
+            further = () if known else self._used(self._reached(program))
+            self._training[program] = known or any(_TRAINS.search(name) for part in further for name in part.names)
+        return self._training[program]
+
+    @cached_property
+    def _training(self) -> dict[cst.Module, bool]:
+        """Whether programs train, as far as it was asked."""
+        return {}
+
+    def _reached(self, module: cst.Module) -> Collection[cst.Module]:
+        found, waiting = {module}, [module]
+        while waiting:
+            new = set(self.imports[waiting.pop()]) - found
+            found |= new
+            waiting += new
+        return found
+
+    def _used(self, modules: Iterable[cst.Module]) -> list[_Part]:
+        """The parts of some files that are used by them."""
+        waiting = [part for module in modules for part in self.parts[module]]
+        named, nodes, used = set[str](), set[cst.CSTNode](), list[_Part]()
+        while found := [part for part in waiting if part.is_used(named, nodes)]:
+            used += found
+            nodes.update(part.node for part in found)
+            named.update(name for part in found for name in (*part.names, *part.imported))
+            waiting = [part for part in waiting if part.node not in nodes]
+        return used
+
+
+def _parts(file: FileFacts, module: cst.Module, is_library: bool) -> Iterator[_Part]:
+    inner = [each for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))] if is_library else []
+    yield _Part(module, "", *_names(module, inner), is_taken=True)
+    for node in inner:
+        methods: list[cst.FunctionDef] = []
+        if isinstance(node, cst.ClassDef):
+            methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef)]
+            for method in methods:
+                is_taken = _is_registered(method) or _may_be_hook(file, node, method)
+                yield _Part(method, method.name.value, *_names(method), node, is_taken)
+        yield _Part(node, node.name.value, *_names(node, methods), is_taken=_is_registered(node))
+
+
+def _is_registered(node: cst.FunctionDef | cst.ClassDef) -> bool:
+    decorators = (decorator.decorator for decorator in node.decorators)
+    named = (each.func if isinstance(each, cst.Call) else each for each in decorators)
+    return any(dotted(each).rpartition(".")[2] not in _PASSIVE for each in named)
+
+
+def _may_be_hook(file: FileFacts, cls: cst.ClassDef, method: cst.FunctionDef) -> bool:
+    """Whether others than its class's own users may call a method: Python, a base out of sight, or `nn.Module`."""
+    name = method.name.value
+    bases = {file.qualified(base.value) or "" for base in cls.bases}
+    return name == "forward" or name.startswith("__") or not bases <= {"torch.nn.Module", "builtins.object"}
+
+
+def _names(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in the code of a node, as `_Part` has them, and those in its imports."""
+    names, imported = set[str](), set[str]()
+    waiting: list[tuple[cst.CSTNode, set[str]]] = [(node, names)]
+    while waiting:
+        each, found = waiting.pop()
+        parts = children(each)
+        if isinstance(each, cst.Name):
+            found.add(each.value)
+        elif isinstance(each, cst.Attribute):
+            found.add(f".{each.attr.value}")
+            parts = [each.value]
+        elif isinstance(each, cst.Arg):
+            parts = [each.value]
+        elif isinstance(each, cst.SimpleString) and each.raw_value.isidentifier():
+            found.add(f".{each.raw_value}")
+        if isinstance(each, cst.Call) and isinstance(each.func, cst.Name):
+            found.add(f"{each.func.value}()")
+        into = imported if isinstance(each, (cst.Import, cst.ImportFrom)) else found
+        waiting += ((part, into) for part in parts if part not in without)
+    return frozenset(names), frozenset(imported)
+
+
+def _is_program(module: cst.Module) -> bool:
+    """Whether a file does something when it is run: it has a loop on its top level, or asks whether it is run."""
+    return any(
+        isinstance(statement, (cst.For, cst.While))
+        or (isinstance(statement, cst.If) and "__name__" in _names(statement.test)[0])
+        for statement in module.body
+    )
