@@ -109,6 +109,15 @@ def test_projects_with_several_frameworks() -> None:
     assert found == ["train_torch", "data", "models", "layers"]
 
 
+def test_what_uses_another_framework_by_way_of_a_file() -> None:
+    """Also with data sets of torchvision; what imports PyTorch itself compares them, or only logs by TensorFlow."""
+    ems = "import mindspore"
+    assert trained(ems=ems, engine="import torch", train="import ems, engine") == ["engine"]
+    assert trained(ems=ems, train="import ems\nfrom torchvision import datasets") == []
+    assert trained(ems=ems, train="import ems, torch") == ["train"]
+    assert trained(train="from torchvision import datasets") == ["train"]
+
+
 METER = """
 class AverageMeter:
     def __init__(self):

@@ -28,6 +28,8 @@ _TORCH = frozenset(
     }
 )  # fmt: skip
 """PyTorch, and packages that are built on it, by the first part of their names."""
+_DATA = frozenset({"torchaudio", "torchdata", "torchtext", "torchvision"})
+"""Those of them whose data sets are loaded by scripts of other frameworks, too."""
 _OTHERS = frozenset(
     {
         "chainer", "cupy", "flax", "haiku", "jax", "jittor", "keras", "megengine", "mindspore", "mlx", "mxnet",
@@ -41,8 +43,9 @@ def trains_with_torch(file: FileFacts) -> bool:
     """Whether a file imports PyTorch or a framework built on it, itself or through files in sight, or such a file
     imports it.
 
-    It is none of PyTorch's where it imports another framework alone, or where such a file imports it; nor where it
-    differentiates by itself. Code that imports nothing from out of sight is a fragment, and may be PyTorch's.
+    It is none of PyTorch's where it imports another framework alone, itself or through files in sight, or where such a
+    file imports it; nor where it differentiates by itself. Code that imports nothing from out of sight is a fragment,
+    and may be PyTorch's.
     """
     return file.source.module in file.once(_trainings).torch
 
@@ -64,13 +67,16 @@ def _trainings(file: FileFacts) -> _Trainings:
     imports = {source.module: _Imports.of(file, source.module) for source in file.world.files}
     used = {module: _reached(module, {each: imports[each].files for each in imports}) for module in imports}
     with_torch = {module for module, each in imports.items() if each.packages & _TORCH}
+    foreign = {module for module, each in imports.items() if each.packages & _OTHERS} - with_torch
+    with_torch -= {module for module in with_torch if used[module] & foreign and imports[module].loads_data_only}
     without = {module: imports[module].files for module in imports if module not in with_torch}
-    foreign = {module for module in without if imports[module].packages & _OTHERS}
     others = {other for module in foreign for other in _reached(module, without) if other in without}
     # What differentiates by itself, as micrograd does, and what uses it.
     methods = (function for function in file.tree.all(cst.FunctionDef) if function.name.value == "backward")
     engines = {file.source_of(method).module for method in methods}
     others |= {module for module in imports if used[module] & engines and not used[module] & with_torch}
+    # What leads to PyTorch and to another framework is the other's, unless it imports PyTorch itself.
+    others |= {module for module in without if used[module] & foreign}
     found = {other for module in imports if used[module] & with_torch for other in used[module]}
     return _Trainings((found | _fragments(imports)) - others, others)
 
@@ -105,6 +111,11 @@ class _Imports:
 
     packages: frozenset[str]
     files: Collection[cst.Module]
+
+    @property
+    def loads_data_only(self) -> bool:
+        """Whether what it imports of PyTorch's packages may serve other frameworks as well."""
+        return self.packages & _TORCH <= _DATA
 
     @classmethod
     def of(cls, file: FileFacts, module: cst.Module) -> _Imports:
