@@ -225,6 +225,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].float().unsqueeze(1).cuda()",), "float() on line 21 makes another"),
         (("x = batch[0].float().to(device, torch.half)",), "float() on line 21 makes another"),
         (("x = batch[0].float()", "x = x.to(device)"), "float() on line 21 makes another"),
+        (("y = batch[1].long()", "x, y = batch[0].to(device), y.to(device)"), "long() on line 21 makes another"),
         (("x, y = batch[0].half().to(device), batch[1].to(device)",), "half() on line 21 makes another"),
         (("x = batch[0].half().to(device)", "y = batch[1].to(device)"), "half() on line 21 makes another"),
         (
@@ -948,9 +949,13 @@ def test_evaluation_too() -> None:
         ("batch[0].type(torch.FloatTensor).cuda()", "batch[0].cuda(non_blocking=True).float()"),
         ("batch[0].to(torch.float32).to(device)", "batch[0].to(device, non_blocking=True).to(torch.float32)"),
         ("batch[0].argmax(1).long().to(device)", "batch[0].argmax(1).long().to(device)"),
-        # What becomes integers stays in its place: NaN and what is out of range would be others on the device.
-        ("batch[0].long().to(device)", "batch[0].long().to(device, non_blocking=True)"),
-        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].type(torch.LongTensor).cuda(non_blocking=True)"),
+        ("batch[0].long().to(device)", "batch[0].to(device, non_blocking=True).long()"),
+        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].cuda(non_blocking=True).long()"),
+        ("batch[0].float().to(device, non_blocking=True)", "batch[0].to(device, non_blocking=True).float()"),
+        (
+            "batch[0].float().to(device), batch[1].long().to(device)",
+            "batch[0].to(device, non_blocking=True).float(), batch[1].to(device, non_blocking=True).long()",
+        ),
     ],
 )
 def test_casts_before_the_copy(before: str, after: str) -> None:

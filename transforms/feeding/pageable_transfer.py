@@ -21,9 +21,8 @@ in helper functions too. A helper that also moves batches of another loader chan
 both.
 
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
-`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
-in their place; most often they change nothing, and then the copy is of the pinned tensor itself. Where another cast
-stays, such as one to half precision, the loader stays too.
+`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Where a cast stays, such as one
+to half precision or one in a statement of its own, the loader stays too.
 
 What the host makes of a batch before the copy, as `x / 255`, `torch.cat(images)` or an array that is made a tensor
 again, nobody pinned either. Such a copy stays, with the reason: the batch itself should be copied, and the rest be done
@@ -170,7 +169,7 @@ class PageableTransfer(Rule):
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, blocking)]
+        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, good)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
