@@ -223,6 +223,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].half().to(device)",), "half() on line 21 makes another tensor, which is not pinned"),
         (("x = batch[0].bool().cuda()",), "bool() on line 21 makes another"),
         (("x = batch[0].float().unsqueeze(1).cuda()",), "float() on line 21 makes another"),
+        (("x = Variable(batch[0].float(), volatile=True).cuda()",), "float() on line 21 makes another"),
         (("x = batch[0].float().to(device, torch.half)",), "float() on line 21 makes another"),
         (("x = batch[0].float()", "x = x.to(device)"), "float() on line 21 makes another"),
         (("y = batch[1].long()", "x, y = batch[0].to(device), y.to(device)"), "long() on line 21 makes another"),
@@ -952,6 +953,7 @@ def test_evaluation_too() -> None:
         ("batch[0].long().to(device)", "batch[0].to(device, non_blocking=True).long()"),
         ("batch[0].type(torch.LongTensor).cuda()", "batch[0].cuda(non_blocking=True).long()"),
         ("batch[0].float().to(device, non_blocking=True)", "batch[0].to(device, non_blocking=True).float()"),
+        ("Variable(batch[0].float()).to(device)", "Variable(batch[0]).to(device, non_blocking=True).float()"),
         (
             "batch[0].float().to(device), batch[1].long().to(device)",
             "batch[0].to(device, non_blocking=True).float(), batch[1].to(device, non_blocking=True).long()",
@@ -964,6 +966,35 @@ def test_casts_before_the_copy(before: str, after: str) -> None:
     again = run(result.after.decode())
     assert not again.applied
     assert not again.held_back
+
+
+SIDE_BY_SIDE = """\
+from torch.utils.data import DataLoader
+
+from data import photos, model, evaluate
+
+train_loader = DataLoader(photos, batch_size=4)
+test_loader = DataLoader(photos, batch_size=4)
+for x, y in train_loader:
+    x, y = x.cuda(), STEP
+    loss = model(x).sum()
+    loss.backward()
+for x, y in test_loader:
+    evaluate(x.cuda())
+"""
+
+
+def test_loaders_side_by_side_pin_together() -> None:
+    assert run(SIDE_BY_SIDE.replace("STEP", "y.cuda()")).after.decode().count("pin_memory=True") == 2
+    code = SIDE_BY_SIDE.replace("STEP", "y.half().cuda()")
+    result = run(code)
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason.startswith("the loader beside it on line 5 would stay pageable: half() on line 8 makes another")
+    # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
+    code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
+    assert run(code).after.decode().count("pin_memory=True") == 1
 
 
 def test_moved_twice() -> None:

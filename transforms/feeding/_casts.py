@@ -64,10 +64,15 @@ def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
 
 
 def _is_swappable(file: FileFacts, copy: Copy) -> bool:
-    """Whether copy and cast stand in one expression, `x.float().to(device)`, and the copy casts to nothing else."""
+    """Whether copy and cast stand in one expression, `x.float().to(device)`, perhaps in a `Variable` of old, and the
+    copy casts to nothing else.
+    """
     cast, call = copy.cast, copy.call
     assert isinstance(call.func, cst.Attribute)
-    if cast is None or call.func.value is not cast or cast.lpar:
+    moved = call.func.value
+    if file.qualified(moved) == "torch.autograd.Variable" and isinstance(moved, cst.Call) and len(moved.args) == 1:
+        moved = moved.args[0].value
+    if cast is None or moved is not cast or cast.lpar:
         return False
     start, end = _written(file, cast)
     text = file.source_of(call).text[start:end]

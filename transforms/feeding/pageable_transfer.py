@@ -18,7 +18,9 @@ does `non_blocking=True`.
 
 A loader is rewritten together with every copy of its batches in sight, or not at all, in training and evaluation alike,
 in helper functions too. A helper that also moves batches of another loader changes for both, which is right for
-both.
+both. Loaders that one function, class or script makes side by side pin together: where one of them has to stay, though
+it trains or its batches go through the same copies, the others are only rewritten when the rule is selected by its code
+or name.
 
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
 `x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Where a cast stays, such as one
@@ -44,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -53,6 +56,7 @@ from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
 from perfmod.transforms.feeding._pinning import Pinning
+from perfmod.transforms.feeding._siblings import why_left, why_not_alone
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
@@ -104,8 +108,16 @@ class PageableTransfer(Rule):
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
         found = file.once(copies)
         told: set[cst.CSTNode] = set()
-        for loader in file.loaders:
-            yield from self._examine(file, loader, [c for c in found if loader in c.origins])
+        examined = {
+            loader: list(self._examine(file, loader, [c for c in found if loader in c.origins]))
+            for loader in file.loaders
+        }
+        left = {loader: reason for loader, each in examined.items() if (reason := why_left(each))}
+        for loader, findings in examined.items():
+            alone = why_not_alone(file, loader, left) if loader not in left else ""
+            for finding in findings:
+                held = alone and finding.safety is Safety.SAFE
+                yield evolve(finding, safety=Safety.OPT_IN, reason=alone) if held else finding
             for copy in found:
                 if loader in copy.computed and copy.blocks and copy.call not in told:
                     told.add(copy.call)
