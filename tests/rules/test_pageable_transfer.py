@@ -997,6 +997,38 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert run(code).after.decode().count("pin_memory=True") == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "loader", "reason"),
+    [
+        (
+            "for x, y in loader:\n    model(x.cuda())",
+            "(photos, batch_size=len(photos))",
+            "its batch is the whole dataset",
+        ),
+        (
+            "for x, y in loader:\n    model(x.cuda())",
+            "(photos, len(photos))",
+            "its batch is the whole dataset (line 4)",
+        ),
+        ("x, y = next(iter(loader))\nmodel(x.cuda())", "(photos, 4)", "only its first batch is ever taken (line 5)"),
+        ("for x, y in loader:\n    model(x.cuda())", "(photos, len(model))", ""),
+        ("for i in range(9):\n    x, y = next(iter(loader))\n    model(x.cuda())", "(photos, 4)", ""),
+        ("x, y = next(iter(loader))\nfor x, y in loader:\n    model(x.cuda())", "(photos, 4)", ""),
+    ],
+)
+def test_one_batch(body: str, loader: str, reason: str) -> None:
+    head = "from torch.utils.data import DataLoader\nfrom data import photos, model\n\n"
+    code = f"{head}loader = DataLoader{loader}\n{body}\n"
+    result = run(code)
+    if not reason:
+        assert result.applied
+        return
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason.startswith(reason)
+
+
 def test_moved_twice() -> None:
     after = run(written("x = batch[0].to(device)", "y = x.to(device)")).after.decode()
     assert "x = batch[0].to(device, non_blocking=True)\n    y = x.to(device)\n" in after

@@ -20,7 +20,7 @@ A loader is rewritten together with every copy of its batches in sight, or not a
 in helper functions too. A helper that also moves batches of another loader changes for both, which is right for
 both. Loaders that one function, class or script makes side by side pin together: where one of them has to stay, though
 it trains or its batches go through the same copies, the others are only rewritten when the rule is selected by its code
-or name.
+or name. So are loaders that give one batch only: `next(iter(loader))`, or `batch_size=len(dataset)`.
 
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
 `x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Where a cast stays, such as one
@@ -55,6 +55,7 @@ from perfmod.transforms.facts.value import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
+from perfmod.transforms.feeding._one_batch import why_one_batch
 from perfmod.transforms.feeding._pinning import Pinning
 from perfmod.transforms.feeding._siblings import why_left, why_not_alone
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
@@ -114,10 +115,10 @@ class PageableTransfer(Rule):
         }
         left = {loader: reason for loader, each in examined.items() if (reason := why_left(each))}
         for loader, findings in examined.items():
-            alone = why_not_alone(file, loader, left) if loader not in left else ""
+            idle = why_one_batch(file, loader) or ("" if loader in left else why_not_alone(file, loader, left))
             for finding in findings:
-                held = alone and finding.safety is Safety.SAFE
-                yield evolve(finding, safety=Safety.OPT_IN, reason=alone) if held else finding
+                is_held = idle and finding.safety is Safety.SAFE
+                yield evolve(finding, safety=Safety.OPT_IN, reason=idle) if is_held else finding
             for copy in found:
                 if loader in copy.computed and copy.blocks and copy.call not in told:
                     told.add(copy.call)
