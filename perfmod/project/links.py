@@ -43,6 +43,7 @@ class Links:
             file: {name: modules.hits(name, file) for imported in found for name in _names(imported)}
             for file, found in statements.items()
         }
+        _find_added(meant, modules)
         folders = {file: posixpath.dirname(file) for file in modules.files | statements.keys()}
         imported_from_afar = {
             hit
@@ -119,6 +120,21 @@ class Links:
                     pending += new
                 seen |= component
                 yield sorted(component)
+
+
+def _find_added(meant: Mapping[str, dict[str, tuple[str, ...]]], modules: Modules) -> None:
+    """Look up what is not found yet in the folders that the script puts on the path, for all that runs with it."""
+    missing = {(file, name) for file, names in meant.items() for name, hits in names.items() if not hits}
+    for script in filter(modules.added.get, meant) if missing else ():
+        reached, pending = {script}, [script]
+        while pending:
+            file = pending.pop()
+            for name, hits in meant.get(file, {}).items():
+                if (file, name) in missing:
+                    hits = tuple(dict.fromkeys((*hits, *modules.hits_added(name, script))))
+                    meant[file][name] = hits
+                pending += [hit for hit in hits if hit not in reached]
+                reached.update(hits)
 
 
 def _through(

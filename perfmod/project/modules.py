@@ -62,9 +62,10 @@ class Modules:
         if key not in self._known:
             found_at = (self._at(base, name) for base in self._searched(folder))
             self._known[key] = tuple(dict.fromkeys(found for found in found_at if found is not None))
-        return self._known[key] or self._hits_added(name, file)
+        return self._known[key] or self.hits_added(name, file)
 
-    def _hits_added(self, name: str, file: str) -> tuple[str, ...]:
+    def hits_added(self, name: str, file: str) -> tuple[str, ...]:
+        """The files that a dotted name may mean in the folders that `file` puts on the path."""
         above = [posixpath.dirname(file), *_parents(posixpath.dirname(file))]
         bases = (
             next((path for base in above if (path := posixpath.normpath(_join(base, text))) in self._folders), None)

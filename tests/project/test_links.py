@@ -162,6 +162,21 @@ def test_folders_that_a_script_puts_on_the_path() -> None:
     assert meant(files, "tools/eval.py") == {}
 
 
+def test_folders_on_the_path_are_there_for_what_a_script_imports() -> None:
+    files = {
+        "main.py": "import sys\nsys.path.insert(1, 'evaluation')\nfrom loop import train",
+        "loop.py": "from metrics import evaluate",
+        "evaluation/metrics.py": "from helpers import mean",
+        "evaluation/helpers.py": "x = 1",
+        "alone.py": "from metrics import evaluate",
+    }
+    assert meant(files, "loop.py") == {"metrics": "evaluation/metrics.py"}
+    assert meant(files, "alone.py") == {}
+    files["other.py"] = "import sys\nsys.path.insert(1, 'other')\nfrom loop import train"
+    files["other/metrics.py"] = "x = 1"
+    assert meant(files, "loop.py") == {}
+
+
 def test_what_others_may_call_is_open() -> None:
     files = {
         "main.py": "from pkg import run",

@@ -78,6 +78,13 @@ def test_lightning_s_training_loader_gets_workers_and_all_pin(package: str) -> N
     assert "DataLoader(Squares(), batch_size=4, pin_memory=True)" in after
 
 
+def test_a_hook_s_loader_that_is_tried_out_pins_too() -> None:
+    tried = LIGHTNING.replace("def val_", "def test_").replace(
+        "    pl.Trainer", "    print(next(iter(Data().test_dataloader())))\n    pl.Trainer"
+    )
+    assert run(tried).after.decode().count("pin_memory=True") == 2
+
+
 def test_a_loader_handed_to_fit() -> None:
     direct = LIGHTNING.replace("fit(Lit(), Data())", "fit(Lit(), DataLoader(Squares(), batch_size=3))")
     after = " ".join(run(direct).after.decode().split())

@@ -223,8 +223,10 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].half().to(device)",), "half() on line 21 makes another tensor, which is not pinned"),
         (("x = batch[0].bool().cuda()",), "bool() on line 21 makes another"),
         (("x = batch[0].float().unsqueeze(1).cuda()",), "float() on line 21 makes another"),
+        (("x = Variable(batch[0].float(), volatile=True).cuda()",), "float() on line 21 makes another"),
         (("x = batch[0].float().to(device, torch.half)",), "float() on line 21 makes another"),
         (("x = batch[0].float()", "x = x.to(device)"), "float() on line 21 makes another"),
+        (("y = batch[1].long()", "x, y = batch[0].to(device), y.to(device)"), "long() on line 21 makes another"),
         (("x, y = batch[0].half().to(device), batch[1].to(device)",), "half() on line 21 makes another"),
         (("x = batch[0].half().to(device)", "y = batch[1].to(device)"), "half() on line 21 makes another"),
         (
@@ -948,9 +950,14 @@ def test_evaluation_too() -> None:
         ("batch[0].type(torch.FloatTensor).cuda()", "batch[0].cuda(non_blocking=True).float()"),
         ("batch[0].to(torch.float32).to(device)", "batch[0].to(device, non_blocking=True).to(torch.float32)"),
         ("batch[0].argmax(1).long().to(device)", "batch[0].argmax(1).long().to(device)"),
-        # What becomes integers stays in its place: NaN and what is out of range would be others on the device.
-        ("batch[0].long().to(device)", "batch[0].long().to(device, non_blocking=True)"),
-        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].type(torch.LongTensor).cuda(non_blocking=True)"),
+        ("batch[0].long().to(device)", "batch[0].to(device, non_blocking=True).long()"),
+        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].cuda(non_blocking=True).long()"),
+        ("batch[0].float().to(device, non_blocking=True)", "batch[0].to(device, non_blocking=True).float()"),
+        ("Variable(batch[0].float()).to(device)", "Variable(batch[0]).to(device, non_blocking=True).float()"),
+        (
+            "batch[0].float().to(device), batch[1].long().to(device)",
+            "batch[0].to(device, non_blocking=True).float(), batch[1].to(device, non_blocking=True).long()",
+        ),
     ],
 )
 def test_casts_before_the_copy(before: str, after: str) -> None:
@@ -959,6 +966,67 @@ def test_casts_before_the_copy(before: str, after: str) -> None:
     again = run(result.after.decode())
     assert not again.applied
     assert not again.held_back
+
+
+SIDE_BY_SIDE = """\
+from torch.utils.data import DataLoader
+
+from data import photos, model, evaluate
+
+train_loader = DataLoader(photos, batch_size=4)
+test_loader = DataLoader(photos, batch_size=4)
+for x, y in train_loader:
+    x, y = x.cuda(), STEP
+    loss = model(x).sum()
+    loss.backward()
+for x, y in test_loader:
+    evaluate(x.cuda())
+"""
+
+
+def test_loaders_side_by_side_pin_together() -> None:
+    assert run(SIDE_BY_SIDE.replace("STEP", "y.cuda()")).after.decode().count("pin_memory=True") == 2
+    code = SIDE_BY_SIDE.replace("STEP", "y.half().cuda()")
+    result = run(code)
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason.startswith("the loader beside it on line 5 would stay pageable: half() on line 8 makes another")
+    # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
+    code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
+    assert run(code).after.decode().count("pin_memory=True") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "loader", "reason"),
+    [
+        (
+            "for x, y in loader:\n    model(x.cuda())",
+            "(photos, batch_size=len(photos))",
+            "its batch is the whole dataset",
+        ),
+        (
+            "for x, y in loader:\n    model(x.cuda())",
+            "(photos, len(photos))",
+            "its batch is the whole dataset (line 4)",
+        ),
+        ("x, y = next(iter(loader))\nmodel(x.cuda())", "(photos, 4)", "only its first batch is ever taken (line 5)"),
+        ("for x, y in loader:\n    model(x.cuda())", "(photos, len(model))", ""),
+        ("for i in range(9):\n    x, y = next(iter(loader))\n    model(x.cuda())", "(photos, 4)", ""),
+        ("x, y = next(iter(loader))\nfor x, y in loader:\n    model(x.cuda())", "(photos, 4)", ""),
+    ],
+)
+def test_one_batch(body: str, loader: str, reason: str) -> None:
+    head = "from torch.utils.data import DataLoader\nfrom data import photos, model\n\n"
+    code = f"{head}loader = DataLoader{loader}\n{body}\n"
+    result = run(code)
+    if not reason:
+        assert result.applied
+        return
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason.startswith(reason)
 
 
 def test_moved_twice() -> None:

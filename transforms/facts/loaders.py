@@ -110,8 +110,8 @@ class Loader:
 
     @property
     def is_copied_by_framework(self) -> bool:
-        """Whether all its batches go to a framework's loop, which copies them without waiting where they are pinned."""
-        return bool(self.iterations) and all(iteration.by_framework for iteration in self.iterations)
+        """Whether its batches go to a framework's loop, which copies them without waiting where they are pinned."""
+        return any(iteration.by_framework for iteration in self.iterations)
 
     def values(self, parameter: str) -> tuple[cst.BaseExpression, ...]:
         """Every expression that `parameter` may get; empty where it keeps its default."""

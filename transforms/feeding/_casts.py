@@ -1,14 +1,12 @@
 """Casts between a batch and its copy to the device: `x.float().to(device)`.
 
 A cast that changes the type makes another tensor, in pageable memory: the copy then waits, whatever the loader
-pinned. Behind the copy the same cast runs on the device. That gives the same values where the result is a float; of
-floats that become integers, NaN and what is out of range come out differently. Casts to half precision and to truth
-values make a tensor that is smaller to copy: they stay.
+pinned. Behind the copy the same cast runs on the device, and gives the same values. Only of floats that become integers
+NaN and what is out of range come out differently, which is no number on either: where a batch is known to hold floats,
+the cast stays. Casts to half precision and to truth values make a tensor that is smaller to copy: they stay too.
 """
 
 from __future__ import annotations
-
-import enum
 
 import libcst as cst
 from attrs import frozen
@@ -36,17 +34,6 @@ _BY_DTYPE = {
 }  # fmt: skip
 
 
-class Order(enum.Enum):
-    """What becomes of a cast before a copy."""
-
-    AS_IT_IS = enum.auto()
-    """It stays: mostly it changes nothing, because the batch has that type, and gives the pinned tensor itself."""
-    BEHIND = enum.auto()
-    """It moves behind the copy."""
-    NEITHER = enum.auto()
-    """It makes another tensor, and does not move."""
-
-
 @frozen
 class _Cast:
     """A cast: the method that does it on either device, and how it is written there."""
@@ -55,17 +42,14 @@ class _Cast:
     written: str
 
 
-def order(file: FileFacts, copy: Copy) -> Order:
-    """What becomes of the cast before `copy`, which has one."""
+def goes_behind(file: FileFacts, copy: Copy) -> bool:
+    """Whether the cast before `copy`, which has one, is written behind it; where not, the copy stays as it is."""
     assert copy.cast is not None
     assert isinstance(copy.cast.func, cst.Attribute)
     cast = _read(file, copy.cast)
-    source = file.value(copy.cast.func.value).dtype
-    becomes_integer = cast is not None and cast.method in _TO_INTEGERS
-    is_equal = source in (DType.INTEGER, DType.BOOL) or not becomes_integer
-    if cast is not None and is_equal and cast.method not in _TO_SMALLER and _is_swappable(file, copy):
-        return Order.BEHIND
-    return Order.AS_IT_IS if becomes_integer and source is not DType.FLOATING else Order.NEITHER
+    if cast is None or cast.method in _TO_SMALLER or not _is_swappable(file, copy):
+        return False
+    return cast.method not in _TO_INTEGERS or file.value(copy.cast.func.value).dtype is not DType.FLOATING
 
 
 def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
@@ -80,10 +64,15 @@ def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
 
 
 def _is_swappable(file: FileFacts, copy: Copy) -> bool:
-    """Whether copy and cast stand in one expression, `x.float().to(device)`, and the copy casts to nothing else."""
+    """Whether copy and cast stand in one expression, `x.float().to(device)`, perhaps in a `Variable` of old, and the
+    copy casts to nothing else.
+    """
     cast, call = copy.cast, copy.call
     assert isinstance(call.func, cst.Attribute)
-    if cast is None or call.func.value is not cast or cast.lpar:
+    moved = call.func.value
+    if file.qualified(moved) == "torch.autograd.Variable" and isinstance(moved, cst.Call) and len(moved.args) == 1:
+        moved = moved.args[0].value
+    if cast is None or moved is not cast or cast.lpar:
         return False
     start, end = _written(file, cast)
     text = file.source_of(call).text[start:end]

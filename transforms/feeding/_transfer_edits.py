@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._casts import Order, order, swap
+from perfmod.transforms.feeding._casts import goes_behind, swap
 from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
@@ -34,16 +34,18 @@ def not_waiting(file: FileFacts, copies: Iterable[Copy]) -> Iterator[Edit]:
     """
     by_statement: dict[cst.CSTNode, list[Edit]] = {}
     for copy in copies:
-        by_statement.setdefault(file.tree.statement(copy.call), []).extend(_not_waiting(file, copy))
-    lines = {statement: _in_lines(file, statement, edits) for statement, edits in by_statement.items()}
+        edits = _not_waiting(file, copy)
+        if edits:
+            by_statement.setdefault(file.tree.statement(copy.call), []).extend(edits)
+    lines = {statement: _in_lines(file, statement, each) for statement, each in by_statement.items()}
     narrow = {
         file.source_of(statement)
-        for statement, edits in by_statement.items()
-        if lines[statement] is not None and _is_too_long(file.source_of(statement), statement, edits)
+        for statement, each in by_statement.items()
+        if lines[statement] is not None and _is_too_long(file.source_of(statement), statement, each)
     }
-    for statement, edits in by_statement.items():
+    for statement, each in by_statement.items():
         line = lines[statement]
-        yield from edits if line is None or file.source_of(statement) not in narrow else [line]
+        yield from each if line is None or file.source_of(statement) not in narrow else [line]
 
 
 def _is_too_long(source: Source, statement: cst.CSTNode, edits: list[Edit]) -> bool:
@@ -53,13 +55,14 @@ def _is_too_long(source: Source, statement: cst.CSTNode, edits: list[Edit]) -> b
 
 
 def _not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
-    """The edits of one copy; a cast before it that makes another tensor goes behind it."""
-    if copy.non_blocking is None:
+    """The edits of one copy; a cast before it goes behind it."""
+    if not copy.blocks:
+        edits: tuple[Edit, ...] = ()
+    elif copy.non_blocking is None:
         edits = add_keyword(file.source_of(copy.call), copy.call, "non_blocking=True", wrap=False)
     else:
         edits = (_instead(file, copy.non_blocking),)
-    is_moved = copy.cast is not None and order(file, copy) is Order.BEHIND
-    return (*edits, *swap(file, copy)) if is_moved else edits
+    return (*edits, *swap(file, copy)) if copy.cast is not None and goes_behind(file, copy) else edits
 
 
 def _in_lines(file: FileFacts, statement: cst.CSTNode, edits: list[Edit]) -> Edit | None:

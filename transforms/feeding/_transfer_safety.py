@@ -13,7 +13,7 @@ from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
-from perfmod.transforms.feeding._casts import Order, order
+from perfmod.transforms.feeding._casts import goes_behind
 from perfmod.transforms.feeding._collates import kept_batch, own_batches
 from perfmod.transforms.feeding._copies import (
     BatchWrite,
@@ -139,7 +139,7 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     """Why one copy stays as it is; empty where it need not."""
     if copy.pinned_here:
         return "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
-    if copy.cast is not None and order(file, copy) is Order.NEITHER:
+    if copy.cast is not None and not goes_behind(file, copy):
         cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
         return f"{cast}() on line {line} makes another tensor, which is not pinned, so the copy would still wait for it"
     if copy.others and copy.may_fetch:

@@ -18,12 +18,13 @@ does `non_blocking=True`.
 
 A loader is rewritten together with every copy of its batches in sight, or not at all, in training and evaluation alike,
 in helper functions too. A helper that also moves batches of another loader changes for both, which is right for
-both.
+both. Loaders that one function, class or script makes side by side pin together: where one of them has to stay, though
+it trains or its batches go through the same copies, the others are only rewritten when the rule is selected by its code
+or name. So are loaders that give one batch only: `next(iter(loader))`, or `batch_size=len(dataset)`.
 
 A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
-`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Casts to integers stay
-in their place; most often they change nothing, and then the copy is of the pinned tensor itself. Where another cast
-stays, such as one to half precision, the loader stays too.
+`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Where a cast stays, such as one
+to half precision or one in a statement of its own, the loader stays too.
 
 What the host makes of a batch before the copy, as `x / 255`, `torch.cat(images)` or an array that is made a tensor
 again, nobody pinned either. Such a copy stays, with the reason: the batch itself should be copied, and the rest be done
@@ -45,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -53,7 +55,9 @@ from perfmod.transforms.facts.value import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._mappings import needed_torch
+from perfmod.transforms.feeding._one_batch import why_one_batch
 from perfmod.transforms.feeding._pinning import Pinning
+from perfmod.transforms.feeding._siblings import why_left, why_not_alone
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
@@ -105,8 +109,16 @@ class PageableTransfer(Rule):
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
         found = file.once(copies)
         told: set[cst.CSTNode] = set()
-        for loader in file.loaders:
-            yield from self._examine(file, loader, [c for c in found if loader in c.origins])
+        examined = {
+            loader: list(self._examine(file, loader, [c for c in found if loader in c.origins]))
+            for loader in file.loaders
+        }
+        left = {loader: reason for loader, each in examined.items() if (reason := why_left(each))}
+        for loader, findings in examined.items():
+            idle = why_one_batch(file, loader) or ("" if loader in left else why_not_alone(file, loader, left))
+            for finding in findings:
+                is_held = idle and finding.safety is Safety.SAFE
+                yield evolve(finding, safety=Safety.OPT_IN, reason=idle) if is_held else finding
             for copy in found:
                 if loader in copy.computed and copy.blocks and copy.call not in told:
                     told.add(copy.call)
@@ -170,7 +182,7 @@ class PageableTransfer(Rule):
 
     def _finding(self, file: FileFacts, loader: Loader, good: list[Copy], pins: bool) -> Finding:
         blocking = [copy for copy in good if copy.blocks]
-        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, blocking)]
+        edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, good)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"

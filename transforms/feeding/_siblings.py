@@ -1,0 +1,34 @@
+"""Loaders that are made side by side, for training, validation and test: all of them pin, or none does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.feeding._copies import copies
+from perfmod.transforms.rule import Finding, Safety
+
+
+def why_left(findings: list[Finding]) -> str:
+    """Why a loader stays as it is by default, by what was found of it; empty where it does not."""
+    if any(finding.safety is Safety.SAFE for finding in findings):
+        return ""
+    return next((finding.reason for finding in findings if finding.refused or finding.safety is Safety.UNSAFE), "")
+
+
+def why_not_alone(file: FileFacts, loader: Loader, left: Mapping[Loader, str]) -> str:
+    """Which loader beside this one stays pageable, though it trains or its batches go through the same copies."""
+    copied = {other for copy in file.once(copies) if loader in copy.origins for other in copy.origins}
+    for other, reason in left.items():
+        if _place(file, other) is _place(file, loader) and (other.trains or other in copied):
+            return f"the loader beside it on line {file.line(other.call)} would stay pageable: {reason}"
+    return ""
+
+
+def _place(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """The class, function or module that makes a loader."""
+    cls = file.classes.around(loader.call)
+    return cls.node if cls is not None else file.tree.function(loader.call) or file.tree.module_of(loader.call)
