@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from snippets import facts, used
+from snippets import facts, linked, used
 
 from perfmod.transforms.facts.tree import find_all
 
@@ -104,3 +104,10 @@ def test_packages() -> None:
         False,
         False,
     ]
+
+
+def test_how_the_file_writes_a_module_that_a_star_import_binds_again() -> None:
+    main = "import torch\nfrom models import *\nuse(torch.zeros)\n"
+    for models, imports in [("import torch\n", ()), ("torch = 3\n", ("torch",))]:
+        file = linked({"models.py": models, "main.py": main})["main.py"]
+        assert file.names.spelled("torch", used(file)[0]) == ("torch", imports)

@@ -403,20 +403,35 @@ LISTS = {
             "shares = torch.stack(shares).tolist() if shares else []\nprint(shares)",
         ),
     ),
-    "of what may have a dimension": (
-        ("values = []", "values.append(out.float().sum(0).item())", "print(values)"),
+    "of losses whose function is only known by its name": (
         (
-            "values = []",
-            "values.append(out.float().sum(0).detach())",
-            "values = [float(value) for value in values]\nprint(values)",
+            "losses, others = [], []",
+            (
+                "loss, parts = model(x)\nloss.backward()\nlosses.append(loss.item())\n"
+                "aux_loss = model.aux(x)\nother = model(x).loss + criterion(out) + aux_loss\n"
+                "other.backward()\nothers.append(other.item())"
+            ),
+            "print(losses, others)",
+        ),
+        (
+            "losses, others = [], []",
+            (
+                "loss, parts = model(x)\nloss.backward()\nlosses.append(loss.detach())\n"
+                "aux_loss = model.aux(x)\nother = model(x).loss + criterion(out) + aux_loss\n"
+                "other.backward()\nothers.append(other.detach())"
+            ),
+            (
+                "losses = torch.stack(losses).tolist() if losses else []\n"
+                "others = torch.stack(others).tolist() if others else []\nprint(losses, others)"
+            ),
         ),
     ),
-    "of two figures a step": (
-        ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
+    "of counts as floats": (
+        ("hits = []", "hits.append(float((out.argmax(1) == y).sum()))", "print(hits)"),
         (
-            "losses = []",
-            "losses.append(loss.detach())\nlosses.append(2.0)",
-            "losses = [float(loss) for loss in losses]\nprint(losses)",
+            "hits = []",
+            "hits.append((out.argmax(1) == y).sum().double())",
+            "hits = torch.stack(hits).tolist() if hits else []\nprint(hits)",
         ),
     ),
     "extended by a list of one": (
@@ -632,11 +647,46 @@ STAYS = {
     ),
     "list with other values": (
         ("losses = []\nlosses.append(model)", "losses.append(loss.item())", "print(losses)"),
-        "what `losses` gets on line 7 could not be shown to be a number",
+        "`losses` gets `model` on line 7, which is no tensor",
+    ),
+    "list with numbers of the host": (
+        ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
+        "`losses` gets `2.0` on line 15, which is no tensor",
     ),
     "list of numbers of an unknown type": (
-        ("values = []", "values.append(model.aux(x).item())\nvalues.append(1)", "print(values)"),
+        ("values = []", "values.append(model.aux(x).item())\nvalues.append(model.other(x).item())", "print(values)"),
         "whether `values` holds integers or floats could not be shown",
+    ),
+    "list of truths that are counted": (
+        ("hits = []", "hits.append(int((out > 3).any()))", "print(hits)"),
+        "whether `hits` holds integers or floats could not be shown",
+    ),
+    "list of numbers of two types": (
+        ("values = []", "values.append(loss.item())\nvalues.append((out > 3).sum().item())", "print(values)"),
+        "`values` gets numbers of different types, and a tensor has one",
+    ),
+    "list that lives over several epochs": (
+        (
+            (
+                "losses = []\nfor epoch in range(2):\n    for x, y in loader:\n"
+                "        loss = F.cross_entropy(model(x.to(device)), y)\n        loss.backward()\n"
+                "        losses.append(loss.item())\n    print(losses[-1])"
+            ),
+            "pass",
+            "",
+        ),
+        "`losses` would hold tensors and numbers, because it lives on for the next round: make a list for each loop",
+    ),
+    "list of two loops": (
+        (
+            (
+                "losses = []\nfor x, y in loader:\n    loss = F.cross_entropy(model(x.to(device)), y)\n"
+                "    loss.backward()\n    losses.append(loss.item())"
+            ),
+            "losses.append(loss.item())",
+            "print(losses)",
+        ),
+        "`losses` would hold tensors and numbers, because it is fed on lines 7, 11: make a list for each loop",
     ),
     "list read by a nested function": (
         ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
@@ -702,6 +752,22 @@ def test_stays_with_the_reason(name: str) -> None:
 
 
 HELD_BACK = {
+    "list of what may have a dimension": (
+        ("values = []", "values.append(out.float().sum(0).item())", "print(values)"),
+        "`out.float().sum(0)` may have a dimension, and `values` would hold lists then",
+    ),
+    "list of a loss that is a sum of a dimension": (
+        ("losses = []", "loss = y.float().sum(0)\nloss.backward()\nlosses.append(loss.item())", "print(losses)"),
+        "`loss` may have a dimension, and `losses` would hold lists then",
+    ),
+    "list of a loss made of what may have a dimension": (
+        (
+            "values = []",
+            "value = -model.log_prob(x) * 2\nvalue.backward()\nvalues.append(value.item())",
+            "print(values)",
+        ),
+        "`value` may have a dimension, and `values` would hold lists then",
+    ),
     "operand of unknown type": (
         ("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
         "`model.weight_of(step)` is taken for a Python number",
@@ -1089,8 +1155,8 @@ def test_attributes_that_others_set(more: str) -> None:
 
 
 APPENDED = {
-    "float(hits)": "hits)",
-    "int(hits > 3)": "(hits > 3)",
+    "float(hits)": "append(hits.double())",
+    "int(hits > 3)": "",
     "(hits > 3).item()": "(hits > 3)",
     "hits.item()": "append(hits)",
     "float(loss.detach())": "append(loss.detach())",
@@ -1124,25 +1190,21 @@ def test_elements_of_lists_keep_their_type(appended: str, epochs: bool) -> None:
     assert [*map(type, returned[0])] == [*map(type, returned[1])]
 
 
-def test_list_over_several_epochs_becomes_numbers_in_front_of_the_first_read() -> None:
+def test_list_over_several_epochs_becomes_numbers_behind_all_of_them() -> None:
     before = textwrap.dedent("""
         import torch
 
         def fit(model, loader, epochs):
-            losses, last = [], []
+            losses = []
             for epoch in range(epochs):
                 for x in loader:
                     loss = model(x.cuda()).mean()
                     loss.backward()
                     losses.append(loss.item())
-                    last.append(loss.item())
-                print(last[-1])
-            return losses, last
+            return losses
         """)
-    after = (
-        before.replace("append(loss.item())", "append(loss.detach())")
-        .replace("        print(", "        last = [float(loss) for loss in last]\n        print(")
-        .replace("    return", "    losses = [float(loss) for loss in losses]\n    return")
+    after = before.replace("append(loss.item())", "append(loss.detach())").replace(
+        "    return", "    losses = torch.stack(losses).tolist() if losses else []\n    return"
     )
     assert_becomes(before, after)
 
@@ -1245,7 +1307,7 @@ ADDING = textwrap.dedent("""
             share += (torch.argmax(out, 1) == y).float().mean().item() * 100.
             minus -= 3 * float(loss) + 0.25
             stats["loss"] += loss.item() / 3
-            history.append(loss.item())
+            history.append(loss.sum().item())
             counts.append((torch.argmax(out, 1) == y).sum().item())
             if step % 3 == 2:
                 print(step, repr(total), f"{mean:.17g}", "%.3e %d" % (smooth, hits), value)

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from perfmod.codemods.engine import Outcome, rewrite
-from perfmod.transforms.rule import Rule, Safety
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
@@ -121,12 +121,8 @@ def train(nets, opts, devices, loader, device):
 def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> None:
     code = ENSEMBLE.format(device=device, binding=binding)
     found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
-    assert any("from another device in each round" in finding.reason for finding in found.refused)
-    # The sum goes on waiting, so that nothing is gained by the list.
-    assert [finding.safety for finding in found.held_back] == [Safety.OPT_IN]
-    code = code.replace("total += loss.item()", "pass").replace("print(total)", "")
-    found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
-    assert "losses = [float(loss) for loss in losses]" in found.after.decode()
+    assert [finding.reason.count("from another device in each round") for finding in found.refused] == [1, 1]
+    assert found.outcome is Outcome.UNCHANGED
 
 
 def test_a_loop_over_models_may_stay_on_one_device() -> None:

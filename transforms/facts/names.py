@@ -142,7 +142,12 @@ class Names:
                 return ".".join(filter(None, (found[parent], rest))), ()
             parent, _, last = parent.rpartition(".")
             rest = ".".join(filter(None, (last, rest)))
-        return module, (module.partition(".")[0],)
+        root = module.partition(".")[0]
+        bound = [self._flow.bound(scope, root) for scope in scopes]
+        uses = [use for definition in bound[-1] for use in self._flow.uses(definition)]
+        if uses and not any(bound[:-1]) and all(self.qualified(use) == root for use in uses):
+            return module, ()  # bound by `import *` of a file in sight, too
+        return module, (root,)
 
     def _scopes(self, node: cst.CSTNode) -> Iterator[Scope]:
         scope = self._tree.scope(node)

@@ -10,9 +10,8 @@ from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._devices import several_devices, varied_device
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
 from perfmod.transforms.syncs._sinks import Listed, sink_of
 from perfmod.transforms.syncs._sums import (
@@ -23,10 +22,10 @@ from perfmod.transforms.syncs._sums import (
     outermost,
     own_definitions,
     require_normal_end,
+    require_one_device,
 )
-from perfmod.transforms.syncs._terms import Term, kept_on_device, sources, term_of
+from perfmod.transforms.syncs._terms import Term, is_scalar, kept_on_device, term_of
 
-_BUILTINS = {DType.FLOATING: "float", DType.INTEGER: "int", DType.BOOL: "bool"}
 # What reads an object and does not keep it.
 _READERS = ("builtins.", "numpy.", "math.", "statistics.", "torch.", "matplotlib.", "json.", "pandas.")
 
@@ -43,29 +42,32 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     starts = _starts(file, code, definitions)
     loops = loops_of(file, target, values)
     uses = list(dict.fromkeys(use for definition in definitions for use in file.flow.uses(definition)))
-    reads, others = [], []
+    reads = []
     for use in uses:
         added = _added(file, use)
         if added is None:
             reads += [] if _is_counted(file, use) else [use]
         elif not any(added is value for value in values):
-            if file.value(added).kind is not Kind.NUMBER:
-                raise CannotRewrite(f"what `{code}` gets on line {file.line(use)} could not be shown to be a number")
-            others.append(file.value(added).dtype)
+            raise CannotRewrite(f"`{code}` gets `{file.code(added)}` on line {file.line(use)}, which is no tensor")
     if not reads:
         raise CannotRewrite(f"`{code}` is never used: delete it")
     loops = outermost(file, loops, [*(start.node for start in starts), *reads])
     require_normal_end(file, code, loops, [*(use for use in uses), *(start.node for start in starts)])
     is_fresh = all(_is_renewed(file, loop, starts) for loop in loops)
     _require_unseen(file, code, loops, reads, is_fresh=is_fresh)
+    _require_tensors(file, code, terms, loops, is_fresh=is_fresh)
     edits: list[Edit] = []
     for term in terms:
         copied = any(may_change_later(file, read.tensor) for read in term.reads)
-        edits += kept_on_device(file, term, wide=not term.is_bare and term.dtype is not DType.INTEGER, copied=copied)
-    text = _as_numbers(file, code, terms, others, is_fresh=is_fresh and len(loops) == 1)
-    edits += [insert_behind(file, loop, text) for loop in loops]
+        edits += kept_on_device(file, term, wide=_is_wide(file, term), copied=copied)
+    torch, imports = file.names.spelled("torch", terms[0].node)
+    if imports:
+        raise CannotRewrite("the file does not import torch")
+    edits += [insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist() if {code} else []") for loop in loops]
     doubts = [doubt for term in terms for doubt in term.doubts]
-    missing = missing_float64(file) if any(not term.is_bare for term in terms) else None
+    shaped = [read.tensor for term in terms if not is_scalar(file, term) for read in term.reads]
+    doubts += [f"`{file.code(each)}` may have a dimension, and `{code}` would hold lists then" for each in shaped[:1]]
+    missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
     doubts += [missing] if missing is not None else []
     return Kept(f"`{code}`", edits, terms, reads, doubts, loops)
 
@@ -149,27 +151,19 @@ def _is_handed_on(file: FileFacts, use: cst.CSTNode) -> bool:
     return False
 
 
-def _as_numbers(
-    file: FileFacts, code: str, terms: Sequence[Term], others: Sequence[DType | None], *, is_fresh: bool
-) -> str:
-    """The statement that makes a list of tensors one of numbers."""
-    dtypes = {_dtype(term) for term in terms}
-    first = terms[0]
-    varies = varied_device(file, first.node) is not None or (len(terms) > 1 and several_devices(file) is not None)
-    keeps_type = all(_keeps_type(file, term) for term in terms)
-    if is_fresh and not others and len(dtypes) == 1 and keeps_type and not varies and _are_scalars(file, terms):
-        torch, imports = file.names.spelled("torch", first.node)
-        if not imports:
-            return f"{code} = {torch}.stack({code}).tolist() if {code} else []"
-    tensor = first.reads[0].tensor if first.is_bare else None
-    name = tensor.value if isinstance(tensor, cst.Name) and tensor.value != code else "value"
-    dtypes |= set(others)
-    builtin = _BUILTINS.get(dtypes.pop()) if len(dtypes) == 1 else None  # type: ignore[arg-type]
-    if builtin is not None and not file.names.hides_builtin(builtin, first.node):
-        return f"{code} = [{builtin}({name}) for {name} in {code}]"
-    if is_fresh and not others and keeps_type:
-        return f"{code} = [{name}.item() for {name} in {code}]"
-    raise CannotRewrite(f"whether `{code}` holds integers or floats could not be shown")
+def _require_tensors(
+    file: FileFacts, code: str, terms: Sequence[Term], loops: Sequence[Loop], *, is_fresh: bool
+) -> None:
+    """Raise where a list holds numbers too when it becomes one of numbers, or tensors that do not go into one stack."""
+    if not is_fresh or len(loops) > 1:
+        why = "it lives on for the next round" if not is_fresh else f"it is fed on {file.lines(loops)}"
+        raise CannotRewrite(f"`{code}` would hold tensors and numbers, because {why}: make a list for each loop")
+    require_one_device(file, code, terms)
+    for term in terms:
+        if (term.dtype is None and not (term.is_bare and len(terms) == 1)) or not _keeps_type(file, term):
+            raise CannotRewrite(f"whether `{code}` holds integers or floats could not be shown")
+    if len({_dtype(term) for term in terms}) > 1:
+        raise CannotRewrite(f"`{code}` gets numbers of different types, and a tensor has one")
 
 
 def _dtype(term: Term) -> DType | None:
@@ -177,17 +171,20 @@ def _dtype(term: Term) -> DType | None:
     return term.reads[0].dtype if term.is_bare else term.dtype
 
 
+def _is_wide(file: FileFacts, term: Term) -> bool:
+    """Whether a term has to be of 64 bits, to be the float that Python has."""
+    is_float = term.dtype is DType.FLOATING
+    return is_float and not _has_type(file, term) if term.is_bare else term.dtype is not DType.INTEGER
+
+
 def _keeps_type(file: FileFacts, term: Term) -> bool:
+    """Whether the numbers of a tensor are of the type that the list gets now."""
+    return _is_wide(file, term) or _has_type(file, term)
+
+
+def _has_type(file: FileFacts, term: Term) -> bool:
     """Whether a tensor has the type that Python's number has: `float(count)` gives it another."""
     if not term.is_bare or term.reads[0].way is not None:
         return not term.casts
     value = read_value(file, term.reads[0].tensor)
     return value.dtype is term.dtype or (value.dtype is None and is_differentiated(file, term.reads[0].tensor))
-
-
-def _are_scalars(file: FileFacts, terms: Sequence[Term]) -> bool:
-    """Whether all terms are tensors without dimensions, of a type that is known."""
-    carried = [source for term in terms for _, carrier in term.held for source in sources(file, carrier)]
-    if any(term.dtype is None for term in (*terms, *carried)):
-        return False
-    return all(read_value(file, read.tensor).rank == 0 for term in (*terms, *carried) for read in term.reads)

@@ -5,6 +5,7 @@ A scalar may have been read before: into a variable, or in a function that retur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -27,6 +28,8 @@ from perfmod.transforms.writing import replace
 
 # Methods that leave no dimension where they are not told which ones to go over.
 _REDUCTIONS = frozenset({"sum", "mean", "prod", "max", "min", "norm", "std", "var", "median"})
+# What functions and modules are called whose result is one number.
+_LOSS = re.compile("loss|criteri|entropy", re.IGNORECASE)
 ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
@@ -186,9 +189,9 @@ def is_scalar(file: FileFacts, term: Term) -> bool:
 
 
 def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition] = frozenset()) -> bool:
-    """Whether an expression is a scalar; a setting such as `config.weight` is one."""
+    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss returns."""
     value = read_value(file, node)
-    if value.rank == 0 or value.kind is Kind.NUMBER:
+    if value.rank == 0 or value.kind is Kind.NUMBER or (value.rank is None and _is_loss(node)):
         return True
     if isinstance(node, cst.Attribute):
         is_view = node.attr.value == "data" and _has_no_dimensions(file, node.value, seen)
@@ -200,6 +203,8 @@ def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozense
     if not isinstance(node, cst.Name):
         return False
     for definition in file.flow.definitions(node):
+        if _LOSS.search(node.value) and _is_given(file, definition):
+            continue
         statement = file.tree.statement(definition.node)
         parts = [definition.part] if definition.binding is Binding.ASSIGNED else []
         if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
@@ -208,6 +213,26 @@ def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozense
         if definition not in seen and not (parts and all(scalars)):
             return False
     return bool(file.flow.definitions(node))
+
+
+def _is_given(file: FileFacts, definition: Definition) -> bool:
+    """Whether a variable gets what a model or another function returns, or a part of that."""
+    made = definition.part or (definition.value if definition.path else None)
+    if definition.binding is not Binding.ASSIGNED or made is None:
+        return False
+    if isinstance(made, cst.Subscript) and isinstance(made.value, cst.Name):
+        return not file.value(made.value).is_tensor
+    of = made.func.value if isinstance(made, cst.Call) and isinstance(made.func, cst.Attribute) else None
+    return isinstance(made, cst.Call) and (of is None or not file.value(of).is_tensor)
+
+
+def _is_loss(node: cst.BaseExpression) -> bool:
+    """Whether an expression is called a loss, and not told to leave one for each sample."""
+    made = node.func if isinstance(node, cst.Call) else node
+    name = made.attr if isinstance(made, cst.Attribute) else made
+    given = [arg.keyword.value for arg in node.args if arg.keyword is not None] if isinstance(node, cst.Call) else []
+    is_result = isinstance(node, (cst.Call, cst.Attribute)) and "reduction" not in given
+    return is_result and isinstance(name, cst.Name) and _LOSS.search(name.value) is not None
 
 
 # Carriers
