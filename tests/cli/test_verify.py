@@ -268,6 +268,7 @@ def other_python() -> tuple[str, dict[str, str]] | None:
     return None
 
 
+@pytest.mark.exhaustive
 def test_an_interpreter_of_another_version_and_environment(project: Path, write: Write, tmp_path: Path) -> None:
     """A new environment of another Python has perfmod and no torch; the script runs in that of these tests."""
     found = other_python()

@@ -169,7 +169,13 @@ def repeatable(ran: Ran) -> list[tuple[dict[str, Any], array[float]]]:
     return list(zip(kept, ran.sketches, strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+def always(*shown: Case | Wrong) -> list[object]:
+    """Parameters; all but a few run with --exhaustive only, for each starts several processes."""
+    quick = {LIGHTNING, TRANSFORMERS, CASES[6], WRONG[0]}
+    return [pytest.param(each, marks=[] if each in quick else pytest.mark.exhaustive, id=str(each)) for each in shown]
+
+
+@pytest.mark.parametrize("case", always(*CASES))
 def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Bench) -> None:
     first, second = bench.twice(case)
     assert len(first.records) == case.ranks
@@ -194,7 +200,7 @@ def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Ben
     assert verdict(first, second, second, Numerics.BITWISE).verdict is Verdict.PROVEN
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("wrong", always(*WRONG))
 def test_a_training_that_differs_is_caught(wrong: Wrong, bench: Bench) -> None:
     def edit(text: str) -> str:
         assert text.count(wrong.old) == 1
