@@ -100,9 +100,9 @@ class PageableTransfer(Rule):
         "into it; where a batch may hold something else (objects of a class or library in sight whose `to` may take no "
         "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
         "used whole (most versions of PyTorch make a list of it when they pin; what takes it apart sees no "
-        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`; and where the device may be "
-        "Apple's MPS. A BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which "
-        "the rewrite needs there."
+        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
+        "comment of the call; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
+        "attributes stays one from torch 1.11 on, which the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
