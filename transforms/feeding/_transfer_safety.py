@@ -179,6 +179,8 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return off
     if any(copy.blocks and copy.may_be_mps for copy in good):
         return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
+    if any(copy.may_be_mps for copy in good):
+        return "the device may be Apple's MPS, which takes nothing from pinned memory"
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
         line, copied = file.line(scrubbed.node), file.line(good[0].call)
