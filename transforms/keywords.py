@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import libcst as cst
@@ -19,9 +20,10 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
-    last line. Comments stay with the arguments that they stand behind. With `wrap`, it starts a line of its own,
-    aligned with the others, where that one would get too long for the file. Where the others have spaces around `=`, so
-    does it; where the commas have none behind them, neither has the new one.
+    last line. Where all of them have one line to themselves, and that would get too long, each gets its own, as
+    formatters write it. Comments stay with the arguments that they stand behind. With `wrap`, the new one starts a line
+    of its own, aligned with the others, where theirs would get too long for the file. Where the others have spaces
+    around `=`, so does it; where the commas have none behind them, neither has the new one.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):
@@ -50,10 +52,27 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
     fits = length + len(comma + text) <= width(source) or length > width(source)
+    if is_hanging and not fits and len(named) == len(call.args):
+        alone = _line_each(source, call, text)
+        if alone:
+            return alone
     is_last = not source.text[source.span(call)[1] : source.line_end(source.span(call)[1])].strip(" \t\r\n)]}:,")
     if wrap and is_last and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
     return (Edit(end, end, comma + text, source.path),)
+
+
+def _line_each(source: Source, call: cst.Call, text: str) -> tuple[Edit, ...]:
+    """The edits that give each argument a line of its own, and the new one; empty where they do not stand in one."""
+    spans = [source.span(arg) for arg in call.args]
+    start, end = spans[0][0], spans[-1][1]
+    behind, closing = source.line_end(end), source.span(call)[1] - 1
+    is_line = source.line_start(start) == source.line_start(end) and not source.text[end:behind].strip()
+    if not is_line or source.line_start(closing) != behind or not _starts_line(source, closing):
+        return ()
+    line = source.newline + source.indentation(start)
+    gaps = [(before[1], after[0]) for before, after in itertools.pairwise(spans)]
+    return (*(Edit(*gap, "," + line, source.path) for gap in gaps), Edit(end, end, f",{line}{text},", source.path))
 
 
 def _starts_line(source: Source, at: int) -> bool:

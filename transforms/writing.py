@@ -296,14 +296,16 @@ def _free_lines(source: Source, start: int, end: int) -> list[int]:
 
 
 def _above_comments(source: Source, at: int) -> int:
-    """Start of the comment lines that end at the line start `at`; `at` itself where they open the file."""
+    """Start of the comment lines that end at the line start `at`; `at` itself where they open the file and so are about
+    all of it, which they are not in a notebook. What Colab reads, `#@title`, stays at the top.
+    """
     top = at
     while top > 0:
         above = source.line_start(top - 1)
-        if not _COMMENT_LINE.match(source.text, above):
+        if not _COMMENT_LINE.match(source.text, above) or source.text.startswith("#@", above):
             return top
         top = above
-    return at
+    return top if source.has_cells else at
 
 
 def _tail(source: Source, statement: cst.BaseStatement) -> int:

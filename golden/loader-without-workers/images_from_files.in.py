@@ -26,10 +26,11 @@ def main():
     transform = T.Compose([T.Resize(8), T.CenterCrop(6), T.ToTensor()])
     dataset = Subset(Pictures(transform), list(range(10)))
     loader = DataLoader(dataset, batch_size=5, sampler=SubsetRandomSampler(range(10)))
-    model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Sequential(nn.Flatten(), nn.Linear(108, 3)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for images, labels in loader:
-        loss = nn.functional.cross_entropy(model(images), labels)
+        loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -15,10 +15,11 @@ class Ramp(Dataset):
 
 def main():
     dataset = Ramp()
-    model = nn.Linear(4, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(4, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for x, y in DataLoader(dataset, batch_sampler=BatchSampler(SequentialSampler(dataset), 4, drop_last=False)):
-        loss = (model(x).squeeze(1) - y).abs().mean()
+        loss = (model(x.to(device)).squeeze(1) - y.to(device)).abs().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -26,11 +26,12 @@ def main(epochs=2):
         num_workers=0,  # debugging
         drop_last=True,
     )
-    model = nn.Linear(3, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(3, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(epochs):
         for x in loader:
-            loss = model(x).square().mean()
+            loss = model(x.to(device)).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

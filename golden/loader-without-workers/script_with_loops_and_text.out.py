@@ -22,7 +22,8 @@ class Pairs(Dataset):
 
 if __name__ == "__main__":
     torch.manual_seed(1)
-    model = nn.Linear(2, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(2, 1).to(device)
     torch.nn.init.constant_(model.weight, 0.5)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     loader = DataLoader(Pairs(), batch_size=2, num_workers=min(8, os.cpu_count() or 1))
@@ -31,7 +32,7 @@ if __name__ == "__main__":
     for batch in loader:
         # one step
 
-        loss = model(batch).square().mean()
+        loss = model(batch.to(device)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """The loop stands at module level: workers that are spawned would run it again, so a guard is put around it."""
 import torch
 import torch.nn as nn
@@ -17,7 +17,8 @@ class Steps(Dataset):
 torch.manual_seed(3)
 train_loader = DataLoader(Steps(), batch_size=3, shuffle=True)
 
-model = nn.Linear(5, 1)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(5, 1).to(device)
 criterion = nn.MSELoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -25,7 +26,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 # train step
 def train(data):
     inputs, targets = data
-    loss = criterion(model(inputs).squeeze(1), targets)
+    loss = criterion(model(inputs.to(device)).squeeze(1), targets.to(device))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

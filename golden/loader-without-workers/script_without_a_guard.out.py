@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """The loop stands at module level: workers that are spawned would run it again, so a guard is put around it."""
 import os
 
@@ -20,7 +20,8 @@ if __name__ == "__main__":
     torch.manual_seed(3)
     train_loader = DataLoader(Steps(), batch_size=3, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
-    model = nn.Linear(5, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(5, 1).to(device)
     criterion = nn.MSELoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -28,7 +29,7 @@ if __name__ == "__main__":
     # train step
     def train(data):
         inputs, targets = data
-        loss = criterion(model(inputs).squeeze(1), targets)
+        loss = criterion(model(inputs.to(device)).squeeze(1), targets.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

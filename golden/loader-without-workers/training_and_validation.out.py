@@ -28,17 +28,18 @@ def get_loaders(batch_size):
 
 def main():
     train_loader, val_loader = get_loaders(4)
-    model = nn.Linear(8, 2)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(8, 2).to(device)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters())
     for epoch in range(2):
         for x, y in train_loader:
-            loss = criterion(model(x), y)
+            loss = criterion(model(x.to(device)), y.to(device))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         with torch.no_grad():
-            hits = sum((model(x).argmax(1) == y).sum().item() for x, y in val_loader)
+            hits = sum((model(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in val_loader)
         print(epoch, loss.item(), hits)
     return model
 

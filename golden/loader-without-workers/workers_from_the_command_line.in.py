@@ -19,9 +19,10 @@ def main(arguments=()):
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=0)
     args = parser.parse_args(arguments)
-    model = nn.Linear(3, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(3, 1).to(device)
     for x in DataLoader(Numbers(), batch_size=3, num_workers=args.workers):
-        model(x).sum().backward()
+        model(x.to(device)).sum().backward()
     return model
 
 

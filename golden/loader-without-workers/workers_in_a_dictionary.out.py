@@ -19,10 +19,11 @@ def main():
     loader_args = dict(batch_size=3, num_workers=min(8, os.cpu_count() or 1))
     train_loader = DataLoader(Numbers(), shuffle=True, **loader_args)
     val_loader = DataLoader(Numbers(), **loader_args)
-    model = nn.Linear(3, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(3, 1).to(device)
     for x in train_loader:
-        model(x).sum().backward()
-    return model, [model(x).detach().sum() for x in val_loader]
+        model(x.to(device)).sum().backward()
+    return model, [model(x.to(device)).detach().sum() for x in val_loader]
 
 
 def probe():

@@ -18,9 +18,10 @@ class Numbers(Dataset):
 def main():
     batch_size, num_workers = 3, min(8, os.cpu_count() or 1)
     loader = DataLoader(Numbers(), batch_size=batch_size, num_workers=num_workers)
-    model = nn.Linear(3, 1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(3, 1).to(device)
     for x in loader:
-        model(x).sum().backward()
+        model(x.to(device)).sum().backward()
     return model
 
 

@@ -145,6 +145,12 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
             ["import torch", "def f(): ...", "import os\nx = 1", "y = slow"],
             ["import torch", "def f(): ...", "import os\n\nN = os.n\n\nx = 1", "y = fast"],
         ),
+        (
+            ["# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib", "x = slow"],
+            ["import os\n\n# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib\n\nN = os.n", "x = fast"],
+        ),
+        (["#@title All\nimport torch", "x = slow"], ["#@title All\nimport os\n\nimport torch\n\nN = os.n", "x = fast"]),
+        (["%%time\n# torch\nx = slow\n"], ["%%time\nimport os\n\nN = os.n\n\n# torch\nx = fast\n"]),
         (["%%bash\nls", "x = slow  # torch"], ["%%bash\nls", "import os\n\nN = os.n\n\nx = fast  # torch"]),
         (["'''torch'''", "if slow:\n    pass"], ["'''torch'''\n\nimport os\n\nN = os.n", "if fast:\n    pass"]),
     ],

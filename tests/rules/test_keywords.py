@@ -47,9 +47,17 @@ CALLS = {
     "one of several on its line": ("make(a, b,\n     c)", "make(a, b,\n     c, flag=True)"),
     "behind a long line": (f"make({'a' * 40}, {'b' * 30})", f"make({'a' * 40}, {'b' * 30},\n     flag=True)"),
     "several on a line of their own": ("make(\n    a, b\n)", "make(\n    a, b, flag=True\n)"),
+    "several on a line that is too long already": (
+        f"make(\n    {'a' * 60}, {'b' * 40}\n)",
+        f"make(\n    {'a' * 60}, {'b' * 40}, flag=True\n)",
+    ),
+    "several on a long line with the bracket": (
+        f"make(\n    {'a' * 40}, {'b' * 30})",
+        f"make(\n    {'a' * 40}, {'b' * 30},\n    flag=True)",
+    ),
     "several on a long line of their own": (
         f"make(\n    {'a' * 40}, {'b' * 30}\n)",
-        f"make(\n    {'a' * 40}, {'b' * 30},\n    flag=True\n)",
+        f"make(\n    {'a' * 40},\n    {'b' * 30},\n    flag=True,\n)",
     ),
 }
 
@@ -60,11 +68,16 @@ def test_where_a_keyword_goes(name: str) -> None:
     assert _added(before) == after
 
 
-def _added(before: str) -> str:
+def test_a_line_each_where_a_keyword_may_not_start_one() -> None:
+    before, after = CALLS["several on a long line of their own"]
+    assert _added(before, wrap=False) == after
+
+
+def _added(before: str, *, wrap: bool = True) -> str:
     source = Source.parse(before.encode())
     call = next(iter(find_all(source.module.body[-1], cst.Call)))
     text = before
-    for edit in sorted(add_keyword(source, call, "flag=True"), reverse=True):
+    for edit in sorted(add_keyword(source, call, "flag=True", wrap=wrap), reverse=True):
         text = text[: edit.start] + edit.replacement + text[edit.end :]
     return text
 

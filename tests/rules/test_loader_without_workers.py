@@ -35,7 +35,7 @@ def main():
     model = nn.Linear(3, 1)
     loader = DataLoader(Squares(), batch_size=2)
     for x in loader:
-        model(x).sum().backward()
+        model(x.to(model.weight.device)).sum().backward()
         print(x.sum().item())
 
 
@@ -53,6 +53,31 @@ def refusal(code: str) -> str:
     assert result.after == code.encode()
     assert [finding.refused for finding in result.refused] == [True]
     return result.refused[0].reason
+
+
+def test_a_training_on_the_cpu_is_held_back() -> None:
+    code = HEAD + MAIN.replace("x.to(model.weight.device)", "x")
+    result = run(code)
+    assert result.after == code.encode()
+    (held,) = result.held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason == "nothing here moves to a GPU: workers would compete with the training for the processors"
+
+
+@pytest.mark.parametrize(
+    ("loader", "comment"),
+    [
+        ("DataLoader(\n        Squares(),\n        # num_workers=4,\n        batch_size=2)", "# num_workers=4,"),
+        ("DataLoader(Squares(), batch_size=2)  # , num_workers=args.n", "# , num_workers=args.n"),
+    ],
+)
+def test_workers_that_somebody_switched_off(loader: str, comment: str) -> None:
+    code = HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", loader)
+    result = run(code)
+    assert result.after == code.encode()
+    (held,) = result.held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason == f"somebody switched it off: `{comment}` stands in the call on line 16"
 
 
 def constructions(result: FileResult) -> str:
@@ -179,7 +204,7 @@ def test_keywords_collected_in_a_dictionary() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (HEAD + MAIN.replace("model(x).sum().backward()", "model(x)"), "only feeds evaluation"),
+        (HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"), "only feeds evaluation"),
         (HEAD + MAIN.replace("batch_size=2", "**options()"), "**options() could not be seen"),
         (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b)"), "a lambda"),
         (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
@@ -305,7 +330,7 @@ def collate(samples):
 
 
 def train(x, y, model, optimizer):
-    loss = (model(x).squeeze(1) - y).square().mean()
+    loss = (model(x.to(model[0].weight.device)).squeeze(1) - y).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -706,7 +731,7 @@ class Rows(Dataset):
 def main():
     model = torch.nn.Linear(3, 1)
     for x in DataLoader(Rows(), batch_size=4):
-        model(x).sum().backward()
+        model(x.to(model.weight.device)).sum().backward()
 
 
 if __name__ == "__main__":
@@ -747,7 +772,7 @@ GUARDED = (
     + """\
 def train(loader, model):
     for x in loader:
-        model(x).sum().backward()
+        model(x.to(model.weight.device)).sum().backward()
 
 
 def main():

@@ -1029,6 +1029,19 @@ def test_one_batch(body: str, loader: str, reason: str) -> None:
     assert held.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(
+    "loader",
+    ["DataLoader(\n    photos,\n    # pin_memory=True,\n    batch_size=4,\n)", f"{LOADER}  # , pin_memory=args.pin"],
+)
+def test_pinning_that_somebody_switched_off(loader: str) -> None:
+    code = written("x = batch[0].to(device)", loader=loader)
+    result = run(code)
+    assert result.after.decode() == code
+    assert result.held_back[0].safety is Safety.UNSAFE
+    assert result.held_back[0].reason.startswith("somebody switched it off: `# ")
+    assert run(code.replace("# pin_memory", "# shuffle").replace("# , pin_memory", "# shuffle")).applied
+
+
 def test_moved_twice() -> None:
     after = run(written("x = batch[0].to(device)", "y = x.to(device)")).after.decode()
     assert "x = batch[0].to(device, non_blocking=True)\n    y = x.to(device)\n" in after

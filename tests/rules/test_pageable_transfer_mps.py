@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 
 SCRIPT = """\
@@ -74,6 +74,47 @@ def test_copies_that_may_go_to_mps_are_held_back(device: str, where: str, pinned
     asked = rewrite(code.encode(), "train.py", [PageableTransfer()], Choice(unsafe=True)).after.decode()
     assert f"x.to({where}, non_blocking=True)" in asked
     assert "DataLoader(photos, batch_size=4, pin_memory=True)" in asked
+
+
+OF_ENUM = """\
+from enum import Enum
+
+
+class TorchDevice(str, Enum):
+    CUDA = "cuda"
+    MPS = "mps"
+
+
+def default_device():
+    return TorchDevice.MPS if torch.mps.is_available() else TorchDevice.CUDA
+
+
+device = settings()["device"]
+"""
+
+
+@pytest.mark.parametrize("where", ["device", "args.device", "model.device", "TorchDevice(args.device)"])
+def test_devices_by_a_name_where_the_project_reckons_with_mps(where: str) -> None:
+    code = script(OF_ENUM, where)
+    result = run(code)
+    assert result.after.decode() == code
+    assert (
+        result.held_back[0].reason == "the device may be Apple's MPS, where non-blocking copies have given wrong values"
+    )
+    copied = code.replace(f"x.to({where})", f"x.to({where}, non_blocking=True)")
+    (held,) = run(copied).held_back
+    assert held.reason == "the device may be Apple's MPS, which takes nothing from pinned memory"
+    assert run(code.replace("mps", "xpu")).applied
+
+
+def test_a_device_that_another_file_chooses() -> None:
+    files = {
+        "train.py": script("from devices import get_device\n", "model.device"),
+        "devices.py": "import torch\n\n\ndef get_device():\n    return 'mps' if torch.mps.is_available() else 'cuda'\n",
+    }
+    given = [Given(path, code.encode(), (path.removesuffix(".py"),)) for path, code in files.items()]
+    results = rewrite_together(given, [PageableTransfer()], Choice())
+    assert not any(result.applied for result in results)
 
 
 def test_other_projects_are_not() -> None:

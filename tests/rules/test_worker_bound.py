@@ -55,7 +55,7 @@ class Feeder:
         dataset = Numbers()
         loader = DataLoader(dataset, batch_size=2, collate_fn=self.collate)
         for x, y in loader:
-            model(x).sum().backward()
+            model(x.to(model.weight.device)).sum().backward()
             INSIDE
 
 

@@ -37,7 +37,7 @@ def main():
     CHANGE
     model = nn.Linear(1, 1)
     for x in DataLoader(Numbers(ARGUMENT), batch_size=2, collate_fn=collate):
-        model(x).mean().backward()
+        model(x.to(model.weight.device)).mean().backward()
 
 
 TOP
@@ -224,7 +224,7 @@ class Numbers(Dataset):
 ITEMS["scale"] = 2.0
 model = nn.Linear(1, 1)
 for x in DataLoader(Numbers(), batch_size=2):
-    model(x).mean().backward()
+    model(x.to(model.weight.device)).mean().backward()
 """
 
 
@@ -268,7 +268,7 @@ def main():
     CHANGE
     model = nn.Linear(3, 1)
     for x in DataLoader(Numbers(), batch_size=2):
-        model(x).mean().backward()
+        model(x.to(model.weight.device)).mean().backward()
 
 
 if __name__ == "__main__":
@@ -357,7 +357,7 @@ from data import Numbers
 def main():
     model = nn.Linear(1, 1)
     for x in DataLoader(Numbers(), batch_size=2):
-        model(x).mean().backward()
+        model(x.to(model.weight.device)).mean().backward()
 
 
 if __name__ == "__main__":
@@ -464,7 +464,9 @@ def test_a_spawned_worker_is_in_no_process_group(asks: str) -> None:
 @pytest.mark.parametrize(("change", "matters"), [("Numbers.scale = 2.0", True), ("made = 2.0", False)])
 def test_workers_run_no_cells(change: str, matters: bool) -> None:
     cells = [TRAINS.partition("def main")[0], change, "model = nn.Linear(1, 1)"]
-    cells.append("for x in DataLoader(Numbers(), batch_size=2):\n    model(x).mean().backward()")
+    cells.append(
+        "for x in DataLoader(Numbers(), batch_size=2):\n    model(x.to(model.weight.device)).mean().backward()"
+    )
     parts = [
         {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": cell} for cell in cells
     ]

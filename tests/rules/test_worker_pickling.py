@@ -126,7 +126,7 @@ def main():
     model = nn.Linear(3, 2)
     loader = DataLoader(Numbers(), batch_size=2, collate_fn=pad)
     for x, y in loader:
-        model(x).sum().backward()
+        model(x.to(model.weight.device)).sum().backward()
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main():
     loader = DataLoader(Numbers(), sampler=Steps(8))
     for epoch in range(3):
         for step, x in enumerate(loader):
-            model(x).sum().backward()
+            model(x.to(model.weight.device)).sum().backward()
             if step == 1:
                 break
 

@@ -89,7 +89,7 @@ def main():
     for epoch in range(2):
         for x in loader:
             INSIDE
-            loss = model(x).mean()
+            loss = model(x.to(model.weight.device)).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -262,7 +262,7 @@ BY_HAND = """\
         for step in range(4):
             x = next(source_batches)
             y = next(target_batches)
-            loss = (model(x) - model(y)).mean()
+            loss = (model(x.to(model.weight.device)) - model(y)).mean()
             loss.backward()
             dataset.scale = 1
 """
@@ -344,7 +344,7 @@ class Trainer:
 
     def fit(self):
         for x in self.loader:
-            self.model(x).mean().backward()
+            self.model(x.to(self.model.weight.device)).mean().backward()
             CALL
 
 if __name__ == "__main__":

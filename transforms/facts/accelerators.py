@@ -13,10 +13,12 @@ from perfmod.transforms.facts.value import Device
 _NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
 # What picks the best device of the machine, which is MPS on a Mac.
 _CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*[\"']cuda)")
-_CUDA_TYPE = re.compile(r"\btorch\.cuda\.\w*Tensor\b")
+# In code, not in a comment that tells how to get there.
+_CUDA_TYPE = re.compile(r"^[^#\n]*\btorch\.cuda\.\w*Tensor\b", re.MULTILINE)
 # What places models and batches by itself.
 _FRAMEWORKS = re.compile(
     r"\b(Accelerator|Fabric|accelerate|deepspeed|lightning|pytorch_lightning|TrainingArguments|torch_xla|ignite|fastai)\b"
+    r"|\btransformers(?:\.| import (?:\([^)]*|[^\n(]*\b))(?:Seq2Seq)?Trainer\b"
 )
 
 

@@ -415,16 +415,11 @@ def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
     return where is not None and _names_mps(file, where)
 
 
-_MPS = re.compile(r"""torch\.accelerator\.|["']mps\b""")
+_MPS = re.compile(r"""torch\.accelerator\.|torch\.(backends\.)?mps\b|["']mps\b""")
 
 
 def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> bool:
-    ends = file.tracing.ends(device)
-    of_tensor = isinstance(device, cst.Attribute) and device.attr.value == "device"
-    if of_tensor and not any(file.qualified(end.node) == "torch.device" for end in ends):
-        # A tensor may lie on whatever the file reckons with.
-        return _MPS.search(file.source_of(device).text) is not None
-    for end in ends:
+    for end in file.tracing.ends(device):
         made = end.node
         for part in walk(made):
             if isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps"):
@@ -434,7 +429,15 @@ def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> b
             inner = part.expression if isinstance(part, cst.FormattedStringExpression) and depth < _DEEPEST else None
             if inner is not None and _names_mps(file, inner, depth + 1):
                 return True
-        named = argument(made, "device", 0) if isinstance(made, cst.Call) and depth < _DEEPEST else None
-        if named is not None and file.qualified(made) == "torch.device" and _names_mps(file, named, depth + 1):
+        is_device = isinstance(made, cst.Call) and file.qualified(made) == "torch.device"
+        named = argument(made, "device", 0) if is_device and isinstance(made, cst.Call) else None
+        if named is not None and depth < _DEEPEST and _names_mps(file, named, depth + 1):
+            return True
+        if not is_device and not isinstance(made, (cst.BaseString, cst.BaseNumber)) and file.once(_reckons_with_mps):
             return True
     return False
+
+
+def _reckons_with_mps(file: FileFacts) -> bool:
+    """Whether any of the files does: then a device that is not written down, as that of a tensor, may be one."""
+    return any(_MPS.search(source.text) for source in file.world.files)

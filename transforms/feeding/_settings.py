@@ -4,6 +4,7 @@ the command line; and whether changing it there changes nothing but loaders.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -87,6 +88,16 @@ def asked(file: FileFacts, loader: Loader, *attributes: str) -> cst.Attribute | 
         ):
             return node
     return None
+
+
+def switched_off(file: FileFacts, loader: Loader, parameter: str) -> str:
+    """What a comment in the call of a loader shows of a setting, `# num_workers=4`; empty where none names it."""
+    source = file.source_of(loader.call)
+    start, end = source.span(loader.call)
+    found = re.search(rf"#[^\r\n]*\b{parameter}\b[^\r\n]*", source.text[start : source.line_end(end)])
+    if found is None:
+        return ""
+    return f"somebody switched it off: `{found[0].rstrip()}` stands in the call on line {file.line(loader.call)}"
 
 
 def _stray(

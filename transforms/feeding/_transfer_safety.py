@@ -32,7 +32,7 @@ from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._settings import asked, places
+from perfmod.transforms.feeding._settings import asked, places, switched_off
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
 
@@ -174,8 +174,13 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
         return "pin_memory=False is written out, perhaps for a reason such as little memory"
+    off = switched_off(file, loader, "pin_memory") if not pinned else ""
+    if off:
+        return off
     if any(copy.blocks and copy.may_be_mps for copy in good):
         return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
+    if any(copy.may_be_mps for copy in good):
+        return "the device may be Apple's MPS, which takes nothing from pinned memory"
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
         line, copied = file.line(scrubbed.node), file.line(good[0].call)

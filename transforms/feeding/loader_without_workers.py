@@ -21,7 +21,11 @@ by fork alone (Linux, before Python 3.14), so a loader that needs it is held bac
 
 A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a dataclass, a
 variable or a dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them
-may have workers. The default of an option becomes 4.
+may have workers. The default of an option becomes 4. Where the call has a number in a comment, `# num_workers=4`,
+somebody switched the workers off: that is held back as unsafe.
+
+Where nothing in sight goes to a GPU, workers would compete with the training for the processors: that is held back
+until the rule is selected by its code or name.
 
 Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
@@ -36,6 +40,7 @@ from collections.abc import Iterator
 import libcst as cst
 from attrs import evolve
 
+from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import LOADER_NAMES, TORCH_LOADERS, Loader
@@ -44,7 +49,7 @@ from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
-from perfmod.transforms.feeding._settings import Place, places
+from perfmod.transforms.feeding._settings import Place, places, switched_off
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
@@ -145,24 +150,29 @@ class LoaderWithoutWorkers(Rule):
         if escape is not None and judgement.safety is Safety.SAFE:
             reason = f"line {file.line(escape)} prints all settings or hands them on, with another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
+        off = switched_off(file, loader, "num_workers")
+        if off and judgement.safety is Safety.SAFE:
+            judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
         shelter = joined(shelters)
         return self.found(
             file,
             loader.call,
             "; ".join(self._reasons(file, judgement, shelter)),
             shelter.edits,
-            safety=self._safety(judgement, shelter),
+            safety=self._safety(file, judgement, shelter),
             numerics=judgement.numerics,
             elsewhere=self._changes(file, loader, given, shelter),
         )
 
-    def _safety(self, judgement: Judgement, shelter: Guard) -> Safety:
+    def _safety(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> Safety:
         if shelter.doubt or judgement.safety is not Safety.SAFE:
             return Safety.UNSAFE
-        return Safety.SAFE if shelter.is_short else Safety.OPT_IN
+        return Safety.SAFE if shelter.is_short and uses_accelerator(file) else Safety.OPT_IN
 
     def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> Iterator[str]:
-        if not shelter.doubt or judgement.safety is not Safety.SAFE:
+        if judgement.safety is Safety.SAFE and not shelter.doubt and not uses_accelerator(file):
+            yield "nothing here moves to a GPU: workers would compete with the training for the processors"
+        elif judgement.safety is not Safety.SAFE or not shelter.doubt:
             yield judgement.reason
         if shelter.doubt:
             yield shelter.doubt

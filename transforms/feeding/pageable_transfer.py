@@ -46,7 +46,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -54,10 +53,9 @@ from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.value import is_loader_name
 from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
+from perfmod.transforms.feeding._loaders_together import held_back
 from perfmod.transforms.feeding._mappings import needed_torch
-from perfmod.transforms.feeding._one_batch import why_one_batch
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._siblings import why_left, why_not_alone
 from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torch_that_copies
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
@@ -100,32 +98,26 @@ class PageableTransfer(Rule):
         "into it; where a batch may hold something else (objects of a class or library in sight whose `to` may take no "
         "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
         "used whole (most versions of PyTorch make a list of it when they pin; what takes it apart sees no "
-        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`; and where the device may be "
-        "Apple's MPS. A BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which "
-        "the rewrite needs there."
+        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
+        "comment of the call; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
+        "attributes stays one from torch 1.11 on, which the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
         found = file.once(copies)
         told: set[cst.CSTNode] = set()
-        examined = {
-            loader: list(self._examine(file, loader, [c for c in found if loader in c.origins]))
-            for loader in file.loaders
-        }
-        left = {loader: reason for loader, each in examined.items() if (reason := why_left(each))}
-        for loader, findings in examined.items():
-            idle = why_one_batch(file, loader) or ("" if loader in left else why_not_alone(file, loader, left))
-            for finding in findings:
-                is_held = idle and finding.safety is Safety.SAFE
-                yield evolve(finding, safety=Safety.OPT_IN, reason=idle) if is_held else finding
+        examined = {loader: [*self._examine(file, loader, found)] for loader in file.loaders}
+        yield from held_back(file, examined)
+        for loader in examined:
             for copy in found:
                 if loader in copy.computed and copy.blocks and copy.call not in told:
                     told.add(copy.call)
                     yield self.refused(file, self._near(file, copy, loader), why_computed(file, copy))
         yield from self._built_elsewhere(file, found)
 
-    def _examine(self, file: FileFacts, loader: Loader, found: list[Copy]) -> Iterator[Finding]:
+    def _examine(self, file: FileFacts, loader: Loader, every: tuple[Copy, ...]) -> Iterator[Finding]:
+        found = [copy for copy in every if loader in copy.origins]
         pinning = Pinning.of(file, loader)
         if pinning.on and not any(copy.blocks for copy in found):
             return

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.feeding._copies import copies
+from perfmod.transforms.feeding._one_batch import why_one_batch
 from perfmod.transforms.rule import Finding, Safety
 
 
-def why_left(findings: list[Finding]) -> str:
+def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iterator[Finding]:
+    """What was found of each loader; held back where pinning it gains nothing, or would leave one beside it out."""
+    left = {loader: reason for loader, findings in examined.items() if (reason := _why_left(findings))}
+    for loader, findings in examined.items():
+        reason = why_one_batch(file, loader) or ("" if loader in left else _why_not_alone(file, loader, left))
+        for finding in findings:
+            is_held = reason and finding.safety is Safety.SAFE
+            yield evolve(finding, safety=Safety.OPT_IN, reason=reason) if is_held else finding
+
+
+def _why_left(findings: list[Finding]) -> str:
     """Why a loader stays as it is by default, by what was found of it; empty where it does not."""
     if any(finding.safety is Safety.SAFE for finding in findings):
         return ""
     return next((finding.reason for finding in findings if finding.refused or finding.safety is Safety.UNSAFE), "")
 
 
-def why_not_alone(file: FileFacts, loader: Loader, left: Mapping[Loader, str]) -> str:
+def _why_not_alone(file: FileFacts, loader: Loader, left: Mapping[Loader, str]) -> str:
     """Which loader beside this one stays pageable, though it trains or its batches go through the same copies."""
     copied = {other for copy in file.once(copies) if loader in copy.origins for other in copy.origins}
     for other, reason in left.items():
