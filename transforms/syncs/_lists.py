@@ -35,7 +35,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     """A list of tensors. Raises `CannotRewrite` where somebody would see them, or it may hold something else."""
     code = file.code(target)
     if not isinstance(target, cst.Name):
-        raise CannotRewrite(f"`{code}` belongs to an object, and others may look at it while the loop runs")
+        raise CannotRewrite(f"`{code}` belongs to an object that other code may read while the loop runs")
     values = [site.value for site in sites]
     terms = [term_of(file, value) for value in values]
     own_definitions(file, target)
@@ -50,7 +50,9 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
             reads += [] if _is_counted(file, use) else [use]
         elif not any(added is value for value in values):
             if file.value(added).kind is not Kind.NUMBER:
-                raise CannotRewrite(f"what `{code}` gets on line {file.line(use)} could not be shown to be a number")
+                raise CannotRewrite(
+                    f"the value appended to `{code}` on line {file.line(use)} is not known to be a number"
+                )
             others.append(file.value(added).dtype)
     if not reads:
         raise CannotRewrite(f"`{code}` is never used: delete it")
@@ -90,7 +92,7 @@ def _starts(file: FileFacts, code: str, definitions: Sequence[Definition]) -> li
         is_empty = isinstance(made, cst.List) and not made.elements
         is_made = isinstance(made, cst.Call) and file.qualified(made) == "builtins.list" and not made.args
         if not (is_empty or is_made) or (isinstance(statement, cst.Assign) and len(statement.targets) > 1):
-            raise CannotRewrite(f"that `{code}` starts as an empty list could not be shown")
+            raise CannotRewrite(f"`{code}` is not known to start as an empty list")
     return starts
 
 
@@ -128,10 +130,12 @@ def _require_unseen(
             raise CannotRewrite(f"`{code}` is read in the loop on line {line}")
         is_behind = all(file.comes_before(loop, use) for loop in loops)
         if not (is_behind and is_fresh) and _is_handed_on(file, use):
-            raise CannotRewrite(f"`{code}` may be kept elsewhere from line {line} on, and tensors would be seen there")
+            raise CannotRewrite(f"line {line} may pass `{code}` on to code that would see tensors instead of numbers")
     step = next((outer for loop in loops for outer in file.tree.loops(loop) if outer in file.steps.regions), None)
     if step is not None and not is_fresh:
-        raise CannotRewrite(f"`{code}` goes on growing, and every step of line {file.line(step)} would go through it")
+        raise CannotRewrite(
+            f"`{code}` keeps growing, and each pass of the loop on line {file.line(step)} would convert all of it again"
+        )
 
 
 def _is_handed_on(file: FileFacts, use: cst.CSTNode) -> bool:
@@ -169,7 +173,7 @@ def _as_numbers(
         return f"{code} = [{builtin}({name}) for {name} in {code}]"
     if is_fresh and not others and keeps_type:
         return f"{code} = [{name}.item() for {name} in {code}]"
-    raise CannotRewrite(f"whether `{code}` holds integers or floats could not be shown")
+    raise CannotRewrite(f"`{code}` may hold integers or floats, which could not be determined")
 
 
 def _dtype(term: Term) -> DType | None:
