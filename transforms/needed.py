@@ -8,7 +8,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_late
 from perfmod.transforms.facts.value import Kind
 
-SHOWN = "it is shown in every step: to report every N steps saves the wait"
+SHOWN = "it is reported in every step: report it every N steps to save the wait"
 _REPORTS = frozenset(
     {"add_scalar", "add_scalars", "set_postfix", "set_description", "set_postfix_str", "set_description_str", "log",
      "info", "debug", "warning", "log_metrics", "log_metric", "write", "log_dict", "report_scalar", "print", "format"}
@@ -21,14 +21,14 @@ def why_needed(file: FileFacts, node: cst.CSTNode, *, through_names: bool = True
     line, child = file.line(node), node
     for parent in file.tree.ancestors(node):
         if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and child is parent.test:
-            return f"the value decides on line {line} how the training goes on"
+            return f"the condition on line {line} needs the value"
         if isinstance(parent, cst.FormattedStringExpression) or _is_percent(file, parent):
             return SHOWN
         is_conversion = isinstance(parent, cst.Call) and file.qualified(parent) in ("builtins.float", "builtins.int")
         if isinstance(parent, cst.Call) and child is not parent.func and not is_conversion:
             return _taken(file, parent)
         if isinstance(parent, cst.Return):
-            return f"the value is returned in every step on line {line}, and the callers may need it on the host"
+            return f"the value is returned in every step on line {line}, and callers may need it on the CPU"
         if isinstance(parent, (cst.Assign, cst.AnnAssign)):
             return _assigned(file, parent, node) if through_names else None
         if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
@@ -48,10 +48,10 @@ def _taken(file: FileFacts, call: cst.Call) -> str:
     if (method or code) in _REPORTS:
         return SHOWN
     if method == "update" and isinstance(call.func, cst.Attribute) and file.value(call.func.value).cls is None:
-        return f"what `{code}` does with the value could not be shown: its class is not in sight"
+        return f"how `{code}` uses the value could not be determined: its class was not found in the files given"
     if method in _COLLECTS:
-        return f"`{code}` on line {file.line(call)} collects it on the host"
-    return f"`{code}` is given it on the host"
+        return f"`{code}` on line {file.line(call)} collects it on the CPU"
+    return f"it is passed to `{code}`, which may need it on the CPU"
 
 
 def _assigned(file: FileFacts, statement: cst.Assign | cst.AnnAssign, node: cst.CSTNode) -> str | None:
@@ -59,7 +59,10 @@ def _assigned(file: FileFacts, statement: cst.Assign | cst.AnnAssign, node: cst.
     targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
     other = next((target for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))), None)
     if other is not None:
-        return f"`{file.code(other)}` is given it on the host on line {file.line(statement)}"
+        return (
+            f"it is stored in `{file.code(other)}` on line {file.line(statement)}, where other code may need "
+            "it on the CPU"
+        )
     for definition in (each for target in targets for each in file.flow.defined(target)):
         uses = file.flow.uses(definition)
         if not uses:

@@ -16,19 +16,19 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.value import Device, DType, Kind
 
-NUMBER = "the host goes on with the number"
-COPY = "the host goes on with the tensor"
-HOW_MANY = "the host waits for how many there are, and a shape depends on it"
-SIZE = "how large the result is depends on values of the device"
-_RANGE = "without a range it asks for the smallest and the largest value"
-_FROM_HOST = "built from CPU data every step, and copied from memory that is not pinned"
-TOGETHER = "all of it comes over in one transfer already"
-_PINNED = "to pin it in the step takes longer than a plain copy: pin in the loader, or not at all"
-SHOWN = "the tensor itself is shown"
-TESTED = "the host decides by it"
-COMPARED = "Python compares on the host"
-_CAST = "it is cast by the name of a type"
-_EXPLICIT = "every step waits for it"
+NUMBER = "Python uses the value as a number"
+COPY = "the tensor is used on the CPU"
+HOW_MANY = "the CPU waits for the number of elements, because the shape of the result depends on it"
+SIZE = "the size of the result depends on values on the device"
+_RANGE = "without `min=` and `max=` it waits for the smallest and the largest value"
+_FROM_HOST = "built from CPU data every step and copied from unpinned memory"
+TOGETHER = "all values are already read in one transfer"
+_PINNED = "pinning it in the step takes longer than a plain copy: pin in the loader or not at all"
+SHOWN = "the tensor itself is printed"
+TESTED = "Python needs its value to decide"
+COMPARED = "Python's built-in functions compare the values on the CPU"
+_CAST = "a cast to a CPU tensor type such as torch.LongTensor copies it to the CPU"
+_EXPLICIT = "every step waits for this call"
 
 _READS: Mapping[str, tuple[str, str]] = {
     "item": ("PM106", NUMBER),

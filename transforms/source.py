@@ -256,7 +256,7 @@ def code_of(data: bytes, path: str) -> str:
 def decode(data: bytes) -> tuple[str, str, bytes]:
     """Text, encoding and byte order mark of a Python file's bytes. Raises `SourceError`."""
     if b"\0" in data:
-        raise SourceError("contains null bytes, so it is no Python source")
+        raise SourceError("contains null bytes, so it is not Python source")
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)

@@ -78,10 +78,10 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation, evaluated: _
         word = "if" if isinstance(gate, cst.If) else "except"
         return f"it runs only under the `{word}` on line {file.line(gate)}"
     if ends_step(file, node):
-        return "the step ends behind it, so it waits in no usual step"
+        return "it runs only in a branch that ends the step, not in every step"
     if not is_shown and found.tensor is not None:
-        where = "host" if found.is_of_host else "device"
-        return f"`{file.code(found.tensor)}` could not be shown to be a tensor of the {where}"
+        where = "CPU" if found.is_of_host else "device"
+        return f"`{file.code(found.tensor)}` is not known to be a tensor on the {where}"
     why = needed.why_needed(file, node) if found.wait in (NUMBER, COPY) else None
     return why or (needed.SHOWN if found.code == "PM107" and found.wait is not TOGETHER else found.wait)
 

@@ -1,4 +1,4 @@
-# golden: stay advised="double precision"
+# golden: stay advised="float64: twice the bytes to stack, pin and copy if the model computes with float32"
 """Python's float is double precision to NumPy."""
 import numpy as np
 import torch

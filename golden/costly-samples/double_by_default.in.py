@@ -1,4 +1,4 @@
-# golden: stay advised="double precision"
+# golden: stay advised="float64: twice the bytes to stack, pin and copy if the model computes with float32"
 """The array is of double precision, and so is the batch."""
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-# golden: stay advised="an object of Python"
+# golden: stay advised="every number becomes a Python object first: build an array and use torch.from_numpy"
 """Every number of a row is converted."""
 import numpy as np
 import torch

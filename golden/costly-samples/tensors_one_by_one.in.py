@@ -1,4 +1,4 @@
-# golden: stay advised="one tensor for every sample"
+# golden: stay advised="creates one tensor per element, only to stack them: create one tensor from a stacked array"
 """The collate function makes a tensor of every sample, and then one of them all."""
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="generator is one of the CPU"
+# golden: stay refused="its generator is a CPU generator"
 """The generator lies on the host, and gives the same numbers on every machine."""
 import torch
 

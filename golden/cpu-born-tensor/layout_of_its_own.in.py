@@ -1,4 +1,4 @@
-# golden: stay refused="another layout"
+# golden: stay refused="the same call also changes its memory format"
 """The copy gives the tensor another layout in memory, which the factory does not."""
 import torch
 

@@ -1,4 +1,4 @@
-# golden: stay refused="eight bits"
+# golden: stay refused="is not known to have 8 bits per channel"
 """A mode that is only printed is not made sure of: a picture of one bit comes by as it is."""
 import io
 

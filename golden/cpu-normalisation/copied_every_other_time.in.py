@@ -1,4 +1,4 @@
-# golden: stay refused="copies only under the `if`"
+# golden: stay refused="line 17 copies the images only under the `if` on line 16: otherwise they stay on the CPU"
 """Whether a batch is copied is decided for each anew, so that no place outside of the loop knows where it will be."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="copies only under the `if`"
+# golden: stay refused="line 29 copies the images only under the `if` on line 28: otherwise they stay on the CPU"
 """An `if` decides about the copy: without the device, workers normalise, and the training process should not."""
 import argparse
 

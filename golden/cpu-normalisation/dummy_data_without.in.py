@@ -1,4 +1,4 @@
-# golden: stay refused="may read the data"
+# golden: stay refused="may also read the dataset of line"
 """Dummy data, chosen on the command line, is only scaled: it goes through the same loader."""
 import argparse
 

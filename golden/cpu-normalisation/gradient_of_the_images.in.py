@@ -1,4 +1,4 @@
-# golden: stay refused="ask for a gradient of the images"
+# golden: stay refused="may set requires_grad on the images before they are copied, which uint8 images do not allow"
 """Saliency: the images ask for a gradient before they are copied, which only floats can have."""
 import torch
 import torch.nn.functional as F

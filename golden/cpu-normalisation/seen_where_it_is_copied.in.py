@@ -1,4 +1,4 @@
-# golden: stay refused="copies only under the `if`"
+# golden: stay refused="line 18 copies the images only under the `if` on line 17: otherwise they stay on the CPU"
 """Between the copy and the end of its `if`, somebody looks at the images: they would be bytes there."""
 import torch
 from torch import nn

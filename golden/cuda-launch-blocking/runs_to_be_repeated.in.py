@@ -1,4 +1,4 @@
-# golden: stay refused="sets seeds, so that runs can be repeated"
+# golden: stay refused="sets seeds for reproducible runs"
 """A helper for repeatable runs sets it among seeds and deterministic kernels."""
 import os
 import random

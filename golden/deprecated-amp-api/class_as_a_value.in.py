@@ -1,4 +1,4 @@
-# golden: stay refused="handed on as a value"
+# golden: stay refused="and its caller passes no device"
 """The class goes into a variable, and who calls it passes no device."""
 import contextlib
 

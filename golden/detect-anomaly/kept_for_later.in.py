@@ -1,4 +1,4 @@
-# golden: stay refused="kept for later"
+# golden: stay refused="the context manager is stored for later use"
 """The context manager is entered somewhere else."""
 import torch
 import torch.nn.functional as F

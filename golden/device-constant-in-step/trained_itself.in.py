@@ -1,4 +1,4 @@
-# golden: stay refused="each step trains one"
+# golden: stay refused="it requires a gradient, so each step needs a new one"
 """A leaf that gathers the gradients of one step only."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="rounded to the default type"
+# golden: stay refused="its values are rounded to the default dtype before they become double"
 """0.1 is rounded to float32 first, and `torch.full` in float64 would not do that."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="`weight` is written to"
+# golden: stay refused="`weight` is modified"
 """Made once, it would remember what the last step wrote."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="copy to the host is under way"
+# golden: stay refused="a non-blocking copy to the CPU may be in flight"
 """Without the wait the host would read memory that the device still writes to."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="errors of the device are caught"
+# golden: stay refused="catches CUDA errors, which would be raised at another place"
 """A failing batch is skipped: its error has to be raised inside of the `try`."""
 
 import torch

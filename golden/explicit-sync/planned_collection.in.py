@@ -1,4 +1,4 @@
-# golden: stay refused="it matters when garbage is collected"
+# golden: stay refused="the code controls garbage collection itself"
 """Automatic collection is off, so that all ranks collect at the same time."""
 
 import gc

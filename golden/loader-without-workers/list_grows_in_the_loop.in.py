@@ -1,4 +1,4 @@
-# golden: stay script refused="changes what the loader reads while it runs"
+# golden: stay script refused="changes data that the loader reads while it runs, which workers would not see"
 """What the loop finds hard comes once more: the list that the dataset was made of changes while the loader runs."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="device"
+# golden: stay refused="which worker processes must not do"
 """The data set puts its samples on the device: a worker that was forked may not touch CUDA."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="without a reduction"
+# golden: stay refused="with reduction='none' the result has the length of the selection"
 """The loss ignores label 0, which the mean counts, and the mask drops 255, which it does not count."""
 import torch
 from torch import Tensor, nn

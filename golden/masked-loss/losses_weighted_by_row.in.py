@@ -1,4 +1,4 @@
-# golden: stay refused="without a reduction"
+# golden: stay refused="with reduction='none' the result has the length of the selection"
 """The losses are weighed with what was selected elsewhere before their mean is taken."""
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: stay refused="without a reduction"
+# golden: stay refused="with reduction='none' the result has the length of the selection"
 """The losses come one by one and their mean is taken in the next line, with all rows that are kept in its count."""
 import torch
 import torch.nn.functional as F

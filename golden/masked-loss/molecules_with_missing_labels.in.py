@@ -1,4 +1,4 @@
-# golden: stay refused="takes no weight where it is called"
+# golden: stay refused="a loss on logits is not 0 where both inputs are 0, and the module takes no weight in its call"
 """Multi-task labels of molecules, as OGB's script compares them with themselves to find the NaN."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="no short form with the mask inside"
+# golden: stay refused="there is no short way to apply the mask inside"
 """A margin ranking loss of the pairs whose order is known, and a triplet loss of the rows that have a negative."""
 import torch
 import torch.nn as nn

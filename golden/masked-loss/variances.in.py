@@ -1,4 +1,4 @@
-# golden: stay refused="no short form with the mask inside"
+# golden: stay refused="there is no short way to apply the mask inside"
 """The Gaussian likelihood looks at the signs of its variances on the host: a wait would be left."""
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: stay refused="not shown to have one dimension"
+# golden: stay refused="and the condition is not known to be one-dimensional"
 """A 1-D mask over the first dimension of a matrix: that it has one dimension is not shown."""
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: stay refused="makes of the batch on the host is not pinned"
+# golden: stay refused="computes a new tensor from the batch, which is not pinned: copy the batch to the device before that"
 """Point clouds become arrays again to be scaled; the tensor that is made of the result is in ordinary memory."""
 import numpy as np
 import torch

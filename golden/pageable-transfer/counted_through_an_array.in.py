@@ -1,4 +1,4 @@
-# golden: stay refused="writes into the batch on the host"
+# golden: stay refused="modifies the batch on the CPU while line"
 """`np.add.at` writes into the array, which is the memory of the batch that may still be copied."""
 import numpy as np
 import torch

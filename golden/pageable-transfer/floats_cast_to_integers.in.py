@@ -1,4 +1,4 @@
-# golden: stay refused="long() on line 13 makes another tensor"
+# golden: stay refused="long() on line 13 makes a new tensor, which is not pinned, so its copy would still wait"
 """Labels come as floats: on the device, NaN and what is out of range would become other integers."""
 import torch
 from torch import nn

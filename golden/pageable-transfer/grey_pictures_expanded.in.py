@@ -1,4 +1,4 @@
-# golden: stay refused="puts several elements of a batch in one place"
+# golden: stay refused="makes overlapping elements in a batch"
 """Grey pictures are given three channels by `expand`: all three lie in one place, where a pinned copy cannot be written."""
 import torch
 from torch import nn

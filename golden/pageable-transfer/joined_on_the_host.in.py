@@ -1,4 +1,4 @@
-# golden: stay refused="makes of the batch on the host is not pinned"
+# golden: stay refused="computes a new tensor from the batch, which is not pinned: copy the batch to the device before that"
 """Two views are joined on the host: the loader pins them, and what is copied is another tensor."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay refused="an f-string shows the name"
+# golden: stay refused="prints the expression"
 """A GAN's debugging output now and then, which shows variables by their names."""
 
 import torch

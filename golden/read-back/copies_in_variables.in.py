@@ -1,4 +1,4 @@
-# golden: stay refused="the host computes"
+# golden: stay refused="is computed with it on the CPU"
 """Predictions and labels are copied in lines of their own, and compared in another."""
 
 import torch

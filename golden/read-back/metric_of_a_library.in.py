@@ -1,4 +1,4 @@
-# golden: stay refused="is given it on the host"
+# golden: stay refused="which may need it on the CPU"
 """A metric of another library."""
 
 import torch

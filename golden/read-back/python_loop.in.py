@@ -1,4 +1,4 @@
-# golden: stay refused="goes over it on the host"
+# golden: stay refused="iterates over it on the CPU"
 """Python goes over the predictions."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="is on the host: move it"
+# golden: stay refused="is on the CPU: move it to the device once and compare there"
 """The targets are on the host, and stay there."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="a gradient of the gradient follows"
+# golden: stay refused="create_graph=True needs the graph"
 """The gradients are to be differentiated themselves."""
 import torch
 import torch.nn.functional as F

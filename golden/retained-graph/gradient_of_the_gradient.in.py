@@ -1,4 +1,4 @@
-# golden: stay refused="goes through the graph again"
+# golden: stay refused="uses the graph again"
 """A gradient penalty differentiates the graph again."""
 import torch
 import torch.nn.functional as F

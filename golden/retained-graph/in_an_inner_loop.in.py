@@ -1,4 +1,4 @@
-# golden: stay refused="the rounds of the loop share"
+# golden: stay refused="the iterations of the loop share a graph that is computed before it"
 """One loss after the other goes through the same features."""
 import torch
 import torch.nn.functional as F

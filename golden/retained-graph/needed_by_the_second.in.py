@@ -1,4 +1,4 @@
-# golden: stay refused="goes through the graph again"
+# golden: stay refused="uses the graph again"
 """The second backward pass goes through the same graph."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay refused="may be kept elsewhere"
+# golden: stay refused="on to code that would see tensors instead of numbers"
 """The plot holds the list and draws it while the steps run: it would see tensors."""
 import torch
 from torch import nn

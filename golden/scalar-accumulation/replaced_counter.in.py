@@ -1,4 +1,4 @@
-# golden: stay refused="is a tensor already"
+# golden: stay refused="is already a tensor: add a tensor of its dtype and device"
 """A counter that a step may replace by one of floats, which rounds what is added."""
 
 import torch

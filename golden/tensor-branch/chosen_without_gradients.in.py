@@ -1,4 +1,4 @@
-# golden: stay refused="keeps its graph"
+# golden: stay refused="keeps its autograd graph, and the copy that `torch.where` makes here would have none"
 """Where nothing is repaired, the activations keep their graph; `torch.where` under `no_grad` would make a copy without."""
 import torch
 from torch import Tensor

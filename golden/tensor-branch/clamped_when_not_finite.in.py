@@ -1,4 +1,4 @@
-# golden: stay refused="binds more than one name"
+# golden: stay refused="the branch contains more than one assignment"
 """The guard of the DETR and T5 layers: half-precision activations are clamped when something overflowed."""
 import torch
 from torch import Tensor, nn

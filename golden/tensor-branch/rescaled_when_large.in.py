@@ -1,4 +1,4 @@
-# golden: stay refused="more than one name"
+# golden: stay refused="the branch contains more than one assignment"
 """Two names are bound in one branch: the condition would be computed for each, or need a name."""
 import torch
 from torch import Tensor

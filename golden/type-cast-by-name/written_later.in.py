@@ -1,4 +1,4 @@
-# golden: stay refused="writes into"
+# golden: stay refused="modifies"
 """The copy is changed, and the original stays."""
 import torch
 

@@ -1,4 +1,4 @@
-# golden: stay refused="used"
+# golden: stay refused="asks for more than the distinct values"
 """`return_counts`: how often each label comes is used below."""
 import torch
 from torch import Tensor

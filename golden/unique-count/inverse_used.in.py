@@ -1,4 +1,4 @@
-# golden: stay refused="used"
+# golden: stay refused="asks for more than the distinct values"
 """`return_inverse`: the renumbered labels are used below."""
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: stay refused="was asked for"
+# golden: stay refused="is set explicitly"
 """Somebody asked for the checks."""
 
 import torch

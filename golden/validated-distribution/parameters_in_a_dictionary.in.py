@@ -1,4 +1,4 @@
-# golden: stay refused="not written down"
+# golden: stay refused="its arguments are passed by `*` or `**`, and may include `validate_args"
 """The parameters may say what is checked."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="is set on line"
+# golden: stay refused="sets validation for all distributions"
 """One line decides for all distributions."""
 
 import torch

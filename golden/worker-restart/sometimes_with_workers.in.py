@@ -1,4 +1,4 @@
-# golden: stay refused="decided at run time"
+# golden: stay refused="num_workers is only known at run time, and persistent_workers=True raises an error if it is 0"
 """Without workers there is nothing to keep, and asking for it is an error."""
 import torch
 from torch import nn

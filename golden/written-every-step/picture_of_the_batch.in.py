@@ -1,4 +1,4 @@
-# golden: stay advised="picture"
+# golden: stay advised="image"
 """A picture of every batch."""
 import torch
 import torch.nn.functional as F

@@ -131,22 +131,22 @@ def test_numbers_that_may_round_differently(before: str) -> None:
         ("torch.zeros(n).requires_grad_().to(device)", "requires a gradient"),
         ("torch.zeros(n, pin_memory=True).to(device)", "pinned"),
         ("torch.zeros(n, out=other).to(device)", "out= writes it into"),
-        ("torch.rand(n, generator=generator).to(device)", "generator is one of the CPU"),
-        ("torch.zeros(n, device='cpu').to(device)", "written out"),
+        ("torch.rand(n, generator=generator).to(device)", "generator is a CPU generator"),
+        ("torch.zeros(n, device='cpu').to(device)", "explicitly"),
         ("torch.zeros(n).cuda(gpu)", "may be None"),
         ("torch.zeros(n).to(torch.exp(x))", "type and device of"),
-        ("torch.zeros(n).to(other)", "a device, or a tensor"),
-        ("torch.zeros(n, **options).to(device)", "keywords could not be seen"),
-        ("torch.zeros(n).to(**options)", "where it goes could not be seen"),
+        ("torch.zeros(n).to(other)", "may be a device or a tensor"),
+        ("torch.zeros(n, **options).to(device)", "passed by `**`"),
+        ("torch.zeros(n).to(**options)", "the device it is copied to could not be determined"),
         ("torch.zeros(n, names=('N',)).to(device)", "names="),
-        ("torch.zeros(n, 3, 8, 8).to(device, memory_format=torch.channels_last)", "another layout"),
-        ("torch.zeros(n).to(x_gpu)", "a device, or a tensor"),
-        ("torch.zeros(n).to(deviation)", "a device, or a tensor"),
-        ("torch.zeros(n).to(model.rank_weight)", "a device, or a tensor"),
-        ("torch.zeros(n).to(to_device(x))", "a device, or a tensor"),
-        ("torch.full((n,), -1.0).byte().to(device)", "out of the integers' range"),
-        ("torch.full((n,), float('nan')).to(device, torch.long)", "out of the integers' range"),
-        ("torch.full((n,), fraction).to(device=device, dtype=torch.int32)", "out of the integers' range"),
+        ("torch.zeros(n, 3, 8, 8).to(device, memory_format=torch.channels_last)", "memory format"),
+        ("torch.zeros(n).to(x_gpu)", "may be a device or a tensor"),
+        ("torch.zeros(n).to(deviation)", "may be a device or a tensor"),
+        ("torch.zeros(n).to(model.rank_weight)", "may be a device or a tensor"),
+        ("torch.zeros(n).to(to_device(x))", "may be a device or a tensor"),
+        ("torch.full((n,), -1.0).byte().to(device)", "outside of the integer range"),
+        ("torch.full((n,), float('nan')).to(device, torch.long)", "outside of the integer range"),
+        ("torch.full((n,), fraction).to(device=device, dtype=torch.int32)", "outside of the integer range"),
         ("torch.normal(other, torch.ones(n)).to(device)", "may be tensors"),
         ("torch.normal(mean=torch.zeros(n), std=1.0).to(device)", "may be tensors"),
         ("torch.empty(n).bernoulli_(other).to(device)", "a tensor or a generator"),
@@ -190,7 +190,7 @@ def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
     result = run(before, unsafe=True, selected=True)
     assert body(result) == before
     assert [finding.reason for finding in result.refused] == [
-        "built from CPU data every step, and copied from memory that is not pinned"
+        "built from CPU data every step and copied from unpinned memory"
     ]
 
 

@@ -379,44 +379,44 @@ GLOBAL = (
 ASKED = "def chosen():\n    {}return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "device of a module": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {"body": f"images, labels = images.to(next(model.parameters()).device), labels.to(device)\n{STEP}"},
     ),
     # What is done once for all batches is done as often as before, and before what it depends on.
     "device that is told": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {
             "loop": ASKED.format("print('here')\n    ") + LOOP,
             "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
         },
     ),
     "device that is counted": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {
             "loop": "asked = 0\n" + ASKED.format("global asked\n    asked += 1\n    ") + LOOP,
             "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}",
         },
     ),
     "device out of an iterator": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {
             "loop": f"devices = cycle([device])\n{LOOP}",
             "body": f"images, labels = images.to(next(devices)), labels.to(device)\n{STEP}",
         },
     ),
     "another GPU in every step": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {"body": f"torch.cuda.set_device(len(seen) % 2)\nimages = images.cuda()\n{STEP}"},
     ),
     "gradient of the images": (
-        "gradient of the images before",
+        "may set requires_grad on the images before they are copied, which uint8 images do not allow",
         {
             "loop": f"from torch.autograd import Variable\n{LOOP}",
             "body": f"images = Variable(images, requires_grad=True)\n{MOVE}\n{STEP}",
         },
     ),
     "deviation of nothing": (
-        "deviation is 0",
+        "its std is 0, for which Normalize raises an error",
         {"pipeline": PIPELINE.replace("0.229, 0.224, 0.225", "0.229, 0.0, 0.225")},
     ),
     "kept batches that are written into": (
@@ -438,35 +438,38 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "copied again": (
-        "again of what it has copied",
+        "is applied again to its own result",
         {"body": "for _ in range(2):\n    images = images.to(device)\n    train(images, labels.to(device))"},
     ),
     # Copies that happen only sometimes.
     "copied if, and seen inside": (
-        "copies only under the `if`",
+        "copies the images only under the `if`",
         {"body": f"if torch.cuda.is_available():\n    images = images.cuda()\n    images.mean()\n{STEP}"},
     ),
     "copied if, and seen behind the loop": (
-        "copies only under the `if`",
+        "copies the images only under the `if`",
         {
             "body": f"if len(seen) > 1:\n    break\nif torch.cuda.is_available():\n    images = images.cuda()\n{STEP}",
             "after": "seen.append(images)",
         },
     ),
     "copied now and then": (
-        "line 31 copies only under the `if` on line 30: else they stay on the CPU",
+        "line 31 copies the images only under the `if` on line 30: otherwise they stay on the CPU",
         {"body": f"if len(seen) > 1:\n    images = images.cuda()\n{STEP}"},
     ),
-    "copied if asked": ("copies only under the `if` on line 33", {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA}),
+    "copied if asked": (
+        "line 34 copies the images only under the `if` on line 33: otherwise they stay on the CPU",
+        {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA},
+    ),
     "copied where a GPU is told": (
-        "copies only under the `if`",
+        "copies the images only under the `if`",
         {
             "device": f"{DEVICE}\ngpu = 0 if torch.cuda.is_available() else None",
             "body": f"if gpu is not None:\n    images = images.cuda(gpu, non_blocking=True)\n{STEP}",
         },
     ),
     "copied if there is one, on one line": (
-        "copies only under the `if`",
+        "copies the images only under the `if`",
         {"body": f"if torch.cuda.is_available(): images = images.cuda()\n{STEP}"},
     ),
     "copied or changed": (
@@ -480,8 +483,8 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
             "body": f"images = images.type(Tensor)\n{STEP}",
         },
     ),
-    "no place outside of the step": (
-        "no place outside",
+    "there is no place before the loop to create the normalisation module for line": (
+        "there is no place before the loop to create the normalisation module for line",
         {
             "loop": "def step(images, labels):\n    images = images.cuda()\n    train(images, labels)\n" + LOOP,
             "body": "step(images, labels)",
@@ -494,15 +497,15 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     ),
     # Collate functions.
     "stacked along another dimension": (
-        "more than to stack",
+        "does more than stack the images",
         {"loader": COLLATED.replace("dim=0", "dim=1"), "body": f"images = images.to(device).transpose(0, 1)\n{STEP}"},
     ),
     "scaled when stacked": (
-        "more than to stack",
+        "does more than stack the images",
         {"loader": COLLATED.replace("dim=0)", "dim=0) * 2")},
     ),
     "sorted by brightness": (
-        "more than to stack",
+        "does more than stack the images",
         {
             "loader": COLLATED.replace(
                 "    images, labels", "    batch.sort(key=lambda s: s[0].mean())\n    images, labels"
@@ -510,11 +513,11 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "stacked twice": (
-        "more than to stack",
+        "does more than stack the images",
         {"loader": COLLATED.replace("return images,", "return torch.stack([images, images]),")},
     ),
     "stacked, and means beside": (
-        "more than to stack",
+        "does more than stack the images",
         {"loader": COLLATED.replace("return images, torch.as_tensor(labels)", "return images, images.mean()")},
     ),
     "one of two functions": (
@@ -527,12 +530,15 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     ),
     # Modes.
     "a mode that is printed": (
-        "eight bits",
+        "is not known to have 8 bits per channel",
         {"data": CHECKED.replace('raise ValueError("not RGB")', 'print("not RGB")') + MADE},
     ),
-    "a mode of sixteen bits": ("eight bits", {"data": CHECKED.replace('"RGB"', '"I;16"') + MADE}),
+    "a mode of sixteen bits": (
+        "is not known to have 8 bits per channel",
+        {"data": CHECKED.replace('"RGB"', '"I;16"') + MADE},
+    ),
     "a mode that is converted sometimes": (
-        "eight bits",
+        "is not known to have 8 bits per channel",
         {
             "data": CHECKED.replace(
                 'raise ValueError("not RGB")', 'if index:\n                image = image.convert("RGB")'
@@ -541,11 +547,11 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "a mode of another picture": (
-        "eight bits",
+        "is not known to have 8 bits per channel",
         {"data": CHECKED.replace("image.mode !=", "Image.open('x.png').mode !=") + MADE},
     ),
     "a picture opened anew": (
-        "eight bits",
+        "is not known to have 8 bits per channel",
         {
             "data": CHECKED.replace("        if self.tf", "        image = Image.open('x.png')\n        if self.tf")
             + MADE
@@ -581,7 +587,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "batch shown": ("before they are copied", {"after": "images, labels = next(iter(loader))\nmake_grid(images)"}),
     "batch handed on": ("whole batch is used", {"after": "print(next(iter(loader)))"}),
     "batch of a list": (
-        "cannot be followed",
+        "in a way that is not followed",
         {"loop": "batches = list(loader)\nfor images, labels in batches:", "after": "print(batches[0])"},
     ),
     "shown once": ("before they are copied", {"body": f"if len(seen) == 0:\n    make_grid(images)\n{MOVE}\n{STEP}"}),
@@ -591,7 +597,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "trained on the host": ("before they are copied", {"body": STEP}),
     "copied in one branch": (
-        "copies only under the `if`",
+        "copies the images only under the `if`",
         {"body": "if len(seen):\n    train(images.to(device), labels)\nelse:\n    train(images, labels)"},
     ),
     "viewed before": ("`.view` on line", {"body": f"images = images.view(-1, 192).to(device)\n{STEP}"}),
@@ -625,42 +631,45 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         "whole batch is used",
         {"loop": "for batch in loader:", "body": f"images, labels = [p.to(device) * 2 for p in batch]\n{STEP}"},
     ),
-    "global images": ("by `global`", {"loop": GLOBAL, "body": "print(images.mean())"}),
+    "global images": (
+        "`images` passes batches to other functions through `global` on line 32",
+        {"loop": GLOBAL, "body": "print(images.mean())"},
+    ),
     "global loader": (
-        "cannot be followed",
+        "in a way that is not followed",
         {"loader": "loader = None\ndef setup():\n    global loader\n    loader = DataLoader(dataset)\nsetup()"},
     ),
-    "loader handed on": ("cannot be followed", {"after": "model.fit(loader)"}),
-    "transform saved": ("handed to torch.save", {"after": "torch.save(transform, 'transform.pt')"}),
+    "loader handed on": ("in a way that is not followed", {"after": "model.fit(loader)"}),
+    "transform saved": ("passed to torch.save", {"after": "torch.save(transform, 'transform.pt')"}),
     "dataset printed": ("read outside of loaders", {"after": "print(dataset)"}),
     "collated": ("collate function", {"loader": "loader = DataLoader(dataset, collate_fn=lambda batch: batch)"}),
-    "no batches": ("makes no batches", {"loader": "loader = DataLoader(dataset, batch_size=None)"}),
+    "no batches": ("has batch_size=None", {"loader": "loader = DataLoader(dataset, batch_size=None)"}),
     "loader of their own": (
-        "not PyTorch's own",
+        "is not a torch.utils.data.DataLoader",
         {"loader": "class Loader(DataLoader):\n    pass\nloader = Loader(dataset, batch_size=2)"},
     ),
     # The copies or the loader serve other data.
     "other transform in a branch": (
-        "may read the data of line",
+        "may also read the dataset of line",
         {"data": f"if len(seen):\n    dataset = {FAKE.format('transforms.ToTensor()')}\nelse:\n    {DATA}"},
     ),
     "other transform by condition": (
-        "another transform too",
+        "may also get another transform",
         {"data": f"plain = transforms.ToTensor()\ndataset = {FAKE.format('transform if seen else plain')}"},
     ),
     "other transform of a function": (
-        "another transform too",
+        "may also get another transform",
         {
             "pipeline": f"def make(full):\n    if full:\n        return {PLAIN}\n"
             "    return transforms.ToTensor()\ntransform = make(True)"
         },
     ),
     "other dataset joined": (
-        "may read the data of line",
+        "may also read the dataset of line",
         {"loader": f"loader = DataLoader(ConcatDataset([dataset, {FAKE.format('transforms.ToTensor()')}]))"},
     ),
     "other loader in the same loop": (
-        "serves other batches too",
+        "also copies other batches",
         {
             "loop": "def run(loader):\n    for images, labels in loader:\n"
             "        train(images.to(device), labels)\nrun(loader)\nif True:",
@@ -668,7 +677,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "one of two in a dictionary": (
-        "another transform too",
+        "may also get another transform",
         {**DICTIONARY, "pipeline": f'tfs = {{"train": {AUGMENTED}, "val": transforms.ToTensor()}}'},
     ),
     "batch of a dictionary shown": (
@@ -677,40 +686,46 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     ),
     # What reaches ToTensor, or leaves it, is something else.
     "loader of pictures": (
-        "a loader of its own",
+        "reads its images with its own loader function",
         {"data": "dataset = datasets.ImageFolder('photos', transform, None, Image.open)"},
     ),
     "lambda": (
-        "Lambda before it may give",
+        "Lambda before it may return",
         {"pipeline": PIPELINE.replace("[", "[transforms.Lambda(np.float32), ", 1)},
     ),
     "lambda at random": (
-        "Lambda before it may give",
+        "Lambda before it may return",
         {"pipeline": PIPELINE.replace("[", "[transforms.RandomApply([transforms.Lambda(np.float32)]), ", 1)},
     ),
     "tensors to pictures": (
-        "ToPILImage before it may give",
+        "ToPILImage before it may return",
         {"pipeline": PIPELINE.replace("[", "[transforms.ToPILImage(), ", 1)},
     ),
     "part of another pipeline": (
-        "part of the pipeline on line",
+        "it is part of another pipeline on line",
         {"pipeline": f"inner = {PLAIN}\ntransform = transforms.Compose([transforms.Resize(8), inner])"},
     ),
     "list that grows": (
-        "not written down in one list",
+        "the transforms of its pipeline are not written in one list",
         {
             "pipeline": f"steps = [transforms.ToTensor()]\nsteps.append({NORMALIZE})\n"
             "transform = transforms.Compose(steps)"
         },
     ),
-    "16 bits": ("eight bits", {"data": CLASS.replace("uint8", "uint16") + MADE}),
-    "mode I": ("eight bits", {"data": CLASS.replace("np.uint8))", "np.uint8)).convert('I')") + MADE}),
+    "16 bits": ("is not known to have 8 bits per channel", {"data": CLASS.replace("uint8", "uint16") + MADE}),
+    "mode I": (
+        "is not known to have 8 bits per channel",
+        {"data": CLASS.replace("np.uint8))", "np.uint8)).convert('I')") + MADE},
+    ),
     "mode of the file": (
-        "eight bits",
+        "is not known to have 8 bits per channel",
         {"data": CLASS.replace("fromarray(np.full((8, 8, 3), index * 9, dtype=np.uint8))", "open('x.png')") + MADE},
     ),
-    "array": ("eight bits", {"data": CLASS.replace("Image.fromarray(", "(") + MADE}),
-    "returned twice": ("at one place", {"data": CLASS.replace("return image,", "return image, image,") + MADE}),
+    "array": ("is not known to have 8 bits per channel", {"data": CLASS.replace("Image.fromarray(", "(") + MADE}),
+    "returned twice": (
+        "does not always return the normalised image at the same position",
+        {"data": CLASS.replace("return image,", "return image, image,") + MADE},
+    ),
     "flipped in the dataset": (
         "more with the normalised image",
         {"data": CLASS.replace("return image,", "return image.flip(0),") + MADE},
@@ -726,7 +741,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "another transform of the class": (
-        "another transform too",
+        "may also get another transform",
         {"data": f"{CLASS}{MADE}\nother = Photos(transforms.ToTensor())"},
     ),
     "transform of the class replaced": ("`dataset.tf` is replaced", {"data": f"{CLASS}{MADE}\ndataset.tf = None"}),
@@ -742,19 +757,22 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "own samples read": (
-        "reads its own samples",
+        "uses its own samples on line",
         {"data": f"{CLASS.rstrip()}\n\n    def first(self):\n        return self[0]\n\n{MADE}\nprint(dataset.first())"},
     ),
-    "class handed on": ("handed on as a class", {"data": f"{CLASS}{MADE}\nkinds = [Photos]"}),
+    "class handed on": ("itself is passed on on line", {"data": f"{CLASS}{MADE}\nkinds = [Photos]"}),
     # Arithmetic.
-    "cast by the copy": ("type or layout", {"body": f"images = images.to(device, dtype=torch.float64)\n{STEP}"}),
+    "cast by the copy": (
+        "also changes the dtype or memory format of the images",
+        {"body": f"images = images.to(device, dtype=torch.float64)\n{STEP}"},
+    ),
     "to the CPU": ("stay on the CPU", {"device": 'device = torch.device("cpu")'}),
     "two devices": (
         "goes to another device",
         {"body": "train(images.to(device), labels.to(device))\ntrain(images.to('cuda:1'), labels)"},
     ),
     "device chosen later": (
-        "no place outside of the step",
+        "there is no place before the loop to create the normalisation module for line",
         {
             "loop": "torch.cuda.set_device(0)\ndef step(images, labels):\n    images = images.to(device)\n"
             f"    {STEP}\nfor images, labels in loader:",
@@ -762,18 +780,18 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "default type": (
-        "changes torch's default type",
+        "changes PyTorch's default dtype",
         {"pipeline": f"torch.set_default_dtype(torch.float64)\n{PIPELINE}"},
     ),
     "constants from the command line": (
-        "is no constant",
+        "is not a constant that the training code can use",
         {
             "pipeline": "import sys\n"
             "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(sys.argv, sys.argv)])"
         },
     ),
     "constants that change": (
-        "is no constant",
+        "is not a constant that the training code can use",
         {
             "pipeline": "M = [0.5]\nM[0] = 0.4\n"
             "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(M, M)])"
@@ -789,7 +807,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "version 2, noise": (
-        "GaussianNoise before it may give",
+        "GaussianNoise before it may return",
         {"pipeline": V2.replace("v2.RandomHorizontalFlip()", "v2.GaussianNoise()")},
     ),
     "Albumentations": (
@@ -797,7 +815,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         {"pipeline": "import albumentations as A\ntransform = A.Compose([A.Normalize(), A.ToTensorV2()])"},
     ),
     "by hand, as a function": (
-        "function of torchvision",
+        "it is a torchvision function that the dataset calls itself",
         {
             "pipeline": "",
             "data": BY_HAND.replace("(x.float().div(255) - 0.485) / 0.229", "TF.normalize(x / 255, [0.5], [0.5])"),
@@ -859,7 +877,9 @@ def test_training_and_evaluation_of_one_data_set_move_together(data: str, moves:
     assert bool(result.applied) is moves
     reasons = [finding.reason for finding in result.refused]
     own = "the normalised images are used on line 34 before they are copied to the device"
-    assert reasons == ([own] if moves else [f"line 32, for a dataset of the same class, stays: {own}", own])
+    assert reasons == (
+        [own] if moves else [f"the transform on line 32, of a dataset of the same class, has to stay: {own}", own]
+    )
 
 
 EVERY_BYTE = """\

@@ -45,11 +45,11 @@ REFUSED = {
     ),
     "algorithms": (
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.use_deterministic_algorithms(True)',
-        "`use_deterministic_algorithms` on line 4 asks for runs that can be repeated",
+        "`use_deterministic_algorithms` on line 4 asks for reproducible runs",
     ),
     "kernels": (
         'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.backends.cudnn.deterministic = True',
-        "`deterministic` on line 4 asks for runs that can be repeated",
+        "`deterministic` on line 4 asks for reproducible runs",
     ),
     "workspace": (
         'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',

@@ -78,7 +78,7 @@ ADVISED = {
     LISTED + "sizes.append(3)\nz = torch.repeat_interleave(r)": "pass `output_size=`",
     LISTED + "r += 1\nz = torch.repeat_interleave(r)": "pass `output_size=`",
     "z = torch.bincount(y, minlength=n)": "`torch.zeros(n).scatter_add_`",
-    "z = y.bincount()": "it waits with `minlength`, too",
+    "z = y.bincount()": "waits even with `minlength=`",
     "sizes = [1.5, 2]\nz = torch.repeat_interleave(torch.LongTensor(sizes).to(device))": "pass `output_size=`",
     "sizes = [a.sum() for a in y]\nz = torch.repeat_interleave(torch.tensor(sizes).to(device))": "pass `output_size=`",
     "z = F.one_hot(torch.arange(n, device=device))": "pass `num_classes=`",
@@ -109,7 +109,7 @@ def test_no_sizes_are_missing(body: str) -> None:
 
 def test_a_size_that_the_data_is_asked_for() -> None:
     assert reports("z = F.one_hot(y, num_classes=-1)") == [
-        (True, "`num_classes=-1` asks for the number that the data has")
+        (True, "`num_classes=-1` counts the classes in the data: pass their number")
     ]
     ((refused, _),) = reports("z = F.one_hot(y, **args)")
     assert refused

@@ -101,17 +101,23 @@ STAYS = {
         "try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    autocast = None",
         "under a condition",
     ),
-    "version": ('if torch.__version__ < "2":\n    s = torch.cuda.amp.GradScaler()', "version of PyTorch"),
+    "version": (
+        'if torch.__version__ < "2":\n    s = torch.cuda.amp.GradScaler()',
+        "is inside a check of the PyTorch version",
+    ),
     "attribute error": (
         "try:\n    s = torch.cuda.amp.GradScaler()\nexcept AttributeError:\n    s = None",
-        "version of PyTorch",
+        "is inside a check of the PyTorch version",
     ),
-    "value": ("context = torch.cuda.amp.autocast", "handed on as a value"),
-    "argument": ("f(torch.cuda.amp.GradScaler)", "handed on as a value"),
+    "value": ("context = torch.cuda.amp.autocast", "and its caller passes no device"),
+    "argument": ("f(torch.cuda.amp.GradScaler)", "and its caller passes no device"),
     "base class": ("class S(torch.cuda.amp.GradScaler): pass", "base class"),
-    "text": ('torch.cuda.amp.autocast("cuda")', "given a text"),
+    "text": ('torch.cuda.amp.autocast("cuda")', "is given a string as its first argument, which is `enabled"),
     "places unknown": ("torch.cuda.amp.autocast(*args)", "by `*`"),
-    "partial by position": ("functools.partial(torch.cuda.amp.autocast, True)", "by position"),
+    "partial by position": (
+        "functools.partial(torch.cuda.amp.autocast, True)",
+        "gets positional arguments through `partial`, and their positions change",
+    ),
     "unused import": ("from torch.cuda.amp import autocast", "not used in this file"),
     "exported": ('from torch.cuda.amp import autocast\n__all__ = ["autocast"]\nautocast()', "may be exported"),
     "other use of the module": ("from torch.cuda import amp\namp.autocast()\nf(amp)", "something else on line"),
@@ -160,9 +166,7 @@ def test_a_class_that_another_file_asks_for_stays(test: str, stays: bool) -> Non
     files = [Given("train.py", asks), Given("scaler.py", MAKES, modules=("scaler",))]
     _, made = rewrite_together(files, [DeprecatedAmpApi()], Choice(opted_in=frozenset({"PM313"})))
     assert (made.after == MAKES) is stays
-    assert ["is asked for as the class that it is on line" in finding.reason for finding in made.refused] == [
-        True
-    ] * stays
+    assert ["is compared by its class on line" in finding.reason for finding in made.refused] == [True] * stays
 
 
 def test_one_of_two_imported_names_moves() -> None:

@@ -69,14 +69,14 @@ def test_a_block_that_checks_nothing_goes() -> None:
 REFUSED = {
     "handled": (
         "try:\n    with torch.autograd.detect_anomaly():\n        loss.backward()\nexcept RuntimeError:\n    pass",
-        "handled on line 7",
+        "caught on line 7",
     ),
     "handled elsewhere": (
         "torch.autograd.set_detect_anomaly(True)\ntry:\n    loss.backward()\nexcept:\n    pass",
-        "handled on line 7",
+        "caught on line 7",
     ),
-    "kept": ("guard = torch.autograd.detect_anomaly()", "kept for later"),
-    "unknown": ("torch.autograd.set_detect_anomaly(*mode)", "could not be seen"),
+    "kept": ("guard = torch.autograd.detect_anomaly()", "the context manager is stored for later use"),
+    "unknown": ("torch.autograd.set_detect_anomaly(*mode)", "its arguments could not be determined"),
 }
 
 

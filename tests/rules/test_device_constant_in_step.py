@@ -171,32 +171,36 @@ def test_is_made_in_front_of_the_loop(body: str, written: tuple[str, str]) -> No
 
 
 REFUSED = {
-    "m = torch.tensor([1.0, 2.0], device=device)\nm += 1": "`m` is bound on line 15 too",
-    "m = torch.tensor([1.0, 2.0], device=device)\nm[0] = 3": "`m` is written to on line 15",
+    "m = torch.tensor([1.0, 2.0], device=device)\nm += 1": "`m` is also assigned on line 15",
+    "m = torch.tensor([1.0, 2.0], device=device)\nm[0] = 3": "`m` is modified on line 15",
     "m = torch.tensor([1.0, 2.0], device=device).add_(x)": "",
-    "y = torch.tensor([1.0, 2.0], device=device).add_(x) + 1": "it is written to",
+    "y = torch.tensor([1.0, 2.0], device=device).add_(x) + 1": "it is modified in place",
     "m = torch.tensor([1.0, 2.0], device=device)\nkeep.append(m)": "`keep.append` on line 15 may keep `m`",
-    "m = torch.tensor([1.0, 2.0], device=device)\nmodel(x, m)": "`model` on line 15 may keep `m` or write to it",
+    "m = torch.tensor([1.0, 2.0], device=device)\nmodel(x, m)": "`model` on line 15 may keep `m` or modify it",
     "m = torch.tensor([1.0, 2.0], device=device)\nreturn m": "may keep `m`",
-    "m = torch.tensor([1.0, 2.0], device=device, requires_grad=True)": "each step trains one of its own",
-    "m = torch.tensor([1.0, 2.0], device=x.device)": "`x` is made by the loop on line 11",
-    "m = torch.tensor([1.0, 2.0], device=device)\nm = m * 2": "`m` is bound on line 15 too",
-    "if args.a:\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "it is only made sometimes",
-    "with torch.cuda.device(1):\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "the device is chosen on line 14",
-    "args.device = i\ny = x - torch.tensor([1.0, 2.0], device=args.device)": "`args.device` is set in the loop",
-    "torch.set_default_dtype(x.dtype)\ny = x - torch.tensor([1.0, 2.0], device=device)": "may be changed on line 14",
+    "m = torch.tensor([1.0, 2.0], device=device, "
+    "requires_grad=True)": "it requires a gradient, so each step needs a new one",
+    "m = torch.tensor([1.0, 2.0], device=x.device)": "`x` is assigned inside the loop on line 11",
+    "m = torch.tensor([1.0, 2.0], device=device)\nm = m * 2": "`m` is also assigned on line 15",
+    "if args.a:\n    y = x - torch.tensor([1.0, 2.0]).cuda()": "only under a condition",
+    "with torch.cuda.device(1):\n    y = x - torch.tensor([1.0, "
+    "2.0]).cuda()": "the `with` on line 14 selects the device",
+    "args.device = i\ny = x - torch.tensor([1.0, 2.0], device=args.device)": "`args.device` is assigned in the loop",
+    "torch.set_default_dtype(x.dtype)\ny = x - torch.tensor([1.0, 2.0], device=device)": "line 14 changes",
     "def to_double():\n    torch.set_default_dtype(torch.float64)\n"
-    "to_double()\ny = x - torch.tensor([1.0, 2.0], device=device)": "its type or device may be changed on line 15",
-    "y = torch.tensor([x.size(0), 3], device=device)": "the numbers of `[x.size(0), 3]` may change from step to step",
-    "y = torch.tensor(args.weights, device=device)": "`args.weights` could not be shown to be a number or a constant",
-    "y = torch.tensor(0.1).double().to(device)": "it is rounded to the default type before it becomes double",
-    "y = torch.tensor(0.1).to(device, torch.float64)": "its type is changed as it is moved",
+    "to_double()\ny = x - torch.tensor([1.0, 2.0], device=device)": "line 15 changes PyTorch's default dtype or device",
+    "y = torch.tensor([x.size(0), 3], device=device)": "the numbers in `[x.size(0), 3]` may change from step to step",
+    "y = torch.tensor(args.weights, device=device)": "`args.weights` is not known to be a number or a constant",
+    "y = torch.tensor(0.1).double().to(device)": (
+        "its values are rounded to the default dtype before they become double"
+    ),
+    "y = torch.tensor(0.1).to(device, torch.float64)": "the same call also changes its dtype",
     "y = torch.tensor(0.1).cuda(args.gpu)": "may be None",
-    "y = torch.tensor(0.1, requires_grad=True).to(device)": "it is trained or pinned before it is moved",
-    "y = torch.tensor(0.1).to(args.kind)": "`args.kind` could not be shown to be a device",
-    "y = torch.tensor(\n    0.1,  # a tenth\n    ).to(device)": "a comment stands inside of it",
-    "criterion(x, torch.tensor([1.0, 2.0], device=device))": "make it once in front of the loop: it never changes",
-    "weight = 1\nnn.functional.cross_entropy(x, y, weight=torch.tensor([1.0, 2.0]).to(device))": "make it once",
+    "y = torch.tensor(0.1, requires_grad=True).to(device)": "it requires a gradient or is pinned before it is moved",
+    "y = torch.tensor(0.1).to(args.kind)": "`args.kind` is not known to be a device",
+    "y = torch.tensor(\n    0.1,  # a tenth\n    ).to(device)": "the expression contains a comment",
+    "criterion(x, torch.tensor([1.0, 2.0], device=device))": "it never changes: create it once before the loop",
+    "weight = 1\nnn.functional.cross_entropy(x, y, weight=torch.tensor([1.0, 2.0]).to(device))": "create it once",
 }
 
 
@@ -226,7 +230,7 @@ def test_is_no_instance(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step, and copied from memory"),
+        ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step and copied from"),
         ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", "it runs only under the"),
     ],
 )
@@ -258,7 +262,7 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
 def test_what_few_steps_make_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "it runs only under the `if` on line 14, and not in every step"
+    assert held.reason == "it runs only under the `if` on line 14, not in every step"
 
 
 def test_types_are_written_where_the_default_is_another() -> None:
@@ -299,7 +303,7 @@ def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
     found = result(textwrap.dedent(code))
     assert "low = torch.zeros((), device=x.device)" in found.after.decode()
     (refused,) = found.refused
-    assert "keep it in a buffer of the module" in refused.reason
+    assert "no training loop found to move it out of: register it as a buffer of the module" in refused.reason
 
 
 NORMALISED = """\
@@ -322,8 +326,10 @@ def train(model, loader):
 @pytest.mark.parametrize("call", ["normalize(x)", "other(x)", "TF.normalize(x, [0.5], [0.5])", "TF.normalize(x, M, S)"])
 def test_normalising_on_the_device_is_reported(call: str) -> None:
     found = result(NORMALISED.format("cuda()", call))
-    copied = f"`{call.partition('(')[0]}` copies its mean and deviation to the device in every call: "
-    assert [finding.reason for finding in found.refused] == [copied + "keep both in buffers, and subtract and divide"]
+    copied = f"`{call.partition('(')[0]}` copies its mean and std to the device in every call: "
+    assert [finding.reason for finding in found.refused] == [
+        copied + "register both as buffers, then subtract and divide"
+    ]
     assert result(NORMALISED.format("cpu()", call)).refused == ()
 
 

@@ -85,7 +85,7 @@ def test_what_gives_memory_back_is_held_back(before: str, after: str) -> None:
     assert found.after.decode() == step(after)
     assert result(step(before)).outcome is Outcome.UNCHANGED
     assert {finding.reason for finding in found.applied} == {
-        "PyTorch would keep the memory that is given back here: check that the training still fits"
+        "PyTorch would keep the memory that is freed here: check that the training still fits"
     }
 
 
@@ -100,7 +100,7 @@ EMPTIED = [
 
 @pytest.mark.parametrize("body", EMPTIED)
 def test_no_block_is_left_empty(body: str) -> None:
-    assert reasons(step(body)) == ["nothing else stands in its block, which would be left empty"]
+    assert reasons(step(body)) == ["it is the only statement of its block, which would be left empty"]
 
 
 KEPT = {
@@ -113,18 +113,19 @@ KEPT = {
     "e = torch.cuda.Event(enable_timing=True)\ntorch.cuda.synchronize()": "measures the time",
     "with torch.profiler.record_function('a'):\n    torch.cuda.synchronize()": "measures the step",
     "log.prof.step()\ntorch.cuda.synchronize()": "measures the step",
-    "z = y.to('cpu', non_blocking=True)\ntorch.cuda.synchronize()": "a copy to the host is under way",
-    "args.pinned.copy_(loss, non_blocking=True)\ntorch.cuda.synchronize()": "a copy into a tensor is under way",
-    "work = dist.all_reduce(loss, async_op=True)\ntorch.cuda.synchronize()": "messages are under way",
-    "dist.isend(loss, 1)\ntorch.cuda.synchronize()": "messages are under way",
+    "z = y.to('cpu', non_blocking=True)\ntorch.cuda.synchronize()": "a non-blocking copy to the CPU may be in flight",
+    "args.pinned.copy_(loss, non_blocking=True)\ntorch.cuda.synchronize()": "a non-blocking copy_ may be in flight",
+    "work = dist.all_reduce(loss, "
+    "async_op=True)\ntorch.cuda.synchronize()": "asynchronous communication may be in flight",
+    "dist.isend(loss, 1)\ntorch.cuda.synchronize()": "asynchronous communication may be in flight",
     "with torch.cuda.stream(args.s):\n    y = x\ntorch.cuda.synchronize()": "streams of its own (line 13)",
-    "try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    continue": "are caught on line 15",
-    "args.queue(x.data_ptr())\ntorch.cuda.synchronize()": "given addresses of tensors",
-    "n = gc.collect()": "what it gives is used",
-    "print(gc.collect())": "what it gives is used",
-    "torch.cuda.synchronize(log())": "its argument does more than to name a device",
+    "try:\n    torch.cuda.synchronize()\nexcept RuntimeError:\n    continue": "line 15 catches CUDA errors",
+    "args.queue(x.data_ptr())\ntorch.cuda.synchronize()": "given the memory addresses of tensors",
+    "n = gc.collect()": "its return value is used",
+    "print(gc.collect())": "its return value is used",
+    "torch.cuda.synchronize(log())": "its argument does more than name a device",
     "torch.cuda.current_stream().synchronize()": "it waits for one stream or event",
-    "[torch.cuda.synchronize(i) for i in range(2)]": "what it gives is used",
+    "[torch.cuda.synchronize(i) for i in range(2)]": "its return value is used",
 }  # fmt: skip
 
 
@@ -243,7 +244,7 @@ def test_a_time_budget_counts() -> None:
 @pytest.mark.parametrize("library", ["cupy", "nvidia.dali", "numba.cuda", "tensorrt", "ctypes"])
 def test_libraries_without_pytorchs_order(library: str) -> None:
     (reason,) = reasons(step("torch.cuda.synchronize()", f"import {library}\n{HEAD}"))
-    assert "without PyTorch's order (line 1)" in reason
+    assert "outside of PyTorch's stream order (line 1)" in reason
 
 
 @pytest.mark.parametrize(

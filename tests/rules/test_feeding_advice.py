@@ -71,13 +71,13 @@ def test_workers_of_the_command_line_are_a_default() -> None:
 @pytest.mark.parametrize(
     ("sample", "batch", "advice"),
     [
-        ("torch.from_numpy(row.astype(np.float64))", "samples", "double precision"),
-        ("torch.zeros(3, dtype=torch.float64)", "samples", "double precision"),
-        ("row.astype('float64')", "samples", "double precision"),
-        ("torch.tensor([float(v) for v in row])", "samples", "an object of Python"),
+        ("torch.from_numpy(row.astype(np.float64))", "samples", "float64: twice"),
+        ("torch.zeros(3, dtype=torch.float64)", "samples", "float64: twice"),
+        ("row.astype('float64')", "samples", "float64: twice"),
+        ("torch.tensor([float(v) for v in row])", "samples", "a Python object"),
         ("torch.tensor(list(row))", "samples", "an array becomes a list"),
         ("torch.FloatTensor(row.tolist())", "samples", "an array becomes a list"),
-        ("row", "torch.stack([torch.tensor(s) for s in samples])", "one tensor for every sample"),
+        ("row", "torch.stack([torch.tensor(s) for s in samples])", "one tensor per element"),
         ("torch.from_numpy(row)", "torch.stack(samples)", ""),
         ("torch.tensor([index, index])", "samples", ""),
         ("torch.zeros(3, dtype=torch.float32)", "samples", ""),

@@ -98,7 +98,7 @@ def test_a_loader_handed_to_fit() -> None:
     result = run(named, LoaderWithoutWorkers())
     assert result.after == result.before
     assert set(reasons(result, "PM201")) == {
-        "it only feeds evaluation, for which starting workers may cost more than it gains",
+        "it is only used for evaluation, where starting workers may cost more than it gains",
         "no training loop over this loader found; pass the folder that contains it",
     }
 
@@ -125,7 +125,7 @@ def test_a_hook_between_the_loader_and_its_first_batch() -> None:
     result = run(hooked, LoaderWithoutWorkers())
     (held,) = result.held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == "workers draw the order of the samples before line 33 runs, not after it"
+    assert held.reason == "with workers the order of the samples is drawn before line 33 runs, not after it"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_decision_is_left_alone(workers: str) -> None:
 
 def test_a_trainer_that_cannot_be_rewritten_says_why() -> None:
     hidden = TRAINER.replace("per_device_train_batch_size=8", "**options")
-    assert reasons(run(hidden), "PM201") == ["the arguments of **options could not be seen"]
+    assert reasons(run(hidden), "PM201") == ["the arguments in **options could not be determined"]
     bare = TRAINER.replace('if __name__ == "__main__":\n    main', "main")
     (reason,) = reasons(run(bare), "PM201")
     assert reason.startswith("line 6 trains as soon as the file is imported")

@@ -131,7 +131,7 @@ def test_a_long_loop_is_not_indented_unasked() -> None:
 
 def test_code_for_pytorch_before_04_stays() -> None:
     code = evaluation("total += model(Variable(x, volatile=True)).sum().item()")
-    assert "`volatile` switches gradients off for PyTorch before 0.4" in " | ".join(FILES.reasons(code))
+    assert "`volatile` already switches gradients off in PyTorch before 0.4" in " | ".join(FILES.reasons(code))
 
 
 HELD_BACK = {
@@ -139,13 +139,19 @@ HELD_BACK = {
     "printed": (evaluation("loss = criterion(model(x), y)\nprint(loss)"), "`grad_fn`"),
     "logged": (evaluation("loss = criterion(model(x), y)\nlogging.info('%s', loss)"), "`grad_fn`"),
     "as text": (evaluation("loss = criterion(model(x), y)\ntotal = 'loss %s' % loss"), "`grad_fn`"),
-    "kept": (evaluation("loss = criterion(model(x), y)\nself.last = loss"), "kept on line"),
-    "handed on": (evaluation("loss = criterion(model(x), y)\nagent.learn(loss)"), "kept on line"),
-    "meter of the caller": (evaluation("meter.update(criterion(model(x), y), 1)"), "kept on line"),
+    "kept": (evaluation("loss = criterion(model(x), y)\nself.last = loss"), "where other code may differentiate it"),
+    "handed on": (
+        evaluation("loss = criterion(model(x), y)\nagent.learn(loss)"),
+        "where other code may differentiate it",
+    ),
+    "meter of the caller": (
+        evaluation("meter.update(criterion(model(x), y), 1)"),
+        "where other code may differentiate it",
+    ),
     "suggestive": (evaluation("total += model(x, support=y).sum().item()"), "`support`"),
     "other path": (
         "layer = nn.TransformerEncoderLayer(4, 1)\n" + evaluation("total += model(x).sum().item()"),
-        "`TransformerEncoderLayer` takes another path",
+        "`TransformerEncoderLayer` computes slightly different values",
     ),
 }
 
@@ -172,7 +178,10 @@ REFUSED = {
         "`requires_grad`",
     ),
     "gradient": (evaluation("total += model(x).sum().item() + x.grad.sum().item()"), "gradient is read"),
-    "attack": (evaluation("x = pgd_attack(model, x, y)\ntotal += model(x).sum().item()"), "not in sight"),
+    "attack": (
+        evaluation("x = pgd_attack(model, x, y)\ntotal += model(x).sum().item()"),
+        "whose code was not found, may need gradients",
+    ),
     "enabled": (
         evaluation("h = torch.is_grad_enabled()\ntotal += model(x).sum().item()"),
         "is_grad_enabled",
@@ -211,7 +220,7 @@ REFUSED = {
             "def epoch(model, loader, training):\n    for x, y in loader:\n        loss = model(x).sum()\n"
             "        if training:\n            loss.backward()\n"
         ),
-        "same loop trains",
+        "the same loop also trains: `backward` is called under a condition on line",
     ),
 }
 

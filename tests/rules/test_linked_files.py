@@ -118,7 +118,7 @@ def test_the_module_comes_from_the_file_of_the_pipeline(imported: str, made: str
     results = run(CpuNormalisation(), files)
     if not made:
         assert "line 5 of engine.py" in reasons(results).replace("line 6", "line 5")
-        assert "in a file that imports nothing from the one of the pipeline" in reasons(results)
+        assert "copies the images, in a file that imports nothing from the file with the transforms" in reasons(results)
         return
     assert f"normalize = {made}.to(device)\n" in after(results, "engine.py")
     lines = {
@@ -187,7 +187,7 @@ def test_who_else_looks_at_the_images_in_whichever_file() -> None:
 def test_files_out_of_sight_may_look_at_them_too() -> None:
     files = {"data.py": DATA, "engine.py": LOOP, "main.py": MAIN}
     assert reasons(run(CpuNormalisation(), files, is_open="data.py"))
-    assert "serves other batches too" in reasons(run(CpuNormalisation(), files, is_open="engine.py"))
+    assert "also copies other batches" in reasons(run(CpuNormalisation(), files, is_open="engine.py"))
     assert CALLED in after(run(CpuNormalisation(), files, is_open="main.py"), "engine.py")
 
 
@@ -278,7 +278,10 @@ def test_a_script_that_trains_at_its_top_level_gets_the_guard() -> None:
     assert after(results, "main.py").endswith('if __name__ == "__main__":\n    main()\n')
     assert results["data.py"].together == ("main.py",)
     (finding,) = results["data.py"].applied
-    assert "a `__main__` guard goes around line 13 of main.py, because" in finding.reason
+    assert (
+        "a `__main__` guard is put around line 13 of main.py, because workers may import the script again"
+        in finding.reason
+    )
 
 
 def test_a_script_that_others_import_gets_none() -> None:

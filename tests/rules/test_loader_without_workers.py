@@ -130,7 +130,7 @@ def test_os_is_called_what_the_file_calls_it(imported: str, written: str) -> Non
 
 
 def test_a_name_that_is_taken() -> None:
-    assert "os is bound to something else on line 14" in refusal(HEAD + "os = 3\n\n\n" + MAIN)
+    assert "os has another meaning on line 14" in refusal(HEAD + "os = 3\n\n\n" + MAIN)
 
 
 @pytest.mark.parametrize(
@@ -204,12 +204,15 @@ def test_keywords_collected_in_a_dictionary() -> None:
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        (HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"), "only feeds evaluation"),
-        (HEAD + MAIN.replace("batch_size=2", "**options()"), "**options() could not be seen"),
+        (
+            HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"),
+            "it is only used for evaluation, where starting workers may cost more than it gains",
+        ),
+        (HEAD + MAIN.replace("batch_size=2", "**options()"), "could not be determined"),
         (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b)"), "a lambda"),
         (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
-        (HEAD.replace(".square()", ".cuda()") + MAIN, "uses the device"),
-        (HEAD.replace(".square()", ".to('cuda')") + MAIN, "uses the device"),
+        (HEAD.replace(".square()", ".cuda()") + MAIN, "which worker processes must not do"),
+        (HEAD.replace(".square()", ".to('cuda')") + MAIN, "which worker processes must not do"),
         (
             HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full") + MAIN,
             "self.last",
@@ -232,7 +235,7 @@ def test_keywords_collected_in_a_dictionary() -> None:
         ),
         (
             HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
-            "changes what the loader reads",
+            "changes data that the loader reads while it runs, which workers would not see",
         ),
         (
             HEAD.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
@@ -356,7 +359,7 @@ def test_the_guard_only_indents(newline: str) -> None:
     result = run(before)
     after = result.after.decode()
     assert result.applied[0].reason.endswith(
-        "; a `__main__` guard goes around lines 35 to 44, because workers may import it again"
+        "; a `__main__` guard is put around lines 35 to 44, because workers may import the script again"
     )
     assert f'if __name__ == "__main__":{newline}    # the model{newline}    model = ' in after
     assert f'    note = """{newline}not indented{newline}"""' in after
@@ -388,7 +391,7 @@ def test_only_a_short_part_is_indented_by_default(before: str, after: str, is_de
         return
     (finding,) = result.held_back
     assert finding.safety is Safety.OPT_IN
-    assert finding.reason.endswith("select PM201 by name for it, and review it with `git diff -w`")
+    assert finding.reason.endswith("select PM201 by name to apply it, and review it with `git diff -w`")
     by_name = rewrite(code.encode(), "train.py", [LoaderWithoutWorkers()], Choice(opted_in=frozenset({"PM201"})))
     assert '\nif __name__ == "__main__":\n    # the model\n' in by_name.after.decode()
 
@@ -442,7 +445,10 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
     )
     by_hand = "".join(f"    {line}\n" for line in loop.splitlines())
     code = HEAD + SHUFFLED.replace("    for x in loader:\n", by_hand)
-    assert "when they are begun" in run(code).held_back[0].reason
+    assert (
+        "with workers the order of the samples is drawn when the iterator is created, not at the first batch (line"
+        in run(code).held_back[0].reason
+    )
     # Samples in their own order take nothing from the stream but the seed of the workers, which is drawn by `iter`.
     assert run(HEAD + MAIN.replace("    for x in loader:\n", by_hand)).applied
     direct = code.replace("    model = nn.Linear(3, 1)\n    for _", "    for _")
@@ -460,7 +466,10 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
 def test_iterators_that_are_begun_before_others_draw(begin: str, loop: str) -> None:
     code = HEAD + SHUFFLED.replace("    for x in loader:", f"    {begin}\n    z = torch.randn(3)\n    {loop}")
     code = code.replace("import torch\n", "import itertools\n\nimport torch\n", 1)
-    assert "when they are begun" in run(code).held_back[0].reason
+    assert (
+        "with workers the order of the samples is drawn when the iterator is created, not at the first batch (line"
+        in run(code).held_back[0].reason
+    )
     assert run(code.replace("    z = torch.randn(3)\n", "")).applied
 
 
@@ -532,7 +541,7 @@ class Hard(Sampler):
     made = "sampler, dataset = Hard(8), Squares()\n    loader = DataLoader(dataset, batch_size=2, sampler=sampler)"
     code = code.replace("loader = DataLoader(Squares(), batch_size=2)", made)
     inside = code.replace("        print(", f"        {change}\n        print(")
-    assert "changes what the loader reads" in refusal(inside)
+    assert "changes data that the loader reads while it runs, which workers would not see" in refusal(inside)
     between = code.replace("    for x in loader:", f"    {change}\n    for x in loader:")
     assert run(between).applied
     assert run(code.replace("        print(", "        sampler.highest()\n        print(")).applied
@@ -543,7 +552,7 @@ class Hard(Sampler):
     ['torch.set_default_device("cuda")', 'torch.set_default_tensor_type("torch.cuda.FloatTensor")'],
 )
 def test_samples_that_the_default_device_makes(default: str) -> None:
-    assert "uses the device" in refusal(HEAD + default + "\n\n\n" + MAIN)
+    assert "which worker processes must not do" in refusal(HEAD + default + "\n\n\n" + MAIN)
     assert run(HEAD + default.replace("cuda.", "").replace("cuda", "cpu") + "\n\n\n" + MAIN).applied
 
 
@@ -595,7 +604,7 @@ def test_what_the_user_chooses_stays(change: tuple[str, str], reason: str) -> No
 @pytest.mark.parametrize("printed", ["args", 'parser.get_default("workers")'])
 def test_options_that_are_printed(printed: str) -> None:
     result = run(HEAD + MAIN.replace(LOADER, PARSER.replace("    loader = ", f"    print({printed})\n    loader = ")))
-    assert "prints all settings" in result.held_back[0].reason
+    assert "prints or passes on all settings, which would show another number of workers" in result.held_back[0].reason
 
 
 CONFIG = """\
@@ -614,8 +623,12 @@ class Config:
         ("Config()", "", "applied"),
         ("Config(batch_size=4)", "size = config.batch_size", "applied"),
         ("Config(**yaml.safe_load(open('config.yaml')))", "", "applied"),
-        ("Config()", "print(config)", "prints all settings"),
-        ("Config()", "logged = asdict(config)", "prints all settings"),
+        ("Config()", "print(config)", "prints or passes on all settings, which would show another number of workers"),
+        (
+            "Config()",
+            "logged = asdict(config)",
+            "prints or passes on all settings, which would show another number of workers",
+        ),
         ("Config()", "torch.set_num_threads(config.num_workers)", "uses for something else"),
         ("yaml.safe_load(open('config.yaml'))", "", ""),
     ],
@@ -661,7 +674,7 @@ def test_loaders_that_share_a_setting() -> None:
     assert f"options = {{'num_workers': {COUNT}}}" in result.after.decode()
     assert len(result.applied) == 1
     unfit = code.replace("others = DataLoader(Squares()", "others = DataLoader(Squares(), collate_fn=lambda x: x")
-    assert "gets the same setting, and a lambda" in run(unfit).refused[0].reason
+    assert "uses the same setting, and" in run(unfit).refused[0].reason
 
 
 def test_keywords_of_a_function() -> None:
@@ -675,9 +688,9 @@ def test_keywords_of_a_function() -> None:
 @pytest.mark.parametrize(
     ("module", "made", "reason"),
     [
-        ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours of a node"),
-        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "is made elsewhere"),
-        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "is made elsewhere"),
+        ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours would be sampled"),
+        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "comes from elsewhere"),
+        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "comes from elsewhere"),
     ],
 )
 def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) -> None:
@@ -694,7 +707,7 @@ def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) ->
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        ("DataLoader(graph, nodes, sampler, device='cuda')", "formats are made before"),
+        ("DataLoader(graph, nodes, sampler, device='cuda')", "formats already created"),
         ("DataLoader(graph, nodes, sampler, use_uva=True)", "use_uva"),
     ],
 )
@@ -708,7 +721,7 @@ def test_loaders_of_dgl(made: str, reason: str) -> None:
 def test_a_graph_on_the_device() -> None:
     code = "from torch_geometric.loader import NeighborLoader\n" + HEAD
     loader = "    graph = torch.load('x').cuda()\n    loader = NeighborLoader(graph, [2])\n"
-    assert "which a worker must not use" in refusal(code + MAIN.replace(LOADER, loader))
+    assert "its graph may be on the device (line" in refusal(code + MAIN.replace(LOADER, loader))
 
 
 @pytest.mark.parametrize("asked", ["os.getpid() % 2", "int(torch.utils.data.get_worker_info() is None)"])
@@ -737,7 +750,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
-    assert "gives another answer in a worker process" in run(code).held_back[0].reason
+    assert "returns another value in a worker process, and samples may depend on it" in run(code).held_back[0].reason
 
 
 @pytest.mark.parametrize(
@@ -758,7 +771,7 @@ def test_what_spawned_workers_would_run_again(above: str, is_noticed: bool) -> N
     )
     code = "import argparse\n" + HEAD + 'device = "cuda"\n\n\n' + functions + above + "\n\n\n" + MAIN
     result = run(code)
-    reason = "workers started by spawn or forkserver would run line 26 again, which no guard keeps from them"
+    reason = "workers started by spawn or forkserver would run line 26 again, which a guard cannot prevent"
     assert [each.reason for each in result.held_back] == [reason] * is_noticed
     assert bool(result.applied) is not is_noticed
 
@@ -804,7 +817,10 @@ def test_the_text_of_an_error_that_is_shown(handler: tuple[str, str]) -> None:
     result = run(code)
     assert result.after == code.encode()
     assert [each.reason for each in result.held_back] == [
-        "line 26 looks into errors, and one that a sample raises (line 12) comes from a worker with another text"
+        (
+            "line 26 uses the exception it catches, and one that a sample raises (line 12) has another "
+            "message when it comes from a worker"
+        )
     ]
 
 

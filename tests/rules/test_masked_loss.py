@@ -787,7 +787,8 @@ def test_means_of_half_precision_are_not_divided_by_hand(name: str) -> None:
         assert "half precision" in refused.reason
     (held,) = rewrite(code.partition("def train(")[0].encode(), "losses.py", [MaskedLoss()]).held_back
     assert held.reason == (
-        "a sum in float16 overflows where a mean does not, and the training that uses it is not in sight"
+        "a sum in float16 can overflow where the mean does not, and the training that uses this was not "
+        "found in the files given"
     )
 
 
@@ -804,13 +805,13 @@ def test_labels_that_may_be_bytes_have_no_ignore_index(cast: str, is_refused: bo
     body = f"labels = labels.view(-1)\nm = labels != 77\nreturn F.cross_entropy(logits[m], labels[m]{cast})"
     found = rewrite(f"read = torch.uint8\n{module(body)}".encode(), "train.py", [MaskedLoss()])
     reasons = [each.reason for each in found.refused]
-    assert reasons == ["`labels` may hold bytes, which cannot hold an ignore_index"] * is_refused
+    assert reasons == ["`labels` may be uint8, which cannot hold an ignore_index"] * is_refused
 
 
 REFUSED: dict[str, tuple[str, str]] = {
     "one loss per element": (
         "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduction='none')",
-        "without a reduction",
+        "with reduction='none'",
     ),
     "old name of no reduction": (
         "m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduce=False)",
@@ -818,14 +819,14 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "reduction by a variable": (
         "m = labels != 77\nhow = 'sum'\nreturn F.cross_entropy(logits[m], labels[m], reduction=how)",
-        "its reduction cannot be read",
+        "its `reduction` could not be determined",
     ),
     "reduction set later": (
         "loss = nn.MSELoss()\nloss.reduction = 'none'\nm = x > 0\nreturn loss(x[m], x.exp()[m])",
         "is assigned elsewhere",
     ),
-    "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "soft"),
-    "all of the logits": ("x = x.view(-1)\nm = x > 0\nreturn criterion(x[m], x.exp().long()[m])", "soft"),
+    "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "class probabilities"),
+    "all of the logits": ("x = x.view(-1)\nm = x > 0\nreturn criterion(x[m], x.exp().long()[m])", "probabilities"),
     "two masks": ("m = labels != 77\nk = x > 0\nreturn criterion(logits[m], labels[k])", "different masks"),
     "mask bound again": (
         "m = labels != 77\na = logits[m]\nm = labels > 1\nreturn criterion(a, labels[m])",
@@ -856,10 +857,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "m = x > 0\na = x[m]\nx.data.mul_(2)\nb = a.double()\nreturn b.mean()",
         "could change",
     ),
-    "drawn again": ("return x[torch.rand_like(x) < 0.5].mean()", "another mask wherever it is written"),
+    "drawn again": ("return x[torch.rand_like(x) < 0.5].mean()", "another mask each time it is evaluated"),
     "an unknown function makes it": (
         "def pick(t):\n    return t > 0\nreturn x[pick(x)].mean()",
-        "another mask wherever it is written",
+        "another mask each time it is evaluated",
     ),
     "used again": (
         "m = labels != 77\na = logits[m]\nloss = criterion(a, labels[m])\nreturn loss, a.argmax(-1)",
@@ -876,7 +877,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "two names": ("m = labels != 77\na = b = logits[m]\nreturn criterion(a, labels[m])", "not selected"),
     "reshaped behind the variable": (
         "m = labels != 77\na = logits.permute(0, 2, 3, 1)[m]\nreturn criterion(a.view(-1, 3), labels[m])",
-        "reshaped behind it",
+        "reshaped afterwards",
     ),
     "one side": ("m = labels != 77\nreturn criterion(logits[m], labels)", "target is not selected"),
     "other side": ("m = labels != 77\nreturn criterion(logits, labels[m])", "input is not selected"),
@@ -892,7 +893,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "rows of what is computed anew": (
         "m = x.flatten() > 0\nreturn F.dropout(logits.view(-1, 3))[m].mean()",
-        "how many elements the rows hold",
+        "the length of the rows",
     ),
     "in an f-string": ('m = labels != 77\nreturn f"{criterion(logits[m], labels[m]):.3f}"', "f-string"),
     "more than a loss": ("m = x > 0\nreturn x[m].median()", "used for more than a loss"),
@@ -957,7 +958,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         m = x > 0
         return F.mse_loss(x[m], x.exp()[m], reduction='batchmean')
         """,
-        "its reduction cannot be read",
+        "its `reduction` could not be determined",
     ),
     "weights of all elements": (
         """
@@ -972,34 +973,34 @@ REFUSED: dict[str, tuple[str, str]] = {
         m = x > 0
         return bce(x[m], x.exp()[m])
         """,
-        "`weight=` may weigh",
+        "`weight=` may weight",
     ),
     "weights and smoothed labels": (
         """
         m = labels != 77
         return F.cross_entropy(logits[m], labels[m], w, label_smoothing=0.1)
         """,
-        "`label_smoothing=`, the loss selects by itself",
+        "`label_smoothing=`, the loss itself waits",
     ),
     "logits of two classes by a module": (
         "m = x > 0\nreturn nn.BCEWithLogitsLoss()(x[m], x.sigmoid()[m])",
-        "takes no weight where it is called",
+        "takes no weight in its call",
     ),
     "triplets": (
         "m = x > 0\nreturn F.triplet_margin_loss(x[m], y[m], w[m])",
-        "`triplet_margin_loss` has no short form",
+        "inside `triplet_margin_loss`",
     ),
     "margins of a module": (
         "m = x > 0\nreturn nn.MultiMarginLoss()(logits[m], labels[m])",
-        "`torch.nn.MultiMarginLoss` has no short form",
+        "inside `torch.nn.MultiMarginLoss`",
     ),
     "a module with two uses": (
         "mse = nn.MSELoss()\nm = x > 0\nreturn mse(x[m], x.exp()[m]) + mse(x, y)",
-        "line 12 uses the loss as well",
+        "line 12 uses the same loss",
     ),
     "rows of a width that is not seen": (
         "m = x.flatten() > 0\nreturn F.mse_loss(logits.view(-1, 3)[m], logits.view(-1, 3).exp()[m])",
-        "how many elements the rows hold",
+        "the length of the rows",
     ),
     "bound to the name of what its mask is made of": ("x = x[x != 5]\nreturn x.mean()", "`x != 5` is changed"),
 }  # fmt: skip

@@ -288,21 +288,21 @@ STAYS = {
     ),
     "shown by its dictionary": (
         script(after="print(losses.__dict__)"),
-        "`losses.__dict__` is handed on as a whole on line 32",
+        "`losses.__dict__` is passed on without a call on line 32",
     ),
-    "saved": (script(after="torch.save(losses, 'x')"), "`losses` is handed to `torch.save` as a whole on line 32"),
+    "saved": (script(after="torch.save(losses, 'x')"), "`losses` is passed to `torch.save` as a whole on line 32"),
     "saved with others": (
         script(NEW + "\nmeters = [losses]", after="torch.save({'m': meters}, 'x')"),
         "as a whole on line 33",
     ),
-    "copied": (script(after="import copy\nreturn copy.copy(losses)"), "`losses` is handed to `copy.copy` as a whole"),
+    "copied": (script(after="import copy\nreturn copy.copy(losses)"), "`losses` is passed to `copy.copy` as a whole"),
     "given to somebody": (
         script(after="model.keep(losses)"),
-        "`losses` is handed to `model.keep` as a whole on line 32",
+        "`losses` is passed to `model.keep` as a whole on line 32",
     ),
     "update handed on": (
         script(after="model.hook(losses.update)"),
-        "`losses.update` is handed on as a whole on line 32",
+        "`losses.update` is passed on without a call on line 32",
     ),
     "reduced over processes": (
         script(meter=METER + REDUCED, after="losses.all_reduce()"),
@@ -310,33 +310,33 @@ STAYS = {
     ),
     "base class": (
         script(meter=meter("AverageMeter:", "AverageMeter(torch.nn.Identity):")),
-        "`AverageMeter` inherits from a class that is not in sight",
+        "`AverageMeter` inherits from a class that was not found in the files given",
     ),
     "replaced from outside": (
         script(meter=METER + "\n\nAverageMeter.update = lambda self, val, n=1: print(val)\n"),
-        "`update` is replaced on line 22",
+        "the method `update` is replaced on line 22",
     ),
     "decorated and shown": (
         script(meter="from attrs import define\n\n\n@define\n" + METER, after="print(losses)"),
-        "a decorator may say how `AverageMeter` is shown on line 36",
+        "a decorator of `AverageMeter` may change how it is printed on line 36",
     ),
     "hands itself on": (
         script(meter=METER + "\n    def save(self):\n        torch.save(self, 'x')\n", after="losses.save()"),
-        "`AverageMeter.save` hands `self` on as a whole on line 22",
+        "`AverageMeter.save` passes `self` itself to other code on line 22",
     ),
     "dictionary returned": (
         script(
             meter=METER + "\n    def state_dict(self):\n        return self.__dict__\n",
             after="return losses.state_dict()",
         ),
-        "`AverageMeter.state_dict` hands `self` on as a whole on line 22",
+        "`AverageMeter.state_dict` passes `self` itself to other code on line 22",
     ),
     "shown as it is represented": (
         script(
             meter=METER + "\n    def __str__(self):\n        return '{val!r} {avg:.3f}'.format(**self.__dict__)\n",
             after="print(losses)",
         ),
-        "`AverageMeter.__str__` shows the tensor itself on line 22",
+        "`AverageMeter.__str__` would print a tensor instead of a number on line 22",
     ),
     "history": (
         script(meter=meter("self.val = val\n", "self.val = val\n        self.history.append(val)\n")),
@@ -365,7 +365,7 @@ STAYS = {
             meter=meter("val, n=1", "**figures").replace("= val\n", "= figures['val']\n"),
             step="losses.update(val=loss.item())",
         ),
-        "`AverageMeter.update` takes its figures by `**figures`, which is not followed",
+        "`AverageMeter.update` takes its values through `**figures`, which is not followed",
     ),
     "inference mode": (
         script(step="with torch.inference_mode():\n    losses.update(out.mean().item())\nlosses.update(loss.item())"),
@@ -397,11 +397,14 @@ HELD_BACK = {
     ),
     "a figure that may have a dimension": (
         script(step="losses.update(out.float().sum(0, keepdim=True).item())"),
-        "`out.float().sum(0, keepdim=True).item()` may have a dimension, and could not be formatted then",
+        (
+            "`out.float().sum(0, keepdim=True).item()` may have more than zero dimensions, and could not be "
+            "formatted as a number"
+        ),
     ),
     "a loss that is changed in place later": (
         script(step="losses.update(loss.item())\nloss.data.mul_(2)"),
-        "`loss.item()` may change while `losses` holds it",
+        "`loss.item()` may be modified while `losses` holds it",
     ),
     "device without float64": (
         script("device = 'mps'\n" + NEW),

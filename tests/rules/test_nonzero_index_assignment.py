@@ -162,13 +162,13 @@ def test_a_target_that_is_not_shown_to_have_the_masks_shape_is_held_back(made: s
     before = f"t = {made}\ni = torch.where(labels == 1)\nt[i] = 3"
     (found,) = BODIES.result(before).applied
     assert found.safety is Safety.UNSAFE
-    assert "could not show that the condition has the shape" in found.reason
+    assert "right if the condition has the same shape" in found.reason
 
 
 REFUSED = {
     "used again on line 8": "i = torch.where(labels == 1)\nlabels[i] = -1\nreturn i",
     "used again on line 7": "i = torch.where(labels == 1)\nlabels[i] = int(w[i].sum())",
-    "may be another one": "i = torch.where(labels == 1)\nif m:\n    i = 0\nlabels[i] = -1",
+    "the index used on line": "i = torch.where(labels == 1)\nif m:\n    i = 0\nlabels[i] = -1",
     "kept in `self.i`": "self.i = torch.where(labels == 1)\nlabels[self.i] = -1",
     "kept in": "i = j = torch.where(labels == 1)\nlabels[i] = -1",
     "shape of `labels[1:]`": "labels[torch.where(labels[1:] == 1)] = -1",
@@ -176,23 +176,23 @@ REFUSED = {
     "shape of `x.sum(0)`": "x[torch.where(x.sum(0) > 0)] = -1",
     "shape of `x.sum(1, keepdim=True)`": "x[torch.where(x.sum(1, keepdim=True) > 0)] = -1",
     "one row of coordinates": "labels[torch.nonzero(labels == 1)] = -1",
-    "their first coordinates": "labels[torch.where(labels == 1)[0]] = -1",
+    "the first coordinates of the elements": "labels[torch.where(labels == 1)[0]] = -1",
     "the first column": "t = torch.zeros(k).cuda()\nt[torch.nonzero(w == w.max())[:, 0]] = 1",
     "squeezed into one dimension": "t = x.clone()\nt[torch.nonzero(w > 0).squeeze(1)] = 0",
-    "not shown to have one dimension": "t = x.view(3, 4)\nt[torch.where(t > 0)[0]] = 0",
-    "the mask would be repeated": "i, j = torch.where(x > 0)\nw[i, j] = 0\nx[i, j] = 0",
+    "and the condition is not known to be one-dimensional": "t = x.view(3, 4)\nt[torch.where(t > 0)[0]] = 0",
+    "the mask would have to be repeated": "i, j = torch.where(x > 0)\nw[i, j] = 0\nx[i, j] = 0",
     "`c` is changed before": "c = labels == 1\ni = torch.where(c)\nc |= labels == 2\nlabels[i] = -1",
     "`c` is changed before the index": "c = labels == 1\nd = c.view(-1)\ni = c.nonzero(as_tuple=True)\n"
     "d.logical_not_()\nlabels[i] = -1",
-    "no dimension": "t = x.sum()\nt[torch.where(t > 0)] = 0",
-    "only a part": "i, j = torch.where(labels == 1)\nlabels[i] = -1",
-    "other indices stand beside": "i, j = torch.where(labels == 1)\nlabels[j, i] = -1",
-    "another index stands beside": "(i,) = torch.where(labels > 0)\nx[i, labels] = -1",
-    "one element for each chosen place": "labels[torch.where(labels == 1)] = w.long()",
-    "not shown to have the shape": "t = torch.zeros(3, 4).cuda()\nt[torch.where(labels == 1)] += 1",
-    "does not work element by element": "labels[torch.where(labels == 1)] <<= 1",
+    "the condition is 0-dimensional": "t = x.sum()\nt[torch.where(t > 0)] = 0",
+    "only part of the index is used": "i, j = torch.where(labels == 1)\nlabels[i] = -1",
+    "or it is combined with other indices": "i, j = torch.where(labels == 1)\nlabels[j, i] = -1",
+    "it is combined with another index": "(i,) = torch.where(labels > 0)\nx[i, labels] = -1",
+    "one element for each selected element": "labels[torch.where(labels == 1)] = w.long()",
+    "the mask is not known to have the shape of": "t = torch.zeros(3, 4).cuda()\nt[torch.where(labels == 1)] += 1",
+    "the operator is not elementwise": "labels[torch.where(labels == 1)] <<= 1",
     "gradient": "t = x * 2\ni = torch.where(x > 0)\nt[i] = x[i].abs()",
-    "is not shown to be a tensor": "y = {}\ny[torch.where(labels == 1)] = 0",
+    "is not known to be a tensor": "y = {}\ny[torch.where(labels == 1)] = 0",
 }
 
 

@@ -119,7 +119,7 @@ def test_graphs_that_are_put_on_the_device(later: str, *, is_moved: bool) -> Non
     for place in ("HOST", "LATER"):
         result = cut(**{place: later})
         assert bool(result.applied) is not is_moved
-        assert not is_moved or "may lie on the device" in reasons(result)[0]
+        assert not is_moved or "may be on the device" in reasons(result)[0]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_graphs_that_are_put_on_the_device(later: str, *, is_moved: bool) -> Non
 def test_what_a_graph_was_made_of(host: str, given: str, *, is_moved: bool) -> None:
     result = run(CLASS="NeighborLoader", GIVEN=given, HOST=host)
     assert bool(result.applied) is not is_moved
-    assert not is_moved or "may lie on the device" in reasons(result)[0]
+    assert not is_moved or "may be on the device" in reasons(result)[0]
 
 
 @pytest.mark.parametrize(("sent", "is_seen"), [("(data,)", True), ("(data.to(device),)", False), ("given", False)])

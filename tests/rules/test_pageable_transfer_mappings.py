@@ -73,9 +73,9 @@ def test_batches_that_are_read_by_attributes_all_the_same(result: str) -> None:
         (
             "return BatchEncoding({'x': x, 'y': y})",
             "print(batch.word_ids(0))",
-            "forgets what `batch.word_ids` asks for",
+            "loses what `batch.word_ids` needs",
         ),
-        ("return BatchEncoding({'x': x, 'y': y})", "print(batch.encodings)", "forgets what `batch.encodings` asks for"),
+        ("return BatchEncoding({'x': x, 'y': y})", "print(batch.encodings)", "loses what `batch.encodings` needs"),
     ],
 )
 def test_batches_that_might_not_be_read_any_more(result: str, more: str, reason: str) -> None:

@@ -105,8 +105,11 @@ def test_a_number_may_be_there_instead_of_the_tensor() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')", "an f-string shows the name of `v` on line 17"),
-        ("v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())", "`v` may be read by its name"),
+        (
+            "v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')",
+            "the f-string on line 17 prints the expression `v` itself",
+        ),
+        ("v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())", "may read `v` by name"),
     ],
 )
 def test_late_reads_that_stay(body: str, reason: str) -> None:
@@ -119,7 +122,7 @@ def test_a_late_read_saves_nothing_where_the_step_waits_anyway() -> None:
     assert (held.safety, held.reason) == (Safety.OPT_IN, "line 18 waits for the device in every step anyway")
 
 
-EVERY_STEP = "it is shown in every step: to report every N steps saves the wait"
+EVERY_STEP = "it is reported in every step: report it every N steps to save the wait"
 SHOWN = [
     "print(loss.item())",
     "print(loss.item(), kl.item())",
@@ -159,7 +162,7 @@ def _rules() -> list[Any]:
         ("if args.log_now:\n    print(loss.item())", "it runs only under the `if` on line 15"),
         (
             "if loss.isnan():\n    print(loss.item())\n    break",
-            "the step ends behind it, so it waits in no usual step",
+            "it runs only in a branch that ends the step, not in every step",
         ),
     ],
 )

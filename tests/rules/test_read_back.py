@@ -124,17 +124,17 @@ def test_a_count_beside_copies_that_stay() -> None:
 REFUSED = {
     "keep.extend(pred.cpu().tolist())": "`keep.extend` on line 13 collects it: collect tensors",
     "keep.append(out.detach().cpu().numpy())": "`keep.append` on line 13 collects it",
-    "score(y.cpu().numpy(), 3)": "`score` on line 13 is given it on the host",
-    "p = pred.cpu().numpy()\nscore(p)": "`score` on line 14 is given it on the host",
-    "for p in pred.tolist():\n    score(p)": "the loop on line 13 goes over it on the host",
-    "return pred.cpu()": "it is returned on line 13",
-    "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` could not be shown to come from the device, too",
+    "score(y.cpu().numpy(), 3)": "it is passed to `score` on line 13, which may need it on the CPU",
+    "p = pred.cpu().numpy()\nscore(p)": "it is passed to `score` on line 14, which may need it on the CPU",
+    "for p in pred.tolist():\n    score(p)": "the loop on line 13 iterates over it on the CPU",
+    "return pred.cpu()": "it is returned on line 13, and callers may need it on the CPU",
+    "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` is not known to be on the device, too",
     "p = pred.cpu()": "`p` is never used: delete it",
-    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "the host computes `pred.eq(y).cpu().sum()` with it on line 13",
-    "p = pred.cpu()\nz = p + 1": "the host computes `p + 1` with it on line 14",
-    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "a comment stands inside of it",
-    "n = (out.cpu() > 0.1).sum().item()": "`0.1` could not be shown to come from the device, too",
-    "n = (pred.cpu() == torch.zeros(3)).sum().item()": "`torch.zeros(3)` is on the host: move it to the device",
+    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "`pred.eq(y).cpu().sum()` on line 13 is computed with it on the CPU",
+    "p = pred.cpu()\nz = p + 1": "`p + 1` on line 14 is computed with it on the CPU",
+    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "the expression contains a comment",
+    "n = (out.cpu() > 0.1).sum().item()": "`0.1` is not known to be on the device, too",
+    "n = (pred.cpu() == torch.zeros(3)).sum().item()": "`torch.zeros(3)` is on the CPU: move it to the device",
 }
 
 
@@ -167,7 +167,7 @@ def test_is_left_to_others(body: str) -> None:
     ("body", "reason"),
     [
         ("if i % 10 == 0:\n    score(pred.cpu().numpy())", "it runs only under the `if` on line 13"),
-        ("n = args.counts.tolist()", "`args.counts` could not be shown to be a tensor of the device"),
+        ("n = args.counts.tolist()", "`args.counts` is not known to be a tensor on the device"),
     ],
 )
 def test_what_no_shape_is_known_of_stays(body: str, reason: str) -> None:

@@ -512,15 +512,15 @@ STAYS = {
     ),
     "changed by more than a number": (
         ("total = 0.0", "total += loss.item()\ntotal **= 2", "print(total)"),
-        "`total` is changed on line 15 by more than a number",
+        "line 15 does more to `total` than add a number",
     ),
     "decides itself": (
         ("", "if loss.item() > 10:\n    break", ""),
-        "the value decides on line 14 how the training goes on",
+        "the condition on line 14 needs the value",
     ),
     "decides through a variable": (
         ("import math", "value = loss.item()\nif not math.isfinite(value):\n    break", ""),
-        "`math.isfinite` is given it on the host",
+        "it is passed to `math.isfinite`, which may need it on the CPU",
     ),
     "variable used again": (
         ("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
@@ -532,7 +532,7 @@ STAYS = {
     ),
     "variable that is changed before it is added": (
         ("total = 0.0", "value = loss.item()\nloss.data.zero_()\ntotal += value", "return total"),
-        "`loss` may change before the figure is added up",
+        "`loss` may be modified before it is added",
     ),
     "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used: delete it"),
     "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used: delete it"),
@@ -543,55 +543,55 @@ STAYS = {
     ),
     "read in a nested function": (
         ("total = 0.0", "total += loss.item()", "return lambda: total + 1"),
-        "another function reads `total` on line 15",
+        "another function uses `total` on line 15",
     ),
     "starts elsewhere": (
         ("from progress import total", "total += loss.item()", "print(total)"),
-        "where `total` gets its first value could not be shown",
+        "the first value of `total` could not be found",
     ),
     "starts as something unknown": (
         ("total = model.start()", "total += loss.item()", "print(total)"),
-        "that `total` starts as a number could not be shown",
+        "`total` is not known to start as a number",
     ),
     "device in the divisor": (
         ("total = 0.0", "total += 1 / loss.item()", "print(total)"),
-        "`1 / loss.item()` divides by a value of the device, and Python raises where that is zero",
+        "`1 / loss.item()` divides by a value that is on the device, where a zero would not raise ZeroDivisionError",
     ),
     "more than a sum": (
         ("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"),
-        "`math.exp` is given it on the host",
+        "it is passed to `math.exp`, which may need it on the CPU",
     ),
     "a choice": (
         ("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"),
-        "the host goes on with the number",
+        "Python uses the value as a number",
     ),
     "added up by a tensor of 16 bits": (
         ("total = torch.zeros(1, device=device, dtype=torch.bfloat16)", "total += loss.item()", "print(total)"),
-        "`total` is a tensor already: add a tensor of its type and device to it",
+        "`total` is already a tensor: add a tensor of its dtype and device",
     ),
     "counted by a tensor of the host": (
         ("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
-        "`seen` is a tensor already: add a tensor of its type and device to it",
+        "`seen` is already a tensor: add a tensor of its dtype and device",
     ),
     "fraction cut off": (
         ("total = 0", "total += int(loss)", "print(total)"),
-        "`int()` drops what stands behind the point",
+        "`int()` truncates the value",
     ),
     "name shown by an f-string": (
         ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(f'{total=}')", ""),
-        "an f-string shows the name of `total` on line 16",
+        "the f-string on line 16 prints the expression `total` itself",
     ),
     "float is something else": (
         ("float = str\ntotal = 0.0", "total += loss.item()", "print(total)"),
-        "`float` may mean something else than the builtin",
+        "`float` may not be the builtin here",
     ),
     "comment in the read": (
         ("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"),
-        "a comment stands inside of the read",
+        "the expression contains a comment",
     ),
     "element of a list": (
         ("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"),
-        "what `totals` is could not be shown",
+        "the type of `totals` could not be determined",
     ),
     "dictionary that the loop shows": (
         ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nprint(stats)", "return stats"),
@@ -611,23 +611,23 @@ STAYS = {
     ),
     "dictionary of a caller": (
         ("stats = model.stats", "stats['loss'] += loss.item()", "return stats"),
-        "what `stats` is could not be shown",
+        "the type of `stats` could not be determined",
     ),
     "entries fed in turn": (
         ("sums = {'a': 0.0, 'b': 0.0}", "for key in sums:\n    sums[key] += loss.item()", "return sums"),
-        "each step may feed another entry: `key` changes in the loop",
+        "each step may add to another entry, because `key` changes in the loop",
     ),
     "attribute of an unknown object": (
         ("", "model.total += loss.item()", ""),
-        "`model.total` belongs to an object whose class could not be shown",
+        "`model.total` is an attribute of an object whose class could not be determined",
     ),
     "meter from elsewhere": (
         ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
-        "what `meter.update` does with the value could not be shown: its class is not in sight",
+        "how `meter.update` uses the value could not be determined: its class was not found in the files given",
     ),
     "returned in every step": (
         ("", "return loss.item()", ""),
-        "the value is returned in every step on line 14, and the callers may need it on the host",
+        "the value is returned in every step on line 14, and callers may need it on the CPU",
     ),
     "list read in the loop": (
         ("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
@@ -639,27 +639,27 @@ STAYS = {
     ),
     "list in a dictionary": (
         ("history = {'loss': []}", "history['loss'].append(loss.item())", "return history"),
-        "`history['loss']` belongs to an object, and others may look at it while the loop runs",
+        "`history['loss']` belongs to an object that other code may read while the loop runs",
     ),
     "list of a caller": (
         ("losses = model.losses", "losses.append(loss.item())", "return losses"),
-        "that `losses` starts as an empty list could not be shown",
+        "`losses` is not known to start as an empty list",
     ),
     "list with other values": (
         ("losses = []\nlosses.append(model)", "losses.append(loss.item())", "print(losses)"),
-        "`losses` gets `model` on line 7, which is no tensor",
+        "`losses` gets `model` on line 7, which is not a tensor",
     ),
     "list with numbers of the host": (
         ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
-        "`losses` gets `2.0` on line 15, which is no tensor",
+        "`losses` gets `2.0` on line 15, which is not a tensor",
     ),
     "list of numbers of an unknown type": (
         ("values = []", "values.append(model.aux(x).item())\nvalues.append(model.other(x).item())", "print(values)"),
-        "whether `values` holds integers or floats could not be shown",
+        "`values` may hold integers or floats, which could not be determined",
     ),
     "list of truths that are counted": (
         ("hits = []", "hits.append(int((out > 3).any()))", "print(hits)"),
-        "whether `hits` holds integers or floats could not be shown",
+        "`hits` may hold integers or floats, which could not be determined",
     ),
     "list of numbers of two types": (
         ("values = []", "values.append(loss.item())\nvalues.append((out > 3).sum().item())", "print(values)"),
@@ -675,7 +675,7 @@ STAYS = {
             "pass",
             "",
         ),
-        "`losses` would hold tensors and numbers, because it lives on for the next round: make a list for each loop",
+        "`losses` would hold tensors and numbers, because the next epoch uses it again: make a list for each loop",
     ),
     "list of two loops": (
         (
@@ -686,39 +686,39 @@ STAYS = {
             "losses.append(loss.item())",
             "print(losses)",
         ),
-        "`losses` would hold tensors and numbers, because it is fed on lines 7, 11: make a list for each loop",
+        "`losses` would hold tensors and numbers, because it is filled on lines 7, 11: make a list for each loop",
     ),
     "list read by a nested function": (
         ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
-        "another function reads `losses` on line 7",
+        "another function uses `losses` on line 7",
     ),
     "list kept elsewhere before": (
         ("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
-        "`losses` may be kept elsewhere from line 7 on, and tensors would be seen there",
+        "line 7 may pass `losses` on to code that would see tensors instead of numbers",
     ),
     "list handed on before": (
         ("losses = []\nmodel.watch(losses)", "losses.append(loss.item())\nmodel.redraw()", ""),
-        "`losses` may be kept elsewhere from line 7 on, and tensors would be seen there",
+        "line 7 may pass `losses` on to code that would see tensors instead of numbers",
     ),
     "list in a list": (
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
-        "`losses` may be kept elsewhere from line 8 on, and tensors would be seen there",
+        "line 8 may pass `losses` on to code that would see tensors instead of numbers",
     ),
     "list with two names": (
         ("losses = curve = []", "losses.append(loss.item())\nprint(curve)", ""),
-        "that `losses` starts as an empty list could not be shown",
+        "`losses` is not known to start as an empty list",
     ),
     "list of pairs": (
         ("curve = []", "curve.append((step, loss.item()))", "print(curve)"),
-        "`curve.append` on line 14 collects it on the host",
+        "`curve.append` on line 14 collects it on the CPU",
     ),
     "list read by its name": (
         ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
-        "`losses` may be read by its name, with `eval('losses')` on line 15",
+        "`eval('losses')` on line 15 may read `losses` by name",
     ),
     "sum read by its name": (
         ("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
-        "`total` may be read by its name, with `locals()` on line 15",
+        "`locals()` on line 15 may read `total` by name",
     ),
     "inference tensor that other code adds to": (
         (
@@ -770,23 +770,23 @@ HELD_BACK = {
     ),
     "operand of unknown type": (
         ("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
-        "`model.weight_of(step)` is taken for a Python number",
+        "assumes that `model.weight_of(step)` is a Python number",
     ),
     "divisor that may be zero": (
         ("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
-        "if `n` is ever zero, Python raises ZeroDivisionError and the device does not",
+        "if `n` is ever zero, Python raises ZeroDivisionError and the GPU does not",
     ),
     "short integers": (
         ("longest = 0", "longest += y.int().max().item()", "print(longest)"),
-        "`y.int().max()` may be of an integer type shorter than 64 bits",
+        "`y.int().max()` may have an integer dtype of fewer than 64 bits, which can overflow",
     ),
     "unknown type that is shown": (
         ("count = 0", "count += y.sum().item()", "print(count)"),
-        "whether `count` is an integer or a float could not be shown",
+        "`count` may be an integer or a float, which could not be determined",
     ),
     "entry of a tensor that takes no dimension": (
         ("sums = torch.zeros(2).to(device)", "sums[0] += model.penalty(x).item()", "print(sums)"),
-        "`model.penalty(x)` may have a dimension, and could not be added to `sums[0]` then",
+        "`model.penalty(x)` may have more than zero dimensions, and the sum would become a vector",
     ),
     "device without float64": (
         ("total = 0.0\nif device == 'mps':\n    print(device)", "total += loss.item()", "print(total)"),
@@ -877,14 +877,14 @@ def test_is_held_back_without_an_accelerator() -> None:
     code = training("total = 0.0", "total += loss.item()", "print(total)").replace(
         "        x, y = x.to(device), y.to(device)\n", "        x, y = x.to('cpu'), y.float()\n"
     )
-    assert held_back(code) == [(Safety.OPT_IN, "no accelerator is in sight, and on the CPU nothing waits")]
+    assert held_back(code) == [(Safety.OPT_IN, "nothing in the files given uses a GPU, and on the CPU nothing waits")]
 
 
 def test_sums_of_one_loop_are_one_finding() -> None:
     step = "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()"
     found = result(training("total, hits = 0.0, 0", step, "return total, hits"))
     assert [finding.reason for finding in found.applied] == [
-        "`total` and `hits` are only needed outside of the steps, on line 16"
+        "`total` and `hits` are not needed as a number inside the steps, only later, on line 16"
     ]
 
 
@@ -892,9 +892,9 @@ def test_sums_of_one_loop_are_one_finding() -> None:
 @pytest.mark.parametrize(
     ("around", "line"),
     [
-        ("with contextlib.suppress(StopIteration):\n{}", "with of line 8"),
-        ("try:\n{}\nexcept KeyboardInterrupt:\n    pass", "try of line 8"),
-        ("try:\n{}\nfinally:\n    print(step)", "try of line 8"),
+        ("with contextlib.suppress(StopIteration):\n{}", "`with` on line 8"),
+        ("try:\n{}\nexcept KeyboardInterrupt:\n    pass", "`try` on line 8"),
+        ("try:\n{}\nfinally:\n    print(step)", "`try` on line 8"),
         ("try:\n{}\nexcept KeyboardInterrupt:\n    raise", ""),
     ],
 )
@@ -907,7 +907,7 @@ def test_where_an_exception_may_end_the_loop(kind: str, around: str, line: str) 
     )
     found = result(code + "\n")
     said = [finding.reason for finding in found.refused]
-    wanted = f"an exception may end the loop and leave `total` to the code behind the {line}"
+    wanted = f"an exception may end the loop, and the code after the {line} would see `total` as a tensor"
     assert said == ([wanted] if line else [])
 
 
@@ -1063,7 +1063,7 @@ def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str],
     [
         (f"loss = {STEP}; total += loss; print(loss)", "`loss` is needed as a number on line 17"),
         (f"total += {STEP}; print({STEP})", "`train_step` is needed as a number on line 17"),
-        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code that is not in sight"),
+        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code outside of the files given"),
     ],
 )
 def test_figure_that_the_caller_needs(called: str, reason: str) -> None:
@@ -1106,7 +1106,7 @@ def test_attribute_is_a_number_again_behind_the_loop() -> None:
         ("self.show()", "`self.total` on line 18 may be `self.total`"),
         ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 14 may read `self.total`"),
         ("watch(self)", "`self`, which holds `self.total`, is used as a whole on line 14"),
-        ("print(getattr(self, name))", "`self.total` may be read by its name on line 14"),
+        ("print(getattr(self, name))", "line 14 may read `self.total` by name"),
         ("if x.sum() > 1: return", "the `return` on line 14 may leave a tensor in `self.total`"),
         ("if not x: raise ValueError", "the `raise` on line 14 may leave a tensor in `self.total`"),
         ("print(self.total)", "`self.total` is read in every step on line 14"),
@@ -1135,7 +1135,9 @@ def test_attribute_that_is_read_behind_an_exception(caller: str, kind: str) -> N
     code += "\n\nimport contextlib, sys\n\ndef main(trainer: Trainer, loader):\n    " + caller
     code += "\n\ndef run(trainer: Trainer, loader):\n    trainer.fit(loader)\n"
     code += "\nmain(Trainer(None), [])\n"
-    wanted = f"an exception may end the loop and leave `self.total` to the code behind the {kind} of line 23"
+    wanted = (
+        f"an exception may end the loop, and the code after the `{kind}` on line 23 would see `self.total` as a tensor"
+    )
     assert [each.reason for each in result(code).refused] == ([wanted] if kind else [])
 
 
@@ -1246,7 +1248,7 @@ def test_is_held_back_where_the_loop_is_a_part_of_every_step() -> None:
                 optimizer.step()
                 print(found)
         """)
-    assert held_back(code) == [(Safety.OPT_IN, "the line behind the loop on line 7 would wait in every step")]
+    assert held_back(code) == [(Safety.OPT_IN, "the read after the loop on line 7 would wait in every step")]
 
 
 def test_list_that_grows_in_every_step_stays() -> None:
@@ -1264,7 +1266,9 @@ def test_list_that_grows_in_every_step_stays() -> None:
                 print(losses[-1])
             return losses
         """)
-    assert reasons(code) == ["`losses` goes on growing, and every step of line 6 would go through it"]
+    assert reasons(code) == [
+        "`losses` keeps growing, and each pass of the loop on line 6 would convert all of it again"
+    ]
 
 
 @pytest.mark.parametrize(

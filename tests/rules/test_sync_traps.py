@@ -78,14 +78,14 @@ def test_figures_of_several_devices_are_not_added_up(place: str) -> None:
     teacher = 'teacher = Net().to("cuda:1")'
     inside = 'other = F.cross_entropy(teacher(x.to("cuda:1")), y.to("cuda:1"))'
     behind = "\n".join(place.format(f"{name}.item()") for name in ("loss", "other"))
-    assert "may come from several devices" in reasons(ScalarAccumulation(), inside, teacher, behind)
+    assert "may be on several devices (line" in reasons(ScalarAccumulation(), inside, teacher, behind)
 
 
 @pytest.mark.parametrize(("one", "other"), [("dev_a", "dev_b"), ("device", "teacher_device"), ("cfg.dev1", "cfg.dev2")])
 def test_devices_may_be_told_apart_by_the_names_of_variables(one: str, other: str) -> None:
     inside = f"first = F.cross_entropy(a(x.to({one})), y)\nsecond = F.cross_entropy(b(x.to({other})), y)"
     reason = reasons(ScalarAccumulation(), inside, behind="total += first.item() + second.item()")
-    assert "may come from several devices" in reason
+    assert "may be on several devices (line" in reason
 
 
 ENSEMBLE = """
@@ -121,7 +121,7 @@ def train(nets, opts, devices, loader, device):
 def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> None:
     code = ENSEMBLE.format(device=device, binding=binding)
     found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
-    assert [finding.reason.count("from another device in each round") for finding in found.refused] == [1, 1]
+    assert [finding.reason.count("on another device in each iteration") for finding in found.refused] == [1, 1]
     assert found.outcome is Outcome.UNCHANGED
 
 
@@ -134,7 +134,7 @@ def test_a_loop_over_models_may_stay_on_one_device() -> None:
 
 def test_a_parameter_that_the_optimizer_changes_before_it_is_added_up() -> None:
     inside = "value = net.alpha.item()"
-    assert "`net.alpha` may change before" in reasons(ScalarAccumulation(), inside, behind="total += value")
+    assert "`net.alpha` may be modified before" in reasons(ScalarAccumulation(), inside, behind="total += value")
 
 
 PAIRS = "pred = net(x).view(-1)\nloss = F.mse_loss(pred[mask], target.view(-1, 1)[mask])"
@@ -142,7 +142,9 @@ SOFT = "out = net(x).view(-1, 3)\nloss = F.cross_entropy(out[mask], target.view(
 
 
 def test_rows_are_not_compared_with_elements() -> None:
-    assert "has fewer dimensions than what it selects from" in reasons(MaskedLoss(), f"target = y.float()\n{PAIRS}")
+    assert "has fewer dimensions than the tensor it selects from" in reasons(
+        MaskedLoss(), f"target = y.float()\n{PAIRS}"
+    )
 
 
 def test_labels_with_a_number_for_each_class_are_soft() -> None:
@@ -152,8 +154,8 @@ def test_labels_with_a_number_for_each_class_are_soft() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ('setattr(criterion, "reduction", "sum")', "set by its name"),
-        ("criterion.register_forward_hook(lambda *given: print(given))", "shows what the loss is given"),
+        ('setattr(criterion, "reduction", "sum")', "sets an attribute of a loss by name"),
+        ("criterion.register_forward_hook(lambda *given: print(given))", "sees the inputs of the loss"),
     ],
 )
 def test_losses_that_are_watched_or_changed_stay(change: str, reason: str) -> None:
@@ -171,7 +173,7 @@ def test_losses_that_are_watched_or_changed_stay(change: str, reason: str) -> No
 )
 def test_what_is_called_a_mask_may_hold_indices(store: str) -> None:
     inside = "loss = F.cross_entropy(net(data.x)[data.train_mask], data.y[data.train_mask])"
-    assert "could not show that `data.train_mask` is a boolean mask" in reasons(MaskedLoss(), inside, store)
+    assert "`data.train_mask` is not known to be a boolean mask" in reasons(MaskedLoss(), inside, store)
 
 
 @pytest.mark.parametrize("key", ['"train_mask"', "name"])

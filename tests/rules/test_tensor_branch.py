@@ -227,7 +227,7 @@ def test_the_callers_own_tensor_is_held_back() -> None:
     found = result(function(body))
     assert found.outcome is Outcome.UNCHANGED
     assert [finding.reason for finding in found.held_back] == [
-        "right unless somebody relies on the result being `x` itself and not a copy"
+        "right unless other code relies on the result being `x` itself: `torch.where` returns a copy"
     ]
 
 
@@ -297,26 +297,26 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
     code = function("h = x * 2\nif m.any():\n    h.masked_fill_(m, 0.0)\nreturn h").replace("flag: bool", "m: Tensor")
     assert result(code).outcome is Outcome.CHANGED
     (held,) = result(code + "\n\ndef masks(x):\n    return (x > 0).byte()\n").held_back
-    assert "newer versions refuse bytes, even empty ones" in held.reason
+    assert "may be a byte mask, which newer versions of PyTorch reject" in held.reason
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("if c:\n    raise ValueError", "raises on line 11: the wait is a check"),
+        ("if c:\n    raise ValueError", "raises an exception on line 11"),
         ("if c:\n    return loss", "returns on line 11"),
         ("for _ in range(3):\n    if c:\n        break", "`break` on line 12"),
         ("for _ in range(3):\n    if c:\n        continue", "`continue` on line 12"),
         ("if c:\n    print(loss)", "prints"),
         ("if c:\n    self.log(loss)", "`self.log`"),
         ("if c:\n    loss.backward()", "`loss.backward`"),
-        ("if c:\n    self.skipped = 1", "writes to `self.skipped`"),
-        ("if c:\n    y[0] = 1", "writes to `y[0]`"),
-        ("n = 0\nif c:\n    n += 1\nreturn n", "not shown to be a tensor"),
-        ("n = 0\nif c:\n    n = 1\nreturn n", "what `n` was before"),
-        ("if c:\n    loss = 0.0\nreturn loss", "what `loss` was before"),
-        ("if c:\n    loss, x = loss * 2, x * 2\nreturn loss", "several names"),
-        ("if c:\n    for _ in range(3):\n        loss = loss * 2\nreturn loss", "compound"),
+        ("if c:\n    self.skipped = 1", "assigns to `self.skipped`"),
+        ("if c:\n    y[0] = 1", "assigns to `y[0]`"),
+        ("n = 0\nif c:\n    n += 1\nreturn n", "not known to be a tensor"),
+        ("n = 0\nif c:\n    n = 1\nreturn n", "the value of `n` before"),
+        ("if c:\n    loss = 0.0\nreturn loss", "the value of `loss` before"),
+        ("if c:\n    loss, x = loss * 2, x * 2\nreturn loss", "several variables"),
+        ("if c:\n    for _ in range(3):\n        loss = loss * 2\nreturn loss", "nested block"),
         ("if c:\n    loss = torch.zeros_like(loss)\nreturn loss", "gradient of `loss`"),
         ("if c:\n    loss = loss.detach()\nreturn loss", "gradient of `loss`"),
         ("aux = x.abs().mean()\nif c:\n    loss = loss + aux\nreturn loss", "type of `loss + aux`"),
@@ -324,36 +324,36 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
         ("if c:\n    loss = loss.log()\nreturn loss", "NaN"),
         ("if c:\n    loss = loss / 0\nreturn loss", "NaN"),
         ("if c:\n    loss = loss * 1e999\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss * self.weight\nreturn loss", "not shown to be a tensor"),
+        ("if c:\n    loss = loss * self.weight\nreturn loss", "not known to be a tensor"),
         ("if c:\n    loss = 1 / loss\nreturn loss", "NaN"),
         ("if c:\n    loss = loss ** 2\nreturn loss", "gradient"),
         ("if c:\n    loss = loss.double()\nreturn loss", "type"),
-        ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "may raise, or give a NaN"),
+        ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "may raise or give NaN"),
         ("h = x * 1\nif c:\n    h = h + torch.rand_like(h)\nreturn h", "random"),
         ("h = x * 1\nif c:\n    h = F.dropout(h)\nreturn h", "random"),
         ("if c:\n    loss = self.head(loss)\nreturn loss", "`self.head`"),
-        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one name"),
+        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one assignment"),
         ("for p in self.parameters():\n    if c:\n        p.grad.mul_(0.5)", "`torch.nn.utils.clip_grad_norm_` does"),
-        ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "others may hold"),
+        ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "other code may hold"),
         ("h = x * 1\nif c:\n    loss = loss + h.add_(1).mean()\nreturn loss", "place"),
-        ("if flag:\n    z = loss * 2\nif c:\n    z = z * 2\nreturn loss", "unbound"),
-        ("if c:\n    loss = loss * 2\nelse:\n    y = y * 2\nreturn loss", "different names"),
-        ("if c or flag:\n    loss = loss * 2\nreturn loss", "decided on the host"),
-        ("if c and x[0] > 1:\n    loss = loss * 2\nreturn loss", "only where the condition in front"),
-        ("if x > 1:\n    loss = loss * 2\nreturn loss", "no dimensions"),
+        ("if flag:\n    z = loss * 2\nif c:\n    z = z * 2\nreturn loss", "undefined"),
+        ("if c:\n    loss = loss * 2\nelse:\n    y = y * 2\nreturn loss", "different variables"),
+        ("if c or flag:\n    loss = loss * 2\nreturn loss", "evaluated in Python"),
+        ("if c and x[0] > 1:\n    loss = loss * 2\nreturn loss", "only if the condition before"),
+        ("if x > 1:\n    loss = loss * 2\nreturn loss", "may have dimensions"),
         ("if loss:\n    loss = loss * 2\nreturn loss", "boolean"),
         ("if c:\n    loss = loss * 2\ndef g():\n    return loss\nreturn g", "other functions"),
-        ("while big.any():\n    x = x + 1", "only the host can end a loop"),
-        ("assert c", "check"),
-        ("assert not torch.isnan(loss), 'NaN'", "check"),
+        ("while big.any():\n    x = x + 1", "it is the condition of a `while` loop"),
+        ("assert c", "it is an assertion, which needs the value in Python"),
+        ("assert not torch.isnan(loss), 'NaN'", "it is an assertion, which needs the value in Python"),
         ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "prints on line 13"),
-        ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "writes to `h[~big]`"),
-        ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "writes to `h[big]`"),
+        ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "assigns to `h[~big]`"),
+        ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "assigns to `h[big]`"),
         ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
-        ("w = x.max() if c else x.min()\nreturn w", "may raise, or give a NaN"),
+        ("w = x.max() if c else x.min()\nreturn w", "may raise or give NaN"),
         ("w = x if c else y\nreturn w", "gradient"),
-        ("w = loss if c else loss * 2\nreturn w is loss", "is asked on line 11"),
-        ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "is asked on line 13"),
+        ("w = loss if c else loss * 2\nreturn w is loss", "line 11 depends on"),
+        ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "line 13 depends on"),
         ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`h` is written in place"),
     ],
 )  # fmt: skip
@@ -374,7 +374,7 @@ def test_what_the_host_must_know_stays(body: str, reason: str) -> None:
     ],
 )
 def test_answers_that_the_host_goes_on_with_are_named(body: str, tensor: str) -> None:
-    assert reasons(body) == [f"the host waits for an answer about `{tensor}`, and goes on with it as its own"]
+    assert reasons(body) == [f"the answer about `{tensor}` is needed as a Python bool"]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ criterion = nn.{loss}
 for x, y in loader:
     criterion(net(x), y).backward()
 """
-    assert "is the end of `nn.Sequential`, and what else reads its output" in FILES.reasons(code)[0]
+    assert "is the last layer of `nn.Sequential`, and other code that uses its output" in FILES.reasons(code)[0]
 
 
 HELD_BACK = {
@@ -100,7 +100,10 @@ def test_is_held_back_where_figures_can_differ(before: str, after: str) -> None:
 REFUSED = {
     "used": ("p = F.log_softmax(x, 1)\nl = F.nll_loss(p, y)\nh = p.exp()", "used on line 6"),
     "batch": ("l = F.nll_loss(F.log_softmax(x, 0), y)", "dimension 0"),
-    "type": ("l = F.nll_loss(F.log_softmax(x, 1, dtype=torch.float64), y)", "another type"),
+    "type": (
+        "l = F.nll_loss(F.log_softmax(x, 1, dtype=torch.float64), y)",
+        "the logarithm is computed in another dtype",
+    ),
     "two inputs": ("c = nn.NLLLoss()\na = c(F.log_softmax(x, 1), y)\nb = c(z, y)", "something else on line 6"),
     "handed on": ("c = nn.NLLLoss()\na = c(F.log_softmax(x, 1), y)\nf(c)", "something else on line 6"),
     "model": (
@@ -108,19 +111,19 @@ REFUSED = {
             "class Net(nn.Module):\n    def forward(self, x):\n        return F.log_softmax(self.fc(x), 1)\n"
             "net = Net()\nl = F.nll_loss(net(x), y)"
         ),
-        "end of `Net`",
+        "last layer of `Net`",
     ),
     "sigmoid of a model": (
         (
             "class Net(nn.Module):\n    def forward(self, x):\n        return torch.sigmoid(self.fc(x))\n"
             "net = Net()\nout = net(x)\nl = F.binary_cross_entropy(out, y)"
         ),
-        "end of `Net`",
+        "last layer of `Net`",
     ),
-    "parts of a sigmoid": ("l = F.binary_cross_entropy(torch.sigmoid(x)[:, 0], y)", "parts of the sigmoid"),
+    "parts of a sigmoid": ("l = F.binary_cross_entropy(torch.sigmoid(x)[:, 0], y)", "a part of the sigmoid"),
     "changed sigmoid": (
         "p = torch.sigmoid(x)\nx = x + 1\nl = F.binary_cross_entropy(p, y)\nh = p.round()",
-        "another value",
+        "has changed by the time the loss is computed",
     ),
 }
 

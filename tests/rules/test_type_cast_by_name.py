@@ -66,8 +66,8 @@ def test_floats_that_become_integers() -> None:
         (("m = scores.type(torch.FloatTensor).numpy()",), "line 9 uses it"),
         (("m = scores.type(torch.FloatTensor).to('cpu')",), "line 9 uses it"),
         (("m = scores.type(torch.FloatTensor)", "m = m.to(device)", "m.add_(1)"), ""),
-        (("y = scores", "m = y.type(torch.FloatTensor).to(device)", "m.add_(1)"), "writes into"),
-        (("m = scores.type(torch.FloatTensor).to(device)", "scores.add_(1)"), "writes into"),
+        (("y = scores", "m = y.type(torch.FloatTensor).to(device)", "m.add_(1)"), "modifies"),
+        (("m = scores.type(torch.FloatTensor).to(device)", "scores.add_(1)"), "modifies"),
         (("m = scores.type(  # down\n        torch.FloatTensor).cuda()",), "comment"),
     ],
 )
@@ -122,15 +122,23 @@ for x, y in torch.utils.data.DataLoader(batches):
 @pytest.mark.parametrize(
     ("body", "behind", "reason"),
     [
-        ("old = [p.type(torch.FloatTensor).to(device) for p in model.parameters()]", "", "somebody may hold it"),
-        ("old = [snapshot(p) for p in model.parameters()]", "", "somebody may hold it"),
-        ("w = model.weight\n    old = w.type(torch.FloatTensor).to(device)", "keep(old - model.weight)", "may hold it"),
-        ("part = out[:, :2]\n    m = part.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "may hold it"),
+        ("old = [p.type(torch.FloatTensor).to(device) for p in model.parameters()]", "", "may be used elsewhere"),
+        ("old = [snapshot(p) for p in model.parameters()]", "", "may be used elsewhere"),
+        (
+            "w = model.weight\n    old = w.type(torch.FloatTensor).to(device)",
+            "keep(old - model.weight)",
+            "may be used elsewhere",
+        ),
+        (
+            "part = out[:, :2]\n    m = part.type(torch.FloatTensor).to(device)",
+            "keep(m.view(-1))",
+            "may be used elsewhere",
+        ),
         ("m = out.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "line 20 asks for a view"),
         ("m = out.type(torch.FloatTensor).to(device).view(-1)", "", "line 17 asks for a view"),
-        ("m = out.type(torch.FloatTensor).to(device)\n    m.retain_grad()", "", "line 18 watches"),
-        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad = True", "", "writes into"),
-        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad_(True)", "", "line 18 watches"),
+        ("m = out.type(torch.FloatTensor).to(device)\n    m.retain_grad()", "", "line 18 uses"),
+        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad = True", "", "modifies"),
+        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad_(True)", "", "line 18 uses"),
     ],
 )
 def test_a_copy_that_others_do_not_share(body: str, behind: str, reason: str) -> None:

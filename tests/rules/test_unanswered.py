@@ -180,13 +180,22 @@ def test_what_is_no_such_operation_is_not_spoken_of(body: str) -> None:
     [
         ("if i % 10 == 0:\n    score(loss.item())", "it runs only under the `if` on line 19"),
         ("try: pass\nexcept ValueError:\n    score(loss.item())", "it runs only under the `except` on line 20"),
-        ("z = args.thing.tolist()", "`args.thing` could not be shown to be a tensor of the device"),
-        ("w = torch.unique(y)", "the host waits for how many there are, and a shape depends on it"),
+        ("z = args.thing.tolist()", "`args.thing` is not known to be a tensor on the device"),
+        (
+            "w = torch.unique(y)",
+            "the CPU waits for the number of elements, because the shape of the result depends on it",
+        ),
         ("args.writer.add_scalar('loss', float(loss.item()), i)", SHOWN),
-        ("args.last = float(loss.item())", "`args.last` is given it on the host on line 19"),
-        ("args.curve.insert(0, loss.item())", "`args.curve.insert` on line 19 collects it on the host"),
-        ("a, b = torch.stack((loss.detach(), out.mean())).tolist()", "all of it comes over in one transfer already"),
-        ("return y.nonzero()", "the host waits for how many there are, and a shape depends on it"),
+        (
+            "args.last = float(loss.item())",
+            "it is stored in `args.last` on line 19, where other code may need it on the CPU",
+        ),
+        ("args.curve.insert(0, loss.item())", "`args.curve.insert` on line 19 collects it on the CPU"),
+        ("a, b = torch.stack((loss.detach(), out.mean())).tolist()", "all values are already read in one transfer"),
+        (
+            "return y.nonzero()",
+            "the CPU waits for the number of elements, because the shape of the result depends on it",
+        ),
     ],
 )
 def test_the_reason_says_what_is_in_the_way(body: str, reason: str) -> None:
@@ -195,7 +204,7 @@ def test_the_reason_says_what_is_in_the_way(body: str, reason: str) -> None:
 
 def test_code_of_several_lines_is_quoted_in_one() -> None:
     (found,) = answers("z = args.made(\n    x,\n    [\n        y, i\n    ],\n) \\\n    .other.tolist()")
-    assert found.reason == "`args.made(x, [y, i]) .other` could not be shown to be a tensor of the device"
+    assert found.reason == "`args.made(x, [y, i]) .other` is not known to be a tensor on the device"
 
 
 def test_what_one_finding_speaks_for_is_told_apart_where_it_stays() -> None:

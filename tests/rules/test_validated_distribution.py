@@ -73,10 +73,10 @@ def test_no_checks_of_the_device(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("z = Categorical(logits=out, validate_args=True)", "`validate_args=True` was asked for"),
-        ("z = Categorical(logits=out, validate_args=args.debug)", "`validate_args=args.debug` was asked for"),
-        ("z = Normal(*out)", "its arguments are not written down"),
-        ("D.Distribution.set_default_validate_args(False)\nz = Categorical(logits=out)", "is set on line 12"),
+        ("z = Categorical(logits=out, validate_args=True)", "`validate_args=True` is set explicitly"),
+        ("z = Categorical(logits=out, validate_args=args.debug)", "`validate_args=args.debug` is set explicitly"),
+        ("z = Normal(*out)", "its arguments are passed by `*` or `**`"),
+        ("D.Distribution.set_default_validate_args(False)\nz = Categorical(logits=out)", "line 12 sets validation"),
     ],
 )
 def test_checks_that_stay(body: str, reason: str) -> None:

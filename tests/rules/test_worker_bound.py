@@ -79,7 +79,7 @@ def fed(handed: str = "collate_fn=self.collate", **parts: str) -> str:
 
 
 LOST = "cannot be pickled, which spawn and forkserver need for workers"
-MOVED = "is sent to the workers with the object whose method they call, and may lie on the device"
+MOVED = "is sent to the workers with the object whose method they call, and may be on the device"
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ MOVED = "is sent to the workers with the object whose method they call, and may 
         ({"keeps": "self.weights = torch.ones(3).to(device)"}, f"torch.ones(3).to(device) (line 33) {MOVED}"),
         ({"keeps": "self.weights = torch.ones(3, device='cuda')"}, MOVED),
         ({"keeps": "self.parts = [nn.Linear(3, 2)]"}, MOVED),
-        ({"keeps": "self.run = wandb.init()"}, "the code of wandb.init() (line 33) was not read"),
-        ({"inside": "self.pad = float(x.mean())"}, "changes what the loader reads while it runs"),
-        ({"inside": "self.pad += 1"}, "line 50 changes what the loader reads while it runs"),
+        ({"keeps": "self.run = wandb.init()"}, "the code of wandb.init() (line 33) was not found"),
+        ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads while it runs"),
+        ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads while it runs"),
     ],
 )
 @pytest.mark.parametrize("handed", ["collate_fn=self.collate", "worker_init_fn=self.start"])

@@ -292,7 +292,7 @@ SWITCHES = [
 @pytest.mark.parametrize(("change", "sample"), SWITCHES)
 def test_a_process_is_set_up_by_a_function(change: str, sample: str) -> None:
     code = SWITCHED.replace("CHANGE", change).replace("SAMPLE", sample)
-    assert "in this process alone, of which line" in said(code.replace("TOP", "pass"))
+    assert "in the main process only, on which line" in said(code.replace("TOP", "pass"))
     assert said(SWITCHED.replace("TOP", change).replace("SAMPLE", sample).replace("CHANGE", "pass")) == ""
 
 
@@ -391,7 +391,7 @@ PERMUTED = "IDS = np.random.permutation(8)"
 )  # fmt: skip
 def test_draws_of_an_import(top: str) -> None:
     reason = said(imported(top, USED))
-    assert re.search("is (drawn|made) anew by every spawned worker", reason)
+    assert re.search("is (drawn|created) again in every spawned worker", reason)
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_draws_that_every_import_repeats(top: str, sample: str) -> None:
 )
 def test_hashes_of_texts(top: str, sample: str, scale: str) -> None:
     reason = said(imported(top, sample, scale))
-    assert re.search("hashed otherwise|hash\\(\\) .* another number|drawn anew", reason)
+    assert re.search("hash differently|differs for strings|hash\\(\\) of a string|drawn again", reason)
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_sets_whose_order_is_not_read(top: str, sample: str) -> None:
 @pytest.mark.parametrize("asks", ["get_rank()", "get_world_size()", "is_initialized()"])
 def test_a_spawned_worker_is_in_no_process_group(asks: str) -> None:
     sample = f"x = x * float(torch.distributed.{asks})"
-    assert f"torch.distributed.{asks} (line 21 of data.py) gives another answer in a worker process" in said(
+    assert f"torch.distributed.{asks} (line 21 of data.py) returns another value in a worker process" in said(
         imported("pass", sample)
     )
 

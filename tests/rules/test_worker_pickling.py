@@ -154,7 +154,7 @@ def sending(*, collate: bool = True, decorated: str = "", **parts: str) -> str:
     [
         (
             "return Other(xs, ys)",
-            "an instance of TrainBatch, which its module does not hold under that name, (line 54)",
+            "an instance of TrainBatch, which cannot be found in its module under that name, (line 54)",
         ),
         ("batch = Other(x=xs, y=ys); return batch", "an instance of TrainBatch"),
         ("return Other._make((xs, ys))", "an instance of TrainBatch"),
@@ -179,7 +179,7 @@ def sending(*, collate: bool = True, decorated: str = "", **parts: str) -> str:
 def test_batches_that_cannot_be_pickled(collated: str, reason: str) -> None:
     found = said(sending(collated=collated))
     assert reason in found
-    assert "so no worker could hand over such a batch" in found
+    assert "so a worker could not return such a batch" in found
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_batches_that_can_be_pickled(collated: str) -> None:
 
 def test_what_batch_objects_keep_is_sent_too() -> None:
     reason = said(sending(collated="return Padded(xs, ys)", keeps="self.size = lambda: len(x)"))
-    assert "a lambda (line 23) cannot be pickled, so no worker" in reason
+    assert "a lambda (line 23) cannot be pickled, so a worker could not return such a batch" in reason
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_batch_objects_keep_is_sent_too() -> None:
 )
 def test_samples_that_cannot_be_pickled(sample: str, collated: str | None, sent: bool) -> None:
     code = sending(sample=sample, collated=collated) if collated else sending(sample=sample, collate=False)
-    assert ("so no worker could hand over such a batch" in said(code)) is sent
+    assert ("so a worker could not return such a batch" in said(code)) is sent
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_samples_that_cannot_be_pickled(sample: str, collated: str | None, sent:
 )
 def test_batches_with_a_graph(parts: dict[str, str], line: int) -> None:
     reason = said(sending(collate="collated" in parts, **parts))
-    assert f"line {line} computes samples with parameters that need gradients" in reason
+    assert f"line {line} computes samples with parameters that require gradients" in reason
 
 
 @pytest.mark.parametrize(

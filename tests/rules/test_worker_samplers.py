@@ -109,7 +109,7 @@ def sampled(iterates: str, *, stream: str = "None", next_: str = "pass", loader:
      "sampler=Around(Steps(8))"],
 )  # fmt: skip
 def test_samplers_that_go_on(iterates: str, more: dict[str, str], loader: str) -> None:
-    assert "Steps changes what it holds (line" in sampled(iterates, loader=loader, **more)
+    assert "and with workers it runs ahead of the training" in sampled(iterates, loader=loader, **more)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def said(code: str | Mapping[str, str]) -> str:
 )  # fmt: skip
 def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     reason = said(written(inside=inside))
-    assert "changes what the loader reads while it runs" in reason
+    assert "changes data that the loader reads while it runs, which workers would not see" in reason
     assert "line 78" in reason
 
 
@@ -151,7 +151,7 @@ def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
 )
 def test_it_is_changed_by_other_names(before: str, inside: str) -> None:
     reason = said(written(before=before, inside=inside).replace("import collections", "import functools, collections"))
-    assert "changes what the loader reads while it runs" in reason
+    assert "changes data that the loader reads while it runs, which workers would not see" in reason
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_it_is_changed_by_other_names(before: str, inside: str) -> None:
     ],
 )
 def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
-    assert "line 78 changes what the loader reads" in said(written(loader=loader, inside=inside))
+    assert "line 78 changes data that the loader reads" in said(written(loader=loader, inside=inside))
 
 
 @pytest.mark.parametrize(
@@ -187,14 +187,14 @@ def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
         ({"sample": "object.__setattr__(self, 'last', index)"}, "line 31 changes self"),
         ({"sample": "vars(self)['last'] = index"}, "line 31 changes vars(self)"),
         ({"sample": "torch.stack([x, x], out=HOST)"}, "line 31 changes HOST"),
-        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may write into"),
-        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 56 may write into"),
+        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may modify"),
+        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 56 may modify"),
         ({"sample": "open('log.txt', 'a').write('sample')"}, "line 31 appends to a file"),
         ({"sample": "logger.info('sample %d', index)"}, "line 31 logs"),
         ({"sample": "logging.warning('sample %d', index)"}, "line 31 logs"),
         ({"sample": "sys.stdout.write('sample')"}, "line 31 prints"),
         ({"top": "LOG = open('log.txt', 'w')", "sample": "LOG.write('sample')"}, "line 31 writes"),
-        ({"top": "MEAN = torch.ones(1).to('cuda')", "sample": "x = x - MEAN.cpu()"}, "MEAN uses the device (line 31)"),
+        ({"top": "MEAN = torch.ones(1).to('cuda')", "sample": "x = x - MEAN.cpu()"}, "MEAN uses the GPU (line 31)"),
         ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 64 changes seen"),
         ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 64 changes joined.n"),
         ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 70 trains"),
@@ -212,14 +212,14 @@ STEPPED = MADE.replace(")", ", sampler=Steps(8, weights))")
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 78 uses its generator too"),
+        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 78 also uses its generator"),
         ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 78 may leave the loop"),
-        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes what it holds (line 42)"),
-        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes what it holds (line 42)"),
-        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 78 writes into"),
-        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 78 writes into"),
+        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes its own state (line 42)"),
+        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes its own state (line 42)"),
+        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 78 modifies"),
+        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 78 modifies"),
         ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
-         "line 78 writes into the batch"),
+         "line 78 modifies the batch"),
     ],
 )  # fmt: skip
 def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> None:
@@ -270,7 +270,7 @@ BY_HAND = """\
 
 @pytest.mark.parametrize(
     ("shuffle", "between", "reason"),
-    [("True", "pass", "when they are begun"), ("False", "initialise(model)", "when they are begun")],
+    [("True", "pass", "when the iterator is created"), ("False", "initialise(model)", "when the iterator is created")],
 )
 def test_iterators_that_are_begun_one_after_the_other(shuffle: str, between: str, reason: str) -> None:
     code = written()
@@ -287,7 +287,7 @@ def test_batches_drawn_by_hand_and_a_changed_dataset() -> None:
     start, end = code.index("    loader ="), code.index("\n\nif __name__")
     loops = BY_HAND.replace("SHUFFLE", "False").replace("BETWEEN", "pass").replace("MIDDLE", "dataset.scale = 3")
     code = code[:start] + loops + code[end:]
-    assert said(code).count("line 87 changes what the loader reads while it runs") == 2
+    assert said(code).count("line 87 changes data that the loader reads while it runs") == 2
 
 
 @pytest.mark.parametrize("asks", ["print(loader.num_workers)", "assert loader.num_workers == 0"])
@@ -360,7 +360,7 @@ class Curriculum:
 @pytest.mark.parametrize("call", ["self.call('on_batch')", "for each in self.callbacks: each.on_batch(self)"])
 def test_callbacks_that_change_the_dataset(call: str) -> None:
     files = {"train.py": TRAINER.replace("CALL", call), "callbacks.py": CALLBACKS}
-    assert "line 3 of callbacks.py changes what the loader reads" in said(files)
+    assert "line 3 of callbacks.py changes data that the loader reads" in said(files)
     files["callbacks.py"] = CALLBACKS.replace(
         "trainer.loader.dataset.scale *= 0.5", "print(len(trainer.loader.dataset))"
     )
@@ -409,4 +409,4 @@ if __name__ == "__main__":
 )
 def test_hooks_of_lightning_that_change_the_dataset(hook: str, matters: bool) -> None:
     reason = said(LIGHTNING.replace("HOOK", hook))
-    assert ("line 26 changes what the loader reads" in reason) is matters
+    assert ("line 26 changes data that the loader reads" in reason) is matters

@@ -20,9 +20,9 @@ def train(step: str, end: str = "") -> str:
 ADVISED = {
     "model": ("torch.save(model.state_dict(), 'm.pt')", "checkpoint"),
     "pretrained": ("model.save_pretrained('out')", "checkpoint"),
-    "picture": ("writer.add_images('x', x, step)", "picture"),
+    "image": ("writer.add_images('x', x, step)", "image"),
     "histogram": ("writer.add_histogram('w', w, step)", "histogram"),
-    "file of a picture": ("from torchvision.utils import save_image\nsave_image(x, 'x.png')", "picture"),
+    "file of an image": ("from torchvision.utils import save_image\nsave_image(x, 'x.png')", "image"),
     "in a block": ("with torch.no_grad():\n    torch.save(x, 'x.pt')", "checkpoint"),
 }
 

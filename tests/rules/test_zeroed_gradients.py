@@ -108,11 +108,11 @@ REFUSED = {
     ),
     "kept in a list": (
         fit("optimizer.zero_grad(False)", between="kept.append(model.head.weight.grad)"),
-        "kept on line",
+        "and would not be zeroed any more",
     ),
     "read behind the loop": (
         fit(last="optimizer.zero_grad(False)") + "\n    print(model.head.weight.grad)",
-        "behind the loop",
+        "the zeros are read on line",
     ),
     "read by a function before the backward pass": (
         "def norm(model):\n    return model.head.weight.grad.norm()\n\n"
@@ -123,9 +123,12 @@ REFUSED = {
         fit("optimizer.zero_grad(False)").replace(
             "    for step", "    model.head.weight.grad = flat[:8].view(2, 4)\n    for step"
         ),
-        "a gradient is set on line",
+        "and other code may read it there",
     ),
-    "kept in a name": (fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"), "kept on line"),
+    "kept in a name": (
+        fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"),
+        "and would not be zeroed any more",
+    ),
     "some of them": (
         fit("for n, p in model.named_parameters():\n    if 'bias' in n:\n        p.grad.zero_()"),
         "under a condition",

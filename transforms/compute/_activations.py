@@ -82,7 +82,7 @@ def _within_views(file: FileFacts, node: cst.BaseExpression, kind: str) -> Activ
             break
         node = node.func.value
     if isinstance(node, cst.Subscript) and _within_views(file, node.value, kind) is not None:
-        raise NotEqual(f"the loss is given parts of the {kind}: pick them of the logits")
+        raise NotEqual(f"the loss is given a part of the {kind}: index the logits instead")
     return _activation(file, node, kind) if isinstance(node, cst.Call) else None
 
 
@@ -96,13 +96,13 @@ def _activation(file: FileFacts, call: cst.Call, kind: str) -> Activation | None
         return Activation(call, subject) if short == SIGMOID and not arguments else None
     if short == LOG_SOFTMAX:
         if any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in arguments):
-            raise NotEqual("the logarithm is computed in another type")
+            raise NotEqual("the logarithm is computed in another dtype")
         return Activation(call, subject, doubt=_doubt_of_dimension(file, subject, arguments))
     if short == "log" and not arguments and isinstance(subject, cst.Call):
         inner, logits, more = _operation(file, subject)
         if inner == "softmax" and logits is not None:
             _doubt_of_dimension(file, logits, more)
-            doubt = "the logarithm of a probability that underflows is -inf; cross_entropy gives its true value"
+            doubt = "the log of a probability that underflows is -inf; cross_entropy computes the exact value"
             return Activation(call, logits, exact=False, doubt=doubt)
     return None
 
@@ -136,9 +136,10 @@ def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression, arguments: 
         return ""
     if dim == 0 or (isinstance(dim, int) and dim not in (0, 1, -1)) or (dim == -1 and rank not in (None, 1, 2)):
         raise NotEqual(
-            f"the probabilities add up over dimension {dim}, and cross_entropy takes classes from dimension 1"
+            f"the probabilities are normalised over dimension {dim}, and cross_entropy expects the "
+            "classes in dimension 1"
         )
-    return "cross_entropy takes the classes from dimension 1, which is this one only for two dimensions"
+    return "cross_entropy expects the classes in dimension 1, which is the last dimension only for 2-D logits"
 
 
 def model_output(file: FileFacts, loss: cst.Call, kind: str) -> str:

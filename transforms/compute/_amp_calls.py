@@ -45,7 +45,7 @@ def use_edits(file: FileFacts, node: cst.BaseExpression, api: str, device: str) 
         Stays: the new class cannot be used in the same way.
     """
     if _serves_versions(file, node):
-        raise Stays("stands under a test for the version of PyTorch")
+        raise Stays("is inside a check of the PyTorch version")
     parent = file.tree.parent(node)
     if isinstance(parent, cst.Call) and parent.func is node:
         return _call_edits(file, parent, api, device)
@@ -68,27 +68,27 @@ def use_edits(file: FileFacts, node: cst.BaseExpression, api: str, device: str) 
             return [], ()
     if any(isinstance(around, cst.Annotation) for around in file.tree.ancestors(node)):
         return [], ()
-    raise Stays(f"is handed on as a value on line {file.line(node)}, and what calls it passes no device")
+    raise Stays(f"is passed on as a value on line {file.line(node)}, and its caller passes no device")
 
 
 def _call_edits(file: FileFacts, call: cst.Call, api: str, device: str) -> Parts:
     if api.startswith("custom_"):
         return list(add_keyword(file.source, call, f'device_type="{device}"', wrap=False)), ()
     if argument(call, "device_type") is not None or argument(call, "device") is not None:
-        raise Stays("is given a device, which this class does not take")
+        raise Stays("is given a device, which the old class does not accept")
     first = _first_argument(file, call, f'"{device}"')
     if api == "GradScaler":
         asked = next((each for each in file.once(_asked_for) if not _is_changed_too(file, each)), None)
         if asked is not None:
-            raise Stays(f"is asked for as the class that it is on line {file.line(asked)}")
+            raise Stays(f"is compared by its class on line {file.line(asked)}")
         return [first], ()
     if any(arg.star == "*" for arg in call.args):
-        raise Stays("gets its arguments by `*`, and their places change")
+        raise Stays("gets its arguments by `*`, and their positions change")
     edits = []
     positional = [arg for arg in call.args if arg.keyword is None and not arg.star]
     for name, arg in zip(_POSITIONAL, positional, strict=False):
         if isinstance(arg.value, cst.BaseString):
-            raise Stays("is given a text where it takes `enabled`")
+            raise Stays("is given a string as its first argument, which is `enabled`")
         start = _start(file, arg)
         named = f"{name}="
         edits.append(Edit(start, start, named))
@@ -135,7 +135,7 @@ def _partial_edits(file: FileFacts, call: cst.Call, arg: cst.Arg, api: str, devi
     if api.startswith("custom_"):
         return list(add_keyword(file.source, call, f'device_type="{device}"', wrap=False))
     if api == "autocast" and any(other.keyword is None for other in call.args[1:]):
-        raise Stays("gets its arguments through `partial` by position, and their places change")
+        raise Stays("gets positional arguments through `partial`, and their positions change")
     end = file.source.span(arg.value)[1]
     return [Edit(end, end, f', "{device}"')]
 

@@ -18,15 +18,15 @@ def uses_of(file: FileFacts, alias: cst.ImportAlias) -> list[Parts]:
         raise Stays(f"`{name}` is imported under a condition, for other versions of PyTorch")
     uses = file.flow.uses(definition)
     if not uses:
-        raise Stays(f"`{name}` is not used in this file: others may import it from here")
+        raise Stays(f"`{name}` is not used in this file: other files may import it from here")
     if any(text.evaluated_value == name for text in find_all(file.tree.module, cst.SimpleString)):
-        raise Stays(f"`{name}` is named in a text, and may be exported")
+        raise Stays(f"`{name}` appears in a string, and may be exported")
     return [_use(file, definition, _own(file, use)) for use in uses]
 
 
 def _own(file: FileFacts, use: cst.BaseExpression) -> cst.Name:
     if not isinstance(use, cst.Name) or not file.is_own(use):
-        raise Stays(f"`{file.code(use)}` is used by another file, on line {file.line(use)}")
+        raise Stays(f"`{file.code(use)}` is used by another file on line {file.line(use)}")
     return use
 
 

@@ -340,7 +340,7 @@ def _need(file: FileFacts, node: cst.CSTNode) -> str:
     if isinstance(node, cst.Call):
         return _need_of_call(file, node)
     if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "volatile":
-        return "`volatile` switches gradients off for PyTorch before 0.4"
+        return "`volatile` already switches gradients off in PyTorch before 0.4"
     if isinstance(node, cst.Attribute):
         name = node.attr.value
         if name in _READS or (name == "requires_grad" and not _is_set_to_false(file, node)):
@@ -359,7 +359,7 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
     if name.rpartition(".")[2] in ("enable_grad", "is_grad_enabled"):
         return f"`{name}` is called"
     if name.startswith(("torch.", "builtins.", "numpy.")):
-        return "" if not name.startswith("torch.optim.") else "an optimizer is made"
+        return "" if not name.startswith("torch.optim.") else "an optimizer is created"
     if isinstance(call.func, cst.Attribute):
         method = call.func.attr.value
         if method in ("backward", "manual_backward") or (method == "requires_grad_" and not _is_false(call)):
@@ -367,13 +367,13 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
         if method == "step" and words(dotted(call.func.value)) & (_OPTIMIZERS | {"opt", "scaler"}):
             return "an optimizer steps"
         if method == "numpy" and _may_be_caught(file, call) and may_carry_gradient(file, call.func.value):
-            return "the error of `numpy()`, which tells of gradients, may be handled"
+            return "the error of `numpy()` on a tensor that requires grad may be caught"
     if file.values.calls.resolve(call) is None and mode(file, call) is None:
         short = dotted(call.func).rpartition(".")[2]
         if short not in ("zero_grad", "no_grad") and words(short) & _NEEDS_GRADIENTS:
-            return f"`{short}`, which is not in sight, may need gradients"
+            return f"`{short}`, whose code was not found, may need gradients"
         if any(words(dotted(arg.value)) & _OPTIMIZERS for arg in call.args):
-            return f"the optimizer is handed to `{short}`"
+            return f"the optimizer is passed to `{short}`"
     return ""
 
 

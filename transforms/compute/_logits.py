@@ -27,7 +27,7 @@ def require_own(file: FileFacts, nodes: Sequence[cst.CSTNode]) -> None:
     """Raises `NotEqual` where one of several nodes stands in another file."""
     for node in nodes:
         if not file.is_own(node):
-            raise NotEqual(f"the two steps stand in two files: line {file.line(node)}")
+            raise NotEqual(f"the two operations are in different files: line {file.line(node)}")
 
 
 def require_all_in_sight(file: FileFacts, made: cst.Call, calls: Sequence[cst.Call]) -> None:
@@ -63,12 +63,12 @@ def logits_for(file: FileFacts, calls: Sequence[cst.Call], loss: cst.Call, activ
     if rest and activation.call is definition.value and isinstance(logits, (cst.Name, cst.Attribute)):
         line = file.line(rest[0])
         if not source.code(loss.func).endswith(("binary_cross_entropy",)) and _is_log(file, activation):
-            raise NotEqual(f"the log-probabilities are used on line {line}, too, and would be computed twice")
+            raise NotEqual(f"the log-probabilities are also used on line {line}, and would be computed twice")
         if not is_unchanged(file, logits, use):
-            raise NotEqual(f"`{source.code(logits)}` is another value by the time of the loss")
+            raise NotEqual(f"`{source.code(logits)}` has changed by the time the loss is computed")
         yield replace(source, use, source.code(logits))
     elif rest:
-        raise NotEqual(f"the probabilities are used on line {file.line(rest[0])}, too")
+        raise NotEqual(f"the probabilities are also used on line {file.line(rest[0])}")
     elif alone and activation.call is definition.value and isinstance(logits, cst.Name):
         if logits.value == definition.name:
             yield from delete_statement(source, statement)

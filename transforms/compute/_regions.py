@@ -157,9 +157,9 @@ def why_not_nested(file: FileFacts, statements: Sequence[cst.BaseStatement]) -> 
     """Why statements cannot be put under a block; empty where they can."""
     for statement in statements:
         if isinstance(statement, cst.For) and statement.asynchronous is not None:
-            return "an asynchronous loop lets other code run in between"
+            return "other code may run during an asynchronous loop"
         if any(isinstance(node, (cst.Yield, cst.Await)) for node in walk_scope(statement)):
-            return f"other code runs in between, at the `yield` below line {file.line(statement)}"
+            return f"other code runs at the `yield` below line {file.line(statement)}"
     return ""
 
 

@@ -147,11 +147,11 @@ def why_read_as_zeros(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing
     events = [(node, kind) for node, kind in _events(file, around, every)]
     own = [index for index, (node, _) in enumerate(events) if file.tree.is_within(zeroing.node, node)]
     if not own:
-        return "where the gradients are used could not be shown"
+        return "where the gradients are used could not be determined"
     behind = [*events[own[-1] + 1 :], *events[: own[0]]]
     following = next(((node, kind) for node, kind in behind if kind != "zero"), None)
     if following is None:
-        return "the backward pass that follows is not in sight"
+        return "the following backward pass was not found in the files given"
     node, kind = following
     if kind != "backward":
         return f"the zeros are read on line {file.line(node)}, before a backward pass"
@@ -169,9 +169,9 @@ def _why_read_behind(file: FileFacts, around: cst.CSTNode) -> str:
             continue
         if file.tree.scope(node) is scope:
             if file.comes_before(around, node) or loops & set(file.tree.loops(node)):
-                return f"the zeros are read on line {file.line(node)}, behind the loop"
+                return f"the zeros are read on line {file.line(node)}, after the loop"
         elif not any(file.tree.is_within(node, body) for body in inside):
-            return f"`{file.code(node)}` is read on line {file.line(node)}, perhaps behind the loop"
+            return f"`{file.code(node)}` is read on line {file.line(node)}, perhaps after the loop"
     return ""
 
 

@@ -1,16 +1,18 @@
 """Mixed precision through `torch.cuda.amp`, which is deprecated.
 
-Since PyTorch 2.4 `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` warn whenever they are
-used, and will go. Their successors in `torch.amp` do the same for any device, and are told which:
+Since PyTorch 2.4 `torch.cuda.amp.autocast`, `GradScaler`, `custom_fwd` and `custom_bwd` warn on every use, and will
+be removed. Their successors in `torch.amp` do the same for any device, which they take as an argument:
 
     scaler = torch.cuda.amp.GradScaler()         scaler = torch.amp.GradScaler("cuda")
     with torch.cuda.amp.autocast(use_amp):       with torch.amp.autocast("cuda", enabled=use_amp):
 
-Imports change together with every use of the names that they bind, or not at all. The first positional argument of
-the old `autocast` is `enabled`, that of the new one the device, the second `dtype`: they become keywords.
+Imports change together with every use of the imported names, or not at all. The first positional argument of the old
+`autocast` is `enabled`; in the new one it is the device and the second is `dtype`, so the old arguments become
+keywords.
 
-There is one trap: without a `dtype` the old class means float16, the new one the type of the autocast around it.
-Where another type may be in effect, as bfloat16 around a model that has an autocast inside, float16 is written out.
+There is one trap: without a `dtype` the old class means float16, the new one the dtype of the surrounding autocast.
+Where another dtype may be in effect, such as bfloat16 around a model that has an autocast inside, float16 is written
+out.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safet
 from perfmod.transforms.writing import insert_before_statement, replace
 
 _MODULES = {"torch.cuda.amp", "torch.cpu.amp"} | {name.rpartition(".")[0] for name in DEPRECATED}
-_EQUAL = "torch.amp does the same and is told the device"
+_EQUAL = "torch.amp does the same and takes the device as an argument"
 
 
 class DeprecatedAmpApi(Rule):
     code = "PM313"
     name = "deprecated-amp-api"
     family = Family.COMPUTE
-    summary = "torch.cuda.amp is deprecated and warns whenever it is used"
-    fix_title = "Use torch.amp and name the device"
+    summary = "torch.cuda.amp is deprecated and warns on every use"
+    fix_title = "Use torch.amp with the device as an argument"
     numerics = Numerics.BITWISE
     safety = Safety.OPT_IN
     min_torch = "2.4"
@@ -48,7 +50,7 @@ class DeprecatedAmpApi(Rule):
     )
     changes_results = (
         "Never: the old classes only call the new ones. A scaler is no longer an instance of the old class, which "
-        "matters where another file asks `isinstance(scaler, torch.cuda.amp.GradScaler)`. Held back as unsafe where "
+        "matters if another file checks `isinstance(scaler, torch.cuda.amp.GradScaler)`. Held back as unsafe where "
         "TorchScript compiles code of the file. PyTorch before 2.3 has no `torch.amp.GradScaler`, and before 2.4 no "
         "`torch.amp.custom_fwd`."
     )
@@ -98,7 +100,7 @@ class DeprecatedAmpApi(Rule):
         return self.found(
             file,
             node,
-            "TorchScript may know the new class differently in this version" if scripted else _EQUAL,
+            "TorchScript may treat the new class differently in this version" if scripted else _EQUAL,
             edits,
             safety=Safety.UNSAFE if scripted else None,
             imports=imports,
@@ -111,7 +113,7 @@ class DeprecatedAmpApi(Rule):
             module = dotted(statement.module) if statement.module is not None and not statement.relative else ""
             if isinstance(statement.names, cst.ImportStar):
                 if module in _MODULES:
-                    yield self.refused(file, statement, "imported by `*`, so that its uses cannot be told")
+                    yield self.refused(file, statement, "imported by `*`, so its uses cannot be found")
             elif module in _MODULES or module in ("torch.cuda", "torch.cpu"):
                 yield from self._import(file, statement, module, statement.names)
         for plain in find_all(file.tree.module, cst.Import):

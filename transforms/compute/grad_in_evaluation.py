@@ -1,21 +1,21 @@
-"""Evaluations that build a graph which nobody differentiates.
+"""Evaluations that build an autograd graph that is never used.
 
-While gradients are on, every operation on a model's parameters records what its backward pass would need, and keeps
-the activations. In a loop over validation data that is memory and time for nothing: `model.eval()` switches dropout
-and batch normalisation, but not the recording. `torch.no_grad()` does:
+While gradients are enabled, every operation on a model's parameters records what its backward pass would need, and
+keeps the activations. In a loop over validation data this costs memory and time for nothing: `model.eval()` switches
+dropout and batch normalisation, but not the recording. `torch.no_grad()` does:
 
     def evaluate(model, loader):                 @torch.no_grad()
         model.eval()                             def evaluate(model, loader):
         for x, y in loader:                          model.eval()
             ...                                      ...
 
-A function that only evaluates is decorated, since that is one line. Where the evaluation is a part of a training
-function or of a script, its loop is put under `with torch.no_grad():`; a long one is held back, because all of its
-lines move.
+A function that only evaluates gets a decorator, because that is one line. Where the evaluation is part of a training
+function or of a script, its loop is put under `with torch.no_grad():`; a long loop is held back, because all of its
+lines would be re-indented.
 
-The values are the same. What could notice is refused, or held back where it is not in sight: gradients taken inside
-(adversarial examples, forces), tensors that are differentiated later, and tensors that are printed as such, because
-`tensor(0.5, grad_fn=<...>)` loses its `grad_fn`.
+The values are the same. Code that could tell the difference is refused, or held back where it was not found in the
+files given: gradients taken inside the evaluation (adversarial examples, forces), tensors that are differentiated
+later, and printed tensors, because `tensor(0.5, grad_fn=<...>)` loses its `grad_fn`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from perfmod.transforms.writing import MOST_MOVED
 
 _FRAMEWORKS = ("lightning.", "pytorch_lightning.", "transformers.")
 _MESSAGES = {
-    Fate.DIFFERENTIATED: "what the model computes is differentiated on line {}",
-    Fate.PRINTED: "a tensor is printed on line {}, and `grad_fn` would be missing from the text",
-    Fate.KEPT: "a tensor is kept on line {}, where code elsewhere may differentiate it",
-    Fate.RETURNED: "a tensor is returned on line {}, and not all of its uses are in sight",
+    Fate.DIFFERENTIATED: "the model's output is differentiated on line {}",
+    Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
+    Fate.KEPT: "a tensor is stored on line {}, where other code may differentiate it",
+    Fate.RETURNED: "a tensor is returned on line {}, and not all of its uses were found in the files given",
 }
 
 
@@ -55,7 +55,7 @@ class GradInEvaluation(Rule):
     code = "PM307"
     name = "grad-in-evaluation"
     family = Family.COMPUTE
-    summary = "An evaluation records a graph that nobody differentiates"
+    summary = "An evaluation records an autograd graph that is never used"
     fix_title = "Evaluate under torch.no_grad()"
     numerics = Numerics.BITWISE
     safety = Safety.OPT_IN
@@ -69,10 +69,10 @@ class GradInEvaluation(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html",
     )
     changes_results = (
-        "Never for figures: the same kernels compute the same values. Tensors that leave the evaluation have no "
-        "graph any more, so `backward` on them fails and printing them shows no `grad_fn`: refused where that is "
+        "Never for values: the same kernels compute the same numbers. Tensors that leave the evaluation have no "
+        "graph any more, so `backward` on them fails and printing them shows no `grad_fn`: refused where this is "
         "seen, held back as unsafe where it is not. `nn.TransformerEncoder` and `nn.MultiheadAttention` take a "
-        "fused path in evaluation mode without gradients, with other roundings and zeros at padded places: held "
+        "fused path in evaluation mode without gradients, with other rounding and zeros at padded positions: held "
         "back as unsafe too. Attention kernels and compiled models may round differently."
     )
 
@@ -130,7 +130,7 @@ class GradInEvaluation(Rule):
             if backward is not None and calls and not evaluations.is_switched(file, calls[0]):
                 line = file.line(backward)
                 yield self.refused(
-                    file, calls[0], f"the same loop trains, with `backward` under a condition on line {line}"
+                    file, calls[0], f"the same loop also trains: `backward` is called under a condition on line {line}"
                 )
 
     def _judged(
@@ -154,20 +154,20 @@ class GradInEvaluation(Rule):
         if wrong:
             return self.refused(file, node, wrong)
         if any(escape.fate is Fate.RETURNED for escape in escapes) and _is_in_module(file, node):
-            return self.refused(file, node, "the module gives what it computes to callers that may differentiate it")
+            return self.refused(file, node, "the module returns its result to callers that may differentiate it")
         doubt = _first(file, escapes)
         suggestion = evaluations.suggests_gradients(file, code, calls)
         if not doubt and suggestion:
-            doubt = f"the model is not in sight, and `{suggestion}` suggests that it takes gradients itself"
+            doubt = f"the code of the model was not found, and `{suggestion}` suggests that it needs gradients itself"
         module = evaluations.takes_another_path(file)
         if not doubt and module:
-            doubt = f"`{module}` takes another path in evaluation mode without gradients, with other figures"
+            doubt = f"`{module}` computes slightly different values in evaluation mode without gradients"
         if not doubt and len(edits) > MOST_MOVED:
             doubt = f"{label}, and {len(edits)} lines would be indented: review it with `git diff -w`"
         return self.found(
             file,
             node,
-            doubt or f"{label}, and nothing that it computes is differentiated",
+            doubt or f"{label}, and no result is differentiated",
             edits,
             safety=Safety.UNSAFE if doubt else None,
             numerics=Numerics.ROUNDING if module or evaluations.may_round_differently(file) else None,

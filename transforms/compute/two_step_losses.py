@@ -1,17 +1,17 @@
-"""Losses that take probabilities which were computed for them alone.
+"""Probabilities that are computed only for a loss, which could take the logits.
 
-`log_softmax` followed by `nll_loss` is what `cross_entropy` computes, in one call. `sigmoid` followed by
+`log_softmax` followed by `nll_loss` is what `cross_entropy` computes in one call. `sigmoid` followed by
 `binary_cross_entropy` is the same mathematics as `binary_cross_entropy_with_logits`, which needs one pass over the
-logits and stays exact where the sigmoid is 0 or 1 to the last bit:
+logits and stays exact where the sigmoid rounds to 0 or 1:
 
     loss = F.nll_loss(F.log_softmax(x, dim=1), y)            loss = F.cross_entropy(x, y)
     loss = F.binary_cross_entropy(torch.sigmoid(x), y)       loss = F.binary_cross_entropy_with_logits(x, y)
 
-A model that ends in the activation stays as it is: what else reads its output would get logits.
+A model that ends in the activation stays as it is: other code that uses its output would get logits.
 
-The first is equal to the bit where the classes stand in dimension 1. The second is never applied unasked: where the
-sigmoid saturates, `binary_cross_entropy` cuts its logarithm off at -100 and its gradient vanishes, while the loss on
-logits goes on to grow and pulls the model back. That trains better, and differently.
+The first is bitwise equal where the classes are in dimension 1. The second is never applied by default: where the
+sigmoid saturates, `binary_cross_entropy` clamps its logarithm at -100 and its gradient vanishes, while the loss on
+logits keeps growing and pulls the model back. That trains better, and differently.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
 _SATURATES = (
-    "where the sigmoid is 0 or 1 to the last bit the loss is cut off at 100 and has no gradient; on logits it has"
+    "where the sigmoid saturates at 0 or 1 the loss is clamped at 100 and has no gradient; on logits it has one"
 )
-_EQUAL = "cross_entropy computes this log_softmax and this nll_loss"
+_EQUAL = "cross_entropy computes the same log_softmax and nll_loss"
 
 
 class TwoStepLosses(Rule):
     code = "PM310"
     name = "two-step-losses"
     family = Family.COMPUTE
-    summary = "Probabilities are computed for a loss that could take the logits"
-    fix_title = "Hand the logits to the loss"
+    summary = "Probabilities are computed for a loss that could take the logits directly"
+    fix_title = "Pass the logits to the loss"
     numerics = Numerics.ROUNDING
     safety = Safety.OPT_IN
     min_torch = "1.0"
@@ -87,7 +87,9 @@ class TwoStepLosses(Rule):
             if not found:
                 cls = model_output(file, calls[0], kind)
                 if cls:
-                    reason = f"the {kind} is the end of `{cls}`, and what else reads its output would get logits"
+                    reason = (
+                        f"the {kind} is the last layer of `{cls}`, and other code that uses its output would get logits"
+                    )
                     yield self.refused(file, calls[0], reason)
                 return
             require_own(file, [*calls, *([made] if made is not None else []), *(each.call for _, each in found)])

@@ -1,7 +1,7 @@
 """Gradients that are filled with zeros before every step, only to be added to.
 
-Zeroing writes a zero into every gradient, and the backward pass reads it back to add to it. Without a gradient, which
-is what `zero_grad` has left behind by default since PyTorch 2.0, the backward pass stores its result at once:
+Zeroing writes a zero into every gradient, and the backward pass reads it back to add to it. If the gradient is None,
+which is what `zero_grad` sets by default since PyTorch 2.0, the backward pass stores its result directly:
 
     optimizer.zero_grad(set_to_none=False)       optimizer.zero_grad(set_to_none=True)
 
@@ -12,9 +12,9 @@ is what `zero_grad` has left behind by default since PyTorch 2.0, the backward p
     w.grad.zero_()                               w.grad = None
 
 The two are not always the same. A parameter that gets no gradient in some step (a branch that was not taken, a layer
-that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still moves it; without a gradient it
-leaves the parameter alone. So the rewrite is offered where the optimizer is plain SGD, to which a zero gradient is
-none; elsewhere it is held back as unsafe. Zeros that are read before the next backward pass are refused.
+that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still updates it; if its gradient is
+None the optimizer skips it. So the rewrite is offered where the optimizer is plain SGD, for which a zero gradient
+changes nothing; elsewhere it is held back as unsafe. Zeros that are read before the next backward pass are refused.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import comments, delete_statements, replace
 
-_DECAYS = "with momentum or decay, a parameter that gets no gradient in some step is moved by zeros, and not without"
+_DECAYS = (
+    "with momentum or weight decay, a parameter without a gradient in some step is still updated by a zero "
+    "gradient, but not by None"
+)
 
 
 class ZeroedGradients(Rule):
     code = "PM308"
     name = "zeroed-gradients"
     family = Family.COMPUTE
-    summary = "Gradients are filled with zeros that the backward pass has to read and add to"
-    fix_title = "Drop the gradients instead of zeroing them"
+    summary = "Gradients are filled with zeros, which the backward pass has to read and add to"
+    fix_title = "Set the gradients to None instead of zero"
     numerics = Numerics.BITWISE
     safety = Safety.OPT_IN
     min_torch = "1.7"
@@ -50,8 +53,8 @@ class ZeroedGradients(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
     )
     changes_results = (
-        "Not where every step gives a gradient to the same parameters, up to the sign of a zero. Between two steps "
-        "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer moved "
+        "Not where every step computes gradients for the same parameters, up to the sign of a zero. Between two steps "
+        "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer updated "
         "by momentum, by Adam's moments or by weight decay: held back as unsafe for all but plain SGD."
     )
 
@@ -67,11 +70,13 @@ class ZeroedGradients(Rule):
             return self.refused(file, node, read)
         kept = _zeroing.kept_gradient(file, every)
         if kept is not None:
-            return self.refused(file, node, f"a gradient is kept on line {file.line(kept)}, and would not be emptied")
+            return self.refused(
+                file, node, f"a gradient is stored on line {file.line(kept)}, and would not be zeroed any more"
+            )
         given = _zeroing.given_gradient(file)
         if given is not None:
             return self.refused(
-                file, node, f"a gradient is set on line {file.line(given)}, and others may read it there"
+                file, node, f"a gradient is assigned on line {file.line(given)}, and other code may read it there"
             )
         if zeroing.owner is not None and _is_conditional(file, zeroing):
             return self.refused(file, node, "only some gradients are zeroed, under a condition")
@@ -79,7 +84,7 @@ class ZeroedGradients(Rule):
         return self.found(
             file,
             node,
-            doubt or "the next backward pass gives every gradient anew",
+            doubt or "the next backward pass computes every gradient again",
             self._edits(file, zeroing),
             safety=Safety.UNSAFE if doubt else None,
             numerics=Numerics.BEHAVIOURAL if doubt else None,

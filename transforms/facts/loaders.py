@@ -228,11 +228,11 @@ class Loaders:
         before = bound.args[1:] if bound is not None else ()
         for position, arg in enumerate(sorted((*before, *call.args), key=_follows)):
             if arg.star == "*":
-                unseen = f"the arguments of *{self._code(arg.value)} could not be seen"
+                unseen = f"the arguments in *{self._code(arg.value)} could not be determined"
             elif arg.star == "**":
                 entries = self._entries(arg.value)
                 if entries is None:
-                    unseen = f"the keywords of **{self._code(arg.value)} could not be seen"
+                    unseen = f"the arguments in **{self._code(arg.value)} could not be determined"
                 else:
                     settings.update(entries)
             elif arg.keyword is not None:

@@ -187,7 +187,7 @@ def _lost_class(file: FileFacts, call: cst.Call) -> str:
         targets = statement.targets if isinstance(statement, cst.Assign) and statement.value is made else ()
         stands = any(isinstance(target.target, cst.Name) and target.target.value == name for target in targets)
         if not stands or not isinstance(file.tree.scope(made), cst.Module):
-            return f"an instance of {name or 'a class'}, which its module does not hold under that name,"
+            return f"an instance of {name or 'a class'}, which cannot be found in its module under that name,"
     return ""
 
 

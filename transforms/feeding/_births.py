@@ -94,9 +94,9 @@ def born(file: FileFacts, move: cst.Call) -> Birth | None:
                 is_random = is_random or short in _RANDOM
                 refusal = _refusal(node, keeps_grad) or _why_host_draws(node, short)
                 if draws_on_host and not refusal:
-                    refusal = "what it is drawn with may be a tensor or a generator on the CPU"
+                    refusal = "an argument may be a tensor or a generator on the CPU"
                 if becomes_integer and not refusal and not _fits_integers(file, node, short):
-                    refusal = "its numbers may be out of the integers' range, where host and device cast differently"
+                    refusal = "its numbers may be outside of the integer range, where CPU and GPU convert differently"
                 return Birth(node, short, is_random, refusal)
             if (name in _OF_A_MATRIX or name == "torch.autograd.Variable") and node.args:
                 if name == "torch.autograd.Variable" and len(node.args) > 1:
@@ -141,7 +141,7 @@ def _fits_integers(file: FileFacts, call: cst.Call, name: str) -> bool:
 def _why_host_draws(call: cst.Call, name: str) -> str:
     """Why `torch.normal` takes no device: only where it is told a size does it."""
     sized = argument(call, "size", 2) is not None
-    return "" if name != "normal" or sized else "its mean or deviation may be tensors on the CPU"
+    return "" if name != "normal" or sized else "its mean or std may be tensors on the CPU"
 
 
 def _compares_number(file: FileFacts, call: cst.Call) -> bool:
@@ -151,23 +151,23 @@ def _compares_number(file: FileFacts, call: cst.Call) -> bool:
 def _refusal(call: cst.Call, keeps_grad: bool) -> str:
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     if has_star(call) and any(arg.star == "**" for arg in call.args):
-        return "its keywords could not be seen"
+        return "its arguments are passed by `**`, and could not be determined"
     unknown = next((name for name in given if name not in _KEYWORDS), None)
     if unknown is not None:
         return f"what {unknown}= does on the device is not known"
     asks = given.get("requires_grad")
     if keeps_grad or (asks is not None and not _is(asks, "False")):
-        return "it requires a gradient, which would lie on the device then"
+        return "it requires a gradient, which would then be on the device"
     pins = given.get("pin_memory")
     if pins is not None and not _is(pins, "False"):
         return "it is pinned, which only CPU memory can be"
     if "out" in given:
         return "out= writes it into a tensor on the CPU"
     if "generator" in given:
-        return "its generator is one of the CPU"
+        return "its generator is a CPU generator"
     device = given.get("device")
     if device is not None:
-        return "its device is written out: it is made there on purpose and then moved"
+        return "it is given a device explicitly and then moved, probably on purpose"
     return ""
 
 
@@ -175,16 +175,16 @@ def target(file: FileFacts, move: cst.Call) -> Target | None:
     """Where a call of `to` or `cuda` moves a tensor; `None` where it does not leave the CPU, or only casts."""
     assert isinstance(move.func, cst.Attribute)
     if has_star(move):
-        return Target(refusal="where it goes could not be seen")
+        return Target(refusal="the device it is copied to could not be determined")
     if "#" in file.code(move) or "\\\n" in file.code(move):
-        return Target(refusal="a comment or a continued line stands in the expression")
+        return Target(refusal="the expression contains a comment or a line continuation")
     if move.func.attr.value == "cuda":
         return _target_of_cuda(file, move)
     where = file.values.placement.destination(move)
     if where is None:
         other = argument(move, "other", 0)
         if other is not None and file.value(other).is_tensor:
-            return Target(refusal=f"it takes type and device of {file.code(other)}, which may be any")
+            return Target(refusal=f"it takes the dtype and device of {file.code(other)}, which are not known")
         return None
     if file.values.placement.device_of(where) is Device.CPU:
         return None
@@ -193,9 +193,9 @@ def target(file: FileFacts, move: cst.Call) -> Target | None:
         dtype = next((arg.value for arg in move.args if file.values.placement.is_dtype(arg.value)), None)
     layout = argument(move, "memory_format")
     if layout is not None:
-        return Target(refusal=f"the same call gives it another layout ({file.code(layout)})")
+        return Target(refusal=f"the same call also changes its memory format ({file.code(layout)})")
     if not _names_device(file, where):
-        return Target(refusal=f"what {file.code(where)} is could not be seen: a device, or a tensor")
+        return Target(refusal=f"{file.code(where)} may be a device or a tensor, which could not be determined")
     return Target(file.code(where), dtype)
 
 
@@ -205,7 +205,9 @@ def _target_of_cuda(file: FileFacts, move: cst.Call) -> Target:
         return Target(quoted(file.source_of(move), "cuda"))
     if isinstance(where, cst.Integer) or file.value(where).kind in (Kind.DEVICE, Kind.NUMBER, Kind.TEXT):
         return Target(file.code(where))
-    return Target(refusal=f"{file.code(where)} may be None, which means the current device here and the CPU there")
+    return Target(
+        refusal=f"{file.code(where)} may be None, which means the current GPU for `cuda()` and the CPU for `device=`"
+    )
 
 
 def _names_device(file: FileFacts, node: cst.BaseExpression) -> bool:

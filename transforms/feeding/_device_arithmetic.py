@@ -83,10 +83,10 @@ def common(file: FileFacts, pipelines: Sequence[Pipeline]) -> Arithmetic:
         mean, std = _value(file, one.mean), _value(file, one.std)
         deviations = std if isinstance(std, tuple) else (std,)
         if any(isinstance(value, (int, float)) and abs(value) < _SMALLEST for value in deviations):
-            raise Unmovable("its deviation is 0, for which Normalize raises an error")
+            raise Unmovable("its std is 0, for which Normalize raises an error")
         found.append((one.scaling, _single(mean), _single(std)))
     if any(other != found[0] for other in found):
-        raise Unmovable("pipelines whose images come together normalise with different constants, or scale differently")
+        raise Unmovable("pipelines that feed the same loop normalise with different constants, or scale differently")
     return Arithmetic(*found[0], (pipelines[0].mean, pipelines[0].std))
 
 
@@ -94,7 +94,7 @@ def _value(file: FileFacts, node: cst.BaseExpression) -> Constant:
     """What a constant evaluates to. Raises `Unmovable` where it is none."""
     value = file.constants.value(node)
     if value is None:
-        raise Unmovable(f"`{file.code(node)}` is no constant that can be read where the images arrive")
+        raise Unmovable(f"`{file.code(node)}` is not a constant that the training code can use")
     return value
 
 
@@ -150,4 +150,4 @@ def free_name(sources: Collection[Source], taken: Collection[str]) -> str:
     for name in _INSTANCES:
         if name not in taken:
             return name
-    raise Unmovable(f"the names {', '.join(_INSTANCES)} are taken")
+    raise Unmovable(f"the names {', '.join(_INSTANCES)} are already used in the file")

@@ -59,7 +59,7 @@ def _destination(file: FileFacts, call: cst.Call) -> tuple[cst.BaseExpression | 
     others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - {"device", "non_blocking"}
     device = file.values.placement.destination(call)
     if device is None or len(given) != 1 or others:
-        raise Unmovable(f"the copy on line {line} also changes the images' type or layout")
+        raise Unmovable(f"the copy on line {line} also changes the dtype or memory format of the images")
     if file.values.placement.device_of(device) is Device.CPU:
         raise Unmovable(f"the images of line {line} stay on the CPU")
     return device, f".to({file.code(device)})"
@@ -83,7 +83,7 @@ def placed(file: FileFacts, call: cst.Call, *, devices_change: bool) -> Copy:
     loop = _outermost_loop(file, call, where)
     if loop is not None:
         return Copy(call, method, source, _line_of(file, loop), is_before=True)
-    raise Unmovable(f"there is no place outside of the step where the module for line {file.line(call)} could be made")
+    raise Unmovable(f"there is no place before the loop to create the normalisation module for line {file.line(call)}")
 
 
 def _outermost_loop(file: FileFacts, call: cst.Call, where: cst.BaseExpression | None) -> cst.CSTNode | None:
@@ -210,7 +210,9 @@ def _named(
             constants = [f"{prefix}.{name}" for name in arithmetic.exported(file)]
             return f"{prefix}.{NAME}", constants or arguments, []
     copied = file.line(move.call)
-    raise Unmovable(f"line {copied} copies the images, in a file that imports nothing from the one of the pipeline")
+    raise Unmovable(
+        f"line {copied} copies the images, in a file that imports nothing from the file with the transforms"
+    )
 
 
 def _imported(source: Source, statement: cst.ImportFrom, names: set[str]) -> list[Edit]:
@@ -245,12 +247,14 @@ def check_scopes(file: FileFacts, moves: list[Copy]) -> None:
             home = _home(file, home)
         if home is not _home(file, move.anchor):
             line = file.line(move.call)
-            raise Unmovable(f"the module for the copy on line {line} would be hidden by that for another copy")
+            raise Unmovable(
+                f"another copy would need a normalisation module of the same name as the copy on line {line}"
+            )
     devices: dict[cst.CSTNode, str] = {}
     for move in moves:
         if devices.setdefault(_home(file, move.anchor), move.method) != move.method:
             raise Unmovable(
-                f"the copy on line {file.line(move.call)} goes to another device than others of its function"
+                f"the copy on line {file.line(move.call)} goes to another device than other copies in its function"
             )
 
 

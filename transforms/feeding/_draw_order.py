@@ -41,13 +41,21 @@ def why_other_order(file: FileFacts, loader: Loader) -> str:
         if iteration.by_framework:
             hook = next(filter(None, map(lightning.begins_early, file.classes)), None) if iteration.trains else None
             if hook is not None and _is_shuffled(loader):
-                return f"workers draw the order of the samples before line {file.line(hook)} runs, not after it"
+                return (
+                    f"with workers the order of the samples is drawn before line {file.line(hook)} runs, not after it"
+                )
             continue
         if _is_shuffled(loader) and _draws_before_next(file, iteration):
-            return f"workers draw the order of the samples when they are begun, not at the first batch (line {line})"
+            return (
+                "with workers the order of the samples is drawn when the iterator is created, not at the "
+                f"first batch (line {line})"
+            )
         others = _begun_together(file, loader, iteration)
         if any(_is_shuffled(one) for one in (loader, *others)) and others:
-            return f"workers draw the orders of the loaders on line {line} when they are begun, one after the other"
+            return (
+                f"with workers the orders of the loaders on line {line} are drawn when their iterators are "
+                "created, one after the other"
+            )
     return ""
 
 
@@ -74,7 +82,7 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
     workers.
     """
     if not isinstance(made, cst.Call):
-        return "" if isinstance(made, cst.Name) and made.value == "None" else "the code of its sampler was not read"
+        return "" if isinstance(made, cst.Name) and made.value == "None" else "the code of its sampler was not found"
     cls = file.values.calls.constructed(made)
     if cls is not None:
         draws = (
@@ -86,17 +94,17 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
             if isinstance(node, cst.Call)
         )
         if any(draws):
-            return f"{cls.name} draws while it runs, and runs ahead of the training with workers"
+            return f"{cls.name} draws random numbers while it runs, and with workers it runs ahead of the training"
         stored = kept_state(file, cls)
         if stored is not None:
             line = file.line(stored)
-            return f"{cls.name} changes what it holds (line {line}), and runs ahead of the training with workers"
+            return f"{cls.name} changes its own state (line {line}), and with workers it runs ahead of the training"
         if cls.method("__iter__") is None and not cls.derives("torch.utils.data."):
-            return f"what {cls.name} gives out could not be followed"
+            return f"the indices that {cls.name} yields could not be followed"
         return next((r for inner in _samplers_inside(file, made, cls) if (r := _sampler(file, inner))), "")
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
-        return f"the sampler {name or file.code(made)} was not read"
+        return f"the code of the sampler {name or file.code(made)} was not found"
     inner = argument(made, "sampler", 0) if name == "torch.utils.data.BatchSampler" else None
     return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 
@@ -125,14 +133,23 @@ def _why_not_generator(file: FileFacts, loader: Loader) -> str:
         if isinstance(made, cst.Name) and made.value == "None":
             continue
         if not isinstance(made, cst.Call):
-            return f"its generator (line {file.line(made)}) comes from elsewhere, and workers draw ahead from it"
+            return (
+                f"its generator (line {file.line(made)}) comes from elsewhere, and with workers more is drawn "
+                "from it ahead of time"
+            )
         for use in file.handing.uses(made):
             if _uses_otherwise(file, loader, use.node):
-                return f"line {file.line(use.node)} uses its generator too, from which workers draw ahead"
+                return (
+                    f"line {file.line(use.node)} also uses its generator, from which more is drawn ahead of "
+                    "time with workers"
+                )
         for iteration in loader.iterations:
             early = _ends_early(iteration)
             if early is not None:
-                return f"line {file.line(early)} may leave the loop when workers have drawn ahead from its generator"
+                return (
+                    f"line {file.line(early)} may leave the loop early, when more has been drawn from its "
+                    "generator with workers"
+                )
     return ""
 
 

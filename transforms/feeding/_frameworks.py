@@ -28,7 +28,7 @@ def why_no_workers_for_trainer(file: FileFacts, call: cst.Call) -> str:
     """Why the Trainer's loaders stay without workers, in one line; empty where they need not."""
     star = next((arg for arg in call.args if arg.star), None)
     if star is not None:
-        return f"the arguments of {star.star}{file.code(star.value)} could not be seen"
+        return f"the arguments in {star.star}{file.code(star.value)} could not be determined"
     for run in file.tree.all(cst.Call):
         if _trains(file, run) and any(file.entry.runs_unguarded(run)):
             return (

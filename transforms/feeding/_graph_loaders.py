@@ -60,27 +60,27 @@ def why_unpinned(file: FileFacts, loader: Loader) -> str:
     """Why a loader of graphs cannot pin its batches, in one line; empty where it can, or is none."""
     if loader.name.startswith("dgl.") and not joins_graphs_of_dgl(loader):
         if loader.values("device"):
-            return "dgl's loader moves its batches itself"
-        return "dgl's loader pins and moves its batches itself when it is given a device"
+            return "DGL's loader copies its batches itself"
+        return "DGL's loader pins and copies its batches itself if it is given a device"
     if loader.name.startswith(_PYG) and _short(loader) == "NeighborSampler":
-        return "pinning makes lists of the sizes that NeighborSampler gives as tuples"
+        return "pinning turns the size tuples of NeighborSampler into lists"
     moved = moved_graph(file, loader)
     if moved is not None:
-        return f"its graph may lie on the device (line {file.line(moved)}), and cannot be pinned then"
+        return f"its graph may be on the device (line {file.line(moved)}), and could then not be pinned"
     return ""
 
 
 def why_no_workers(file: FileFacts, loader: Loader) -> str:
     """Why a loader of graphs gets no workers, in one line; empty where it may, or is none."""
     if cuts_graph(loader) and _short(loader) == "TemporalDataLoader":
-        return "its samples lie ready in memory: copying them between processes would cost more than it gains"
+        return "its samples are already in memory: copying them between processes would cost more than workers gain"
     if loader.name.startswith("dgl.") and not joins_graphs_of_dgl(loader):
         if any(isinstance(value, cst.Name) and value.value == "True" for value in loader.values("use_uva")):
-            return "dgl samples with use_uva=True on the device, which allows no workers"
-        return "dgl's workers need a graph that stays on the CPU and whose formats are made before (create_formats_())"
+            return "with use_uva=True DGL samples on the device, which does not allow workers"
+        return "DGL's workers need a graph on the CPU with its formats already created (create_formats_())"
     moved = moved_graph(file, loader)
     if moved is not None:
-        return f"its graph may lie on the device (line {file.line(moved)}), which a worker must not use"
+        return f"its graph may be on the device (line {file.line(moved)}), which workers must not use"
     return ""
 
 

@@ -63,7 +63,7 @@ class _Copies:
                 if move is not None:
                     found[move] = None
         if not found:
-            raise Unmovable("no copy of the images to a device found")
+            raise Unmovable("no copy of the images to a device was found")
         moves = [placed(self.file, move, devices_change=self.devices_change) for move in found]
         for move in found:
             self._check_unwritten(move)
@@ -83,7 +83,9 @@ class _Copies:
         for use in (use for name in names for d in file.flow.defined(name) for use in file.flow.uses(d)):
             if file.aliasing.mutates(use):
                 what = f"line {self._line(use)} writes into the copied images"
-                raise Unmovable(f"{what}, and on the CPU into the batch, which line {self._line(again)} gives again")
+                raise Unmovable(
+                    f"{what}, which on the CPU changes the batch that line {self._line(again)} returns again"
+                )
 
     def _loop_inside(self, copy: cst.Call) -> cst.CSTNode | None:
         """The loop in which a batch is copied more often than it is drawn."""
@@ -151,16 +153,18 @@ class _Copies:
         images = [path for loader, path in held if path in self.wanted[loader]]
         around = any(path == want[: len(path)] for loader, path in held for want in self.wanted[loader] if path != want)
         if isinstance(node, cst.Name) and node.value in self.file.handing.outer_names and (images or around):
-            raise Unmovable(f"`{node.value}` takes batches to other functions by `global`, on line {self._line(node)}")
+            raise Unmovable(
+                f"`{node.value}` passes batches to other functions through `global` on line {self._line(node)}"
+            )
         if any(None in path for _, path in held):
-            raise Unmovable(f"a part of the batch is read on line {self._line(node)} without saying which")
+            raise Unmovable(f"which part of the batch line {self._line(node)} reads could not be determined")
         if images:
             move = self._use(node, ends)
             if move is not None and len(images) != len(ends):
                 others = [end.node for end in ends if (end.node, end.path[1:]) not in held]
                 if move in others:
-                    raise Unmovable(f"the copy on line {self._line(node)} is made again of what it has copied")
-                raise Unmovable(f"the copy on line {self._line(node)} serves other batches too", *others)
+                    raise Unmovable(f"the copy on line {self._line(node)} is applied again to its own result")
+                raise Unmovable(f"the copy on line {self._line(node)} also copies other batches", *others)
             return move
         if around and not self._takes_apart(node):
             raise Unmovable(f"the whole batch is used on line {self._line(node)}")
@@ -206,17 +210,22 @@ class _Copies:
             choice = next((each for each in file.tree.ancestors(copied[0]) if isinstance(each, cst.If)), None)
             if choice is not None:
                 test = self._line(choice)
-                raise Unmovable(f"line {where} copies only under the `if` on line {test}: else they stay on the CPU")
-            raise Unmovable(f"line {line} also gets images that line {where} has not copied to the device")
+                raise Unmovable(
+                    f"line {where} copies the images only under the `if` on line {test}: otherwise they stay on the CPU"
+                )
+            raise Unmovable(f"line {line} may also get images that line {where} has not copied to the device")
         if isinstance(parent, cst.Attribute):
-            raise Unmovable(f"`.{parent.attr.value}` on line {line} works on the images before they are copied")
+            raise Unmovable(f"`.{parent.attr.value}` on line {line} uses the images before they are copied")
         raise Unmovable(f"the normalised images are used on line {line} before they are copied to the device")
 
     def _check_no_gradient(self, variable: cst.Call) -> None:
         asked = argument(variable, "requires_grad", 1)
         if asked is not None and not (isinstance(asked, cst.Name) and asked.value == "False"):
             line = self._line(variable)
-            raise Unmovable(f"line {line} may ask for a gradient of the images before they are copied; bytes have none")
+            raise Unmovable(
+                f"line {line} may set requires_grad on the images before they are copied, which uint8 "
+                "images do not allow"
+            )
 
     def _takes_apart(self, node: cst.BaseExpression) -> bool:
         """Whether a read of a whole batch only picks a part of it, unpacks it or hands it to a function of the file."""

@@ -147,8 +147,8 @@ class _Search:
         call = self.file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if use.path:
             if isinstance(call, cst.Call) and (self.file.qualified(call) or "").endswith(".Compose"):
-                raise Unmovable(f"it is a part of the pipeline on line {self._line(call)}")
-            raise Unmovable(f"the pipeline is handed on in a container on line {self._line(use.node)}")
+                raise Unmovable(f"it is part of another pipeline on line {self._line(call)}")
+            raise Unmovable(f"the pipeline is passed on in a container on line {self._line(use.node)}")
         if isinstance(parent, cst.Call) and parent.func is use.node:
             self.applications[parent] = self._application(parent)
         elif isinstance(call, cst.Call):
@@ -160,12 +160,12 @@ class _Search:
         name = self.file.names.qualified(call.func) or self._base_of(call)
         place = f"on line {self._line(call)}"
         if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
-            raise Unmovable(f"it is handed to {self.file.code(call.func)} {place}")
+            raise Unmovable(f"it is passed to {self.file.code(call.func)} {place}")
         loader = argument(call, "loader", _IMAGE_FOLDER_LOADER if name.endswith(".ImageFolder") else None)
         if loader is not None:
-            raise Unmovable(f"the dataset {place} reads its pictures with a loader of its own")
+            raise Unmovable(f"the dataset {place} reads its images with its own loader function")
         if has_star(call) or argument(call, "transforms") is not None:
-            raise Unmovable(f"not all arguments of the dataset {place} are written out")
+            raise Unmovable(f"some arguments of the dataset {place} are passed by `*` or `**`")
         self._check_ends(pipeline, f"the dataset {place}")
         self.datasets[call] = {(0,)}
 
@@ -173,7 +173,7 @@ class _Search:
         """Raises `Unmovable` unless a transform is one of those that move; without any, nothing could be collated."""
         for end in self.file.tracing.ends(transform):
             if end.node not in self.composes | self.inherited and not _is_none(end.node):
-                raise Unmovable(f"{whose} may get another transform too", end.node)
+                raise Unmovable(f"{whose} may also get another transform", end.node)
 
     def _base_of(self, call: cst.Call) -> str:
         """The dataset of torchvision that a class of the file inherits everything from that makes samples."""
@@ -189,7 +189,7 @@ class _Search:
         if cls is None or function is None or function.name.value != "__getitem__" or not cls.is_dataset:
             raise Unmovable(f"it also prepares images outside of datasets, {place}")
         if len(call.args) != 1 or not is_picture(file, call.args[0].value):
-            raise Unmovable(f"the image {place} is not known to be a picture of eight bits a channel")
+            raise Unmovable(f"the image {place} is not known to have 8 bits per channel")
         self._check_ends(call.func, f"{cls.name} {place}")
         return cls
 
@@ -198,11 +198,11 @@ class _Search:
         places: set[tuple[Step, ...]] = set()
         for use in self.file.handing.uses(call):
             if not isinstance(self.file.tree.parent(use.node), cst.Return):
-                raise Unmovable(f"{cls.name} does more with the normalised image than to return it")
+                raise Unmovable(f"{cls.name} does more with the normalised image than return it")
             places.add(use.path)
         path = tuple(step for step in next(iter(places), (None,)) if step is not None)
         if places != {path}:
-            raise Unmovable(f"{cls.name} does not return the normalised image at one place")
+            raise Unmovable(f"{cls.name} does not always return the normalised image at the same position")
         function = self.file.tree.function(call)
         assert function is not None
         self._check_returns(function, cls, path)
@@ -233,7 +233,7 @@ class _Search:
             self._check_self(other)
             made += file.values.calls.constructions(other)
         if not made or any(file.flow.is_open(other.node) for other in file.classes if cls in other.lineage()):
-            raise Unmovable(f"{cls.name} is made elsewhere")
+            raise Unmovable(f"{cls.name} is created outside of the files given")
         return made
 
     def _check_use_of_class(self, use: Read, cls: ClassFacts) -> None:
@@ -245,7 +245,7 @@ class _Search:
             return
         if isinstance(around, cst.Call) and self.file.qualified(around) in ("builtins.super", "builtins.isinstance"):
             return
-        raise Unmovable(f"{cls.name} is handed on as a class on line {self._line(use)}")
+        raise Unmovable(f"the class {cls.name} itself is passed on on line {self._line(use)}")
 
     def _check_self(self, cls: ClassFacts) -> None:
         """Raises `Unmovable` where a dataset reads its own samples or hands itself on."""
@@ -263,7 +263,7 @@ class _Search:
                 if not is_super and not (
                     isinstance(around, cst.Call) and self.file.qualified(around) == "builtins.len"
                 ):
-                    raise Unmovable(f"{cls.name} reads its own samples on line {self._line(use)}")
+                    raise Unmovable(f"{cls.name} uses its own samples on line {self._line(use)}")
 
     def _check_replaced(self) -> None:
         names = set(_REPLACED)
@@ -306,7 +306,7 @@ class _Search:
         """What holds one of the parts of `random_split(...)`."""
         for use in self.file.handing.uses(split, (None,)):
             if use.path:
-                raise Unmovable(f"the parts of the dataset are used together on line {self._line(use.node)}")
+                raise Unmovable(f"the subsets of the dataset are used together on line {self._line(use.node)}")
             yield use
 
     def _is_plain_attribute(self, parent: cst.CSTNode | None) -> bool:
@@ -328,9 +328,9 @@ class _Search:
             raise Unmovable(loader.unseen)
         line = self._line(loader.call)
         if loader.cls is not None or loader.name != TORCH_LOADER:
-            raise Unmovable(f"the loader on line {line} is not PyTorch's own")
+            raise Unmovable(f"the loader on line {line} is not a torch.utils.data.DataLoader")
         if any(_is_none(size) for size in loader.values("batch_size")):
-            raise Unmovable(f"the loader on line {line} makes no batches")
+            raise Unmovable(f"the loader on line {line} has batch_size=None")
         for dataset in loader.values("dataset"):
             self._check_sources(dataset, (), line)
         if any(iteration.by_framework for iteration in loader.iterations):
@@ -347,9 +347,7 @@ class _Search:
             is_default = _is_none(end.node) or (self.file.qualified(end.node) or "").endswith(".default_collate")
             place = path if is_default else stacked_at(self.file, end.node, path)
             if place is None or end.path:
-                raise Unmovable(
-                    f"the collate function on line {self._line(end.node)} does more than to stack the images"
-                )
+                raise Unmovable(f"the collate function on line {self._line(end.node)} does more than stack the images")
             places.add(place)
         if len(places) != 1:
             raise Unmovable(f"the loader on line {self._line(loader.call)} may get one of several collate functions")
@@ -366,7 +364,9 @@ class _Search:
                 continue
             if _is_none(end.node):
                 continue  # a loader of `None` fails
-            raise Unmovable(f"the loader on line {line} may read the data of line {self._line(end.node)} too", end.node)
+            raise Unmovable(
+                f"the loader on line {line} may also read the dataset of line {self._line(end.node)}", end.node
+            )
 
     def _check_drawn(self, loader: Loader) -> cst.CSTNode | None:
         """Raises `Unmovable` where a loader, or an iterator over it, goes to other places than the loops in sight.
@@ -399,12 +399,12 @@ class _Search:
                         of_bar = current is not loader.call or parent.attr.value in _OF_PROGRESS_BARS
                         if of_bar or self._is_plain_attribute(parent):
                             continue
-                raise Unmovable(f"its loader goes where it cannot be followed on line {self._line(use.node)}")
+                raise Unmovable(f"its loader is used on line {self._line(use.node)} in a way that is not followed")
         return kept
 
     def _check_dataset_of_loader(self, dataset: cst.Attribute) -> None:
         for _ in self._loaders(dataset):
-            raise Unmovable(f"the dataset of a loader is loaded again on line {self._line(dataset)}")
+            raise Unmovable(f"another loader is created for the dataset of a loader on line {self._line(dataset)}")
 
     def _line(self, node: cst.CSTNode) -> str:
         return self.file.line(node)

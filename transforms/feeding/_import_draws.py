@@ -68,13 +68,13 @@ def drawn(file: FileFacts, work: WorkerCode, reads: Reads) -> Iterator[Drawn]:
                     yield Drawn(cls.name, cls.node, place, why)
     for node in reads.nodes():
         if _hashes_text(file, node):
-            yield Drawn("", node, node, "hash() (line {line}) of a text is another number in every spawned worker")
+            yield Drawn("", node, node, "hash() of a string (line {line}) gives another number in every spawned worker")
         ordered = _ordered(file, node)
         if ordered is not None and _is_of_module(file, ordered):
             yield Drawn(file.code(ordered), node, node, _SET_ORDER)
 
 
-_SET_ORDER = "has the order of a set (line {line}), and texts are hashed otherwise in every spawned worker"
+_SET_ORDER = "has the order of a set (line {line}), and strings hash differently in every spawned worker"
 
 
 def _making(file: FileFacts, definition: Definition) -> Iterator[tuple[cst.CSTNode, bool]]:
@@ -117,11 +117,11 @@ def _differs(file: FileFacts, part: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, 
         if isinstance(node, cst.Call):
             name = file.names.qualified(node.func)
             if name is not None and name.startswith(_ANEW) and file.tree.is_within(node, part):
-                yield node, "is made anew by every spawned worker (line {line})"
+                yield node, "is created again in every spawned worker (line {line})"
             elif _draws(file, node, name) and not _is_seeded(file, name or "", part):
-                yield node, "is drawn anew by every spawned worker (line {line})"
+                yield node, "is drawn again in every spawned worker (line {line})"
         if _hashes_text(file, node):
-            yield node, "depends on hash() (line {line}), which gives a text another number in every spawned worker"
+            yield node, "depends on hash() (line {line}), which differs for strings in every spawned worker"
         if _ordered(file, node) is not None:
             yield node, _SET_ORDER
 

@@ -41,8 +41,8 @@ def imported_again(file: FileFacts, loader: Loader, work: WorkerCode) -> Importe
     for place, affected in switches(file, loader, work, read):
         again = repeated(file, place)
         if again is None:
-            what, where = " ".join(file.code(place).split()), f"of which line {file.line(affected)} depends"
-            found.refusal = f"line {file.line(place)} sets {what} in this process alone, {where}"
+            what, where = " ".join(file.code(place).split()), f"on which line {file.line(affected)} depends"
+            found.refusal = f"line {file.line(place)} sets {what} in the main process only, {where}"
             return found
         found.kept += again
     for one in drawn(file, work, read):

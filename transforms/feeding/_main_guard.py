@@ -76,8 +76,13 @@ class Guard:
 
     def why(self, file: FileFacts) -> str:
         """What is indented, and why, for messages."""
-        where = f"a `__main__` guard goes around {' and '.join(self._lines(file))}, because workers may import it again"
-        return where if self.is_short else f"{where}: select PM201 by name for it, and review it with `git diff -w`"
+        where = (
+            f"a `__main__` guard is put around {' and '.join(self._lines(file))}, because workers may import "
+            "the script again"
+        )
+        return (
+            where if self.is_short else f"{where}: select PM201 by name to apply it, and review it with `git diff -w`"
+        )
 
     def _lines(self, file: FileFacts) -> Iterator[str]:
         for source, script in self.scripts.items():
@@ -123,7 +128,7 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
     again = _run_again(file, loader, scripts)
     if again is not None:
         line = file.line(again)
-        doubt = f"workers started by spawn or forkserver would run line {line} again, which no guard keeps from them"
+        doubt = f"workers started by spawn or forkserver would run line {line} again, which a guard cannot prevent"
         return Guard(doubt=doubt)
     return Guard(scripts)
 
@@ -153,9 +158,9 @@ def _missed(file: FileFacts, needed: Mapping[Definition, Read]) -> str:
     for definition, use in needed.items():
         what = f"{definition.name}, which the workers read on line {file.line(use)},"
         if file.tree.function(definition.node) is not None:
-            return f"{what} is set by a function, so workers would not see it"
+            return f"{what} is assigned by a function, so spawned workers would not see it"
         if file.tree.module_of(definition.node) is not definition.scope:
-            return f"{what} is set by another file on line {file.line(definition.node)}"
+            return f"{what} is assigned by another file on line {file.line(definition.node)}"
         if file.entry.is_guarded(definition.node):
             return f"{what} is only set under the __main__ guard, which spawned workers do not run"
         change = _change(file, definition) if definition.binding is Binding.ASSIGNED else None
@@ -204,7 +209,7 @@ def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Itera
     lowest = max((entry.place(node) for node in own), default=-1)
     start = next((place for place, each in enumerate(statements) if not entry.is_repeatable(each)), None)
     if start is None:
-        return "a definition at its top level runs the loop"
+        return "a function or class at the top level of the script runs the loop"
     if lowest > start:
         below, again = file.line(statements[lowest]), file.line(statements[start])
         return (

@@ -30,11 +30,14 @@ def why_read_otherwise(file: FileFacts, loader: Loader) -> str:
         for read in _reads(file, loader):
             name = read.attr.value
             if name in _REMEMBERED or (_is_called(file, read) and name not in _OF_ENTRIES):
-                return f"a BatchEncoding that is pinned forgets what `{file.code(read)}` asks for"
+                return f"a pinned BatchEncoding loses what `{file.code(read)}` needs"
     elif file.names.imports("transformers") and _may_give_mappings(file, loader):
         for read in _reads(file, loader):
             if not _is_called(file, read):
-                return f"many versions of PyTorch pin a mapping as a plain dictionary, which has no `{file.code(read)}`"
+                return (
+                    "many versions of PyTorch turn a pinned mapping into a plain dictionary, which has no "
+                    f"`{file.code(read)}`"
+                )
     return ""
 
 

@@ -90,7 +90,10 @@ def _together(file: FileFacts, moved: Moves, stays: list[Stays]) -> list[Moves |
     own = {name for one in moved.pipelines for name in _readers(file, one.node)}
     for other in stays:
         if own & _readers(file, other.node):
-            reason = f"line {file.line(other.node)}, for a dataset of the same class, stays: {other.reason}"
+            reason = (
+                f"the transform on line {file.line(other.node)}, of a dataset of the same class, has to stay: "
+                f"{other.reason}"
+            )
             return [Stays(one.node, reason) for one in moved.pipelines]
     return [moved]
 
@@ -164,7 +167,7 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
     moves = copies(file, found)
     for call in file.tree.all(cst.Call):
         if file.qualified(call) in _DEFAULT_TYPES:
-            raise Unmovable(f"line {file.line(call)} changes torch's default type")
+            raise Unmovable(f"line {file.line(call)} changes PyTorch's default dtype")
     sources = list(dict.fromkeys(file.source_of(move.call) for move in moves))
     name = free_name(sources, {other.name for other in before if set(sources) & set(other.sources)})
     edits = [edit for pipeline in movable for edit in as_bytes(file, pipeline)]
@@ -175,7 +178,9 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
     where = file.lines([move.call for move in moves])
     return Moves(
         pipelines=tuple(movable),
-        reason=f"the loader hands on bytes, which become the same floats behind their copies to the device ({where})",
+        reason=(
+            f"the loader passes uint8 images on, which become the same floats after their copy to the device ({where})"
+        ),
         edits=tuple(merged(edits)),
         needs=(arithmetic.definition(file, movable[0]),),
         trains=any(feed.loader.trains for feed in found),

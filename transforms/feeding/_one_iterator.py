@@ -24,23 +24,24 @@ def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
             continue
         line = file.line(iteration.iterable)
         if _goes_twice(file, loader, iteration.iterable):
-            return f"line {line} goes through it twice at the same time, and workers that stay serve one iterator"
+            return f"line {line} iterates over it twice at the same time, and persistent workers serve one iterator"
         function = file.tree.function(iteration.node)
         if function is not None and _is_generator(function) and _is_begun_twice(file, loader, function):
-            return f"{function.name.value} (line {line}) may go through it several times at the same time"
+            return f"{function.name.value} (line {line}) may iterate over it several times at the same time"
         inside = set(executed(file, while_iterated(file, iteration)))
         other = next((each for each in loader.iterations if each.node in inside and each is not iteration), None)
         if other is not None:
             again = file.line(other.iterable)
             return (
-                f"line {again} begins it anew while line {line} goes through it: workers that stay serve one iterator"
+                f"line {again} starts it again while line {line} iterates over it, and persistent workers "
+                "serve one iterator"
             )
     for assigned in file.tree.all(cst.AssignTarget):
         if isinstance(assigned.target, cst.Attribute) and _is_loader(file, loader, assigned.target.value):
-            return f"line {file.line(assigned)} changes the loader, of which workers that stay do not know"
+            return f"line {file.line(assigned)} changes the loader, which persistent workers would not see"
     for call in file.tree.all(cst.Call):
         if file.qualified(call) in _COPIES and any(_holds(file, loader, arg.value) for arg in call.args):
-            return f"line {file.line(call)} copies or saves it, which a loader with running workers cannot be"
+            return f"line {file.line(call)} copies or pickles the loader, which is impossible while its workers run"
     return ""
 
 

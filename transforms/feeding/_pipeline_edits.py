@@ -20,7 +20,7 @@ def as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
     if pipeline.renamed is not None:
         if pipeline.last.value is not pipeline.renamed:
             line = file.line(pipeline.compose)
-            raise Unmovable(f"ToTensor is made on another line than the pipeline on line {line}")
+            raise Unmovable(f"ToTensor is created outside of the list of transforms on line {line}")
         name = pipeline.renamed.func
         yield replace(source, name.attr if isinstance(name, cst.Attribute) else name, "PILToTensor")
     start, end = _end_of(source, pipeline.last), _end_of(source, pipeline.dropped)
@@ -33,7 +33,7 @@ def as_bytes(file: FileFacts, pipeline: Pipeline) -> Iterator[Edit]:
     first, last = source.line_start(source.span(gone[0].value)[0]), source.line_end(end)
     before, after = source.text[first : source.span(gone[0].value)[0]], source.text[end:last]
     if before.strip() or after.strip(" \t\r\n,") or "#" in source.text[first:last]:
-        raise Unmovable("a comment between the steps that go would be lost")
+        raise Unmovable("a comment between the removed transforms would be lost")
     yield Edit(first, last, "", source.path)
 
 
@@ -77,7 +77,7 @@ def imported(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
     for definition in dict.fromkeys(d for name in names for d in file.flow.definitions(name)):
         alias, uses = definition.node, file.flow.uses(definition)
         if not all(file.source_of(alias) is file.source_of(name) for name in renamed.intersection(uses)):
-            raise Unmovable(f"ToTensor is imported by way of line {file.line(alias)}")
+            raise Unmovable(f"ToTensor is imported through line {file.line(alias)}")
         statement = file.tree.parent(alias)
         if not isinstance(alias, cst.ImportAlias) or not isinstance(statement, cst.ImportFrom):
             continue

@@ -89,9 +89,9 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
             seen.update(_made(file, element.value) for element in steps.elements)
     for call, name in calls:
         if name == "albumentations.Normalize":
-            yield call, "Albumentations' Normalize scales by itself, in NumPy's arithmetic"
+            yield call, "Albumentations' Normalize also scales, with NumPy's rounding"
         elif _step(name) == "Normalize" and call not in seen and _is_for_samples(file, call):
-            yield call, "the steps of its pipeline are not written down in one list"
+            yield call, "the transforms of its pipeline are not written in one list"
         elif not _step(name) and _follows_to_tensor(file, call):
             cls = file.values.calls.constructed(call)
             where = f"the project's own class (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
@@ -107,11 +107,14 @@ def by_hand(file: FileFacts) -> Iterator[Refusal]:
             name = file.qualified(node) or "" if isinstance(node, cst.Call) else ""
             if name.startswith("torchvision.transforms.") and name.endswith(".functional.normalize"):
                 assert isinstance(node, cst.Call)
-                yield node, "it is a function of torchvision, called by the dataset itself"
+                yield node, "it is a torchvision function that the dataset calls itself"
         divided = [operand for node in nodes if (operand := _operand(node, cst.Divide, "div")) is not None]
         subtracted = any(_operand(node, cst.Subtract, "sub") is not None for node in nodes)
         if subtracted and len(divided) > 1 and any(_is_255(operand) for operand in divided):
-            yield divided[0], "the dataset normalises by hand: return the bytes, and do this behind their copy"
+            yield (
+                divided[0],
+                "the dataset normalises by hand: return uint8 images, and normalise after the copy to the device",
+            )
 
 
 def _operand(node: cst.CSTNode, operator: type[cst.BaseBinaryOp], method: str) -> cst.BaseExpression | None:
@@ -138,12 +141,12 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
     node, normalize = elements[at].value, made[at]
     assert normalize is not None
     if at != len(kinds) - 1:
-        return node, f"{kinds[at + 1] or 'another step'} works on the normalised image"
+        return node, f"{kinds[at + 1] or 'another transform'} is applied to the normalised image"
     if any(isinstance(element, cst.StarredElement) for element in elements):
-        return node, "some steps of its pipeline are not written out"
+        return node, "some transforms of its pipeline are not written out"
     before = made[at - 1] if at else None
     if before is None or kinds[at - 1] not in ("ToTensor", "ToDtype", "ConvertImageDtype"):
-        return node, "the step before it is not ToTensor"
+        return node, "the transform before it is not ToTensor"
     renamed = before if kinds[at - 1] == "ToTensor" else None
     if renamed is None:
         reason = _not_scaled(file, before, names[at - 1])
@@ -154,7 +157,7 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
         return node, reason
     mean, std = argument(normalize, "mean", 0), argument(normalize, "std", 1)
     if mean is None or std is None:
-        return node, "its mean and std could not be seen"
+        return node, "its mean and std could not be determined"
     scaling = Scaling.DIVISION if renamed is not None else Scaling.PRODUCT
     last = elements[at - 1] if renamed is not None else elements[at - 2]
     return Pipeline(node, compose, last, elements[at], renamed, scaling, mean, std)
@@ -164,14 +167,14 @@ def _not_scaled(file: FileFacts, call: cst.Call, name: str) -> str:
     """Why a conversion of bytes to floats is not the one that scales to float32; empty where it is."""
     is_v2 = name.startswith(_TORCHVISION[0])
     if not is_v2:
-        return "ConvertImageDtype of torchvision's first transforms is not followed"
+        return "ConvertImageDtype of torchvision.transforms (v1) is not supported"
     dtype = argument(call, "dtype", 0)
     scale = argument(call, "scale", 1)
     default = dtype is None and name.endswith(".ConvertImageDtype")
     if not default and (dtype is None or file.qualified(dtype) not in ("torch.float32", "torch.float")):
-        return "the step before it does not convert to torch.float32"
+        return "the transform before it does not convert to torch.float32"
     if name.endswith(".ToDtype") and not (isinstance(scale, cst.Name) and scale.value == "True"):
-        return "the step before it does not scale"
+        return "the transform before it does not scale"
     return ""
 
 
@@ -192,14 +195,14 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
         elif kind in _AROUND_OTHERS and call is not None:
             inner = argument(call, "transforms", 0)
             if not isinstance(inner, (cst.List, cst.Tuple)):
-                return f"the steps inside of {kind} are not written out"
+                return f"the transforms inside {kind} are not written out"
             reason = _not_bytes(file, [_made(file, element.value) for element in inner.elements], is_picture=True)
             if reason:
                 return reason
         elif kind not in _KEEPS_BYTES:
-            what = f"{kind} before it" if kind else "a step before it, which is not torchvision's,"
-            return f"{what} may give something else than pictures of 8 bits"
-    return "" if is_picture else "the picture is not made a tensor of bytes before it is scaled"
+            what = f"{kind} before it" if kind else "a transform before it that is not torchvision's"
+            return f"{what} may return something else than images with 8 bits per channel"
+    return "" if is_picture else "the image is not converted to a uint8 tensor before it is scaled"
 
 
 def _follows_to_tensor(file: FileFacts, call: cst.Call) -> bool:

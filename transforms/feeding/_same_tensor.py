@@ -29,24 +29,26 @@ def why_not_itself(file: FileFacts, subject: cst.BaseExpression, uses: list[cst.
     A tensor that a step has just computed is one that nobody else holds; a parameter, a buffer or a slice changes with
     what it belongs to.
     """
-    itself = "without the copy it may be the tensor itself, which"
+    itself = "where the type is the same already, the cast returns the tensor itself, which"
     if not isinstance(subject, cst.Name):
-        return f"{itself} belongs to something else (line {file.line(subject)}): somebody may hold it"
+        return f"{itself} belongs to something else (line {file.line(subject)}) and may be used elsewhere"
     definitions = [*file.flow.definitions(subject), *_copied(file, uses)]
     written = _written(file, definitions)
     if written is not None:
-        return f"{itself} line {file.line(written)} writes into"
+        return f"{itself} line {file.line(written)} modifies"
     held = next((made for made in file.flow.definitions(subject) if not _is_computed(file, made)), None)
     if held is not None:
-        return f"{itself} is not known to be computed in this step (line {file.line(held.node)}): somebody may hold it"
+        return (
+            f"{itself} is not known to be computed in this step (line {file.line(held.node)}) and may be used elsewhere"
+        )
     asks = [use for made in definitions for use in file.flow.uses(made)]
     watched = next((use for use in asks if _attribute(file, use) in _WATCHES), None)
     if watched is not None:
-        return f"{itself} line {file.line(watched)} watches for its gradient"
+        return f"{itself} line {file.line(watched)} uses for its gradient"
     viewed = next((use for use in (*uses, *asks) if _is_viewed(file, use)), None)
     made = [definition.value for definition in file.flow.definitions(subject)]
     if viewed is not None and not all(value is not None and file.aliasing.is_fresh(value) for value in made):
-        return f"{itself} may be a slice, and line {file.line(viewed)} asks for a view, which only its copy has"
+        return f"{itself} may be a slice, and line {file.line(viewed)} asks for a view, which only works on a copy"
     return ""
 
 

@@ -43,10 +43,11 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     if unpinned:
         return unpinned
     if loader.name not in TORCH_LOADERS and not gives_graphs(loader) and not joins_graphs_of_dgl(loader):
-        return f"what {loader.name.rpartition('.')[2]} gives is not known"
+        return f"the batches of {loader.name.rpartition('.')[2]} are not known"
     if pinning.depends is not None:
         return (
-            f"{file.code(pinning.depends)} decides whether the loader pins; if it does not, non_blocking gains nothing"
+            f"{file.code(pinning.depends)} decides whether the loader pins its batches; if it does not, "
+            "non_blocking gains nothing"
         )
     if pinning.on:
         return ""
@@ -57,21 +58,22 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         other = place.stray or place.escape
         if other is not None:
             line = file.line(other)
-            return f"pin_memory=False stands in {place.through}, which line {line} uses for something else"
+            return f"pin_memory=False is set through {place.through}, which line {line} also uses for something else"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} passes its own arguments on to DataLoader"
+        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     own = own_batches(file, loader)
     if own is not None:
-        return f"its batches are {own.name} objects, which could not be pinned: they have no pin_memory()"
+        return f"its batches are {own.name} objects, which cannot be pinned: they have no pin_memory()"
     kept = kept_batch(file, loader)
     if kept is not None:
-        return f"its collate function gives what it keeps (line {file.line(kept)}), of which pinning would make a copy"
+        return (
+            f"its collate function returns an object that it also keeps (line {file.line(kept)}), and pinning "
+            "would copy it"
+        )
     overlaps = overlapping(file, loader)
     if overlaps is not None:
         made = file.code(overlaps.func).rpartition(".")[2]
-        return (
-            f"{made}() puts several elements of a batch in one place (line {file.line(overlaps)}): it cannot be pinned"
-        )
+        return f"{made}() makes overlapping elements in a batch (line {file.line(overlaps)}), which cannot be pinned"
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
         return f"line {file.line(asked)} checks whether its batches are pinned"
@@ -79,7 +81,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     device = work.first(Trait.DEVICE)
     if device is not None:
         line = file.line(device.node)
-        return f"its samples may lie in CUDA memory ({device.text}, line {line}), which cannot be pinned"
+        return f"its samples may be in CUDA memory ({device.text}, line {line}), which cannot be pinned"
     # Graphs are often stored sparse, or moved, by a transform of their dataset.
     code = [file.source.module] if gives_graphs(loader) else [function.body for function in work.functions]
     sparse = made_sparse(file, code)
@@ -87,7 +89,7 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         return f"sparse tensors cannot be pinned (line {file.line(sparse)})"
     for call in (call for part in code for call in find_all(part, cst.Call)):
         if (file.qualified(call) or dotted(call.func)).rpartition(".")[2] == "ToDevice":
-            return f"its graphs lie on the device already (line {file.line(call)})"
+            return f"its graphs are already on the device (line {file.line(call)})"
     return ""
 
 
@@ -104,11 +106,11 @@ def why_uncopied(file: FileFacts, loader: Loader) -> str:
     if not loader.iterations:
         return "no training loop over this loader found; pass the folder that contains it"
     if any(loader in copy.computed for copy in file.once(copies)):
-        return "only what the CPU computes from its batches is copied: copy the batch itself"
+        return "only a result that the CPU computes from its batches is copied: copy the batch itself"
     fill = filled_from(file, loader)
     if fill is not None:
-        return f"line {file.line(fill)} fills a tensor with its batches, and where that lies is not seen"
-    return "no copy of its batches to the device found" if has_accelerator(file) else ""
+        return f"line {file.line(fill)} copies its batches into a tensor whose device could not be determined"
+    return "no copy of its batches to the device was found" if has_accelerator(file) else ""
 
 
 def why_copied_otherwise(file: FileFacts) -> str:
@@ -131,20 +133,20 @@ def why_overwritten(file: FileFacts, found: list[Copy], written: tuple[BatchWrit
         write = written_after(file, copy, written) if copy.blocks else None
         if write is not None:
             line, copied = file.line(write.node), file.line(copy.call)
-            return f"line {line} writes into the batch on the host while line {copied} may still copy it"
+            return f"line {line} modifies the batch on the CPU while line {copied} may still be copying it"
     return ""
 
 
 def why_not_copy(file: FileFacts, copy: Copy) -> str:
     """Why one copy stays as it is; empty where it need not."""
     if copy.pinned_here:
-        return "it is pinned by hand in the step, which costs more than it gives: pin in the loader instead"
+        return "it is pinned by hand in the step, which costs more than it gains: pin in the loader instead"
     if copy.cast is not None and not goes_behind(file, copy):
         cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
-        return f"{cast}() on line {line} makes another tensor, which is not pinned, so the copy would still wait for it"
+        return f"{cast}() on line {line} makes a new tensor, which is not pinned, so its copy would still wait"
     if copy.others and copy.may_fetch:
         line = file.line(copy.others[0].node)
-        return f"it also copies what comes from no known loader (line {line}), and to the CPU in some calls"
+        return f"it also copies tensors that come from no known loader (line {line}), in some calls to the CPU"
     return ""
 
 
@@ -156,24 +158,30 @@ def why_half(file: FileFacts, loader: Loader, chosen: list[Copy]) -> str:
     for copy in (each for each in file.once(copies) if each.blocks and each.call not in done):
         line = file.line(copy.call)
         if file.tree.statement(copy.call) in statements:
-            return f"another copy on line {line} would still wait: what it copies is not pinned"
+            return f"another copy on line {line} would still wait: its source is not pinned"
         made, paths = copy.computed.get(loader, (copy.call, frozenset[tuple[Step, ...]]()))
         left = (path for path in paths if len(path) > 1 and not any(overlap(path, other) for other in copied))
         if is_part(file, copy, made) and any(left):
-            return f"line {line} would still wait for what line {file.line(made)} makes of another part of the batch"
+            return (
+                f"line {line} would still wait to copy what line {file.line(made)} computes from another part "
+                "of the batch"
+            )
     return ""
 
 
 def why_computed(file: FileFacts, copy: Copy) -> str:
     """Why a copy of what the host computes of batches stays as it is."""
     line = file.line(next(iter(copy.computed.values()))[0])
-    return f"what line {line} makes of the batch on the host is not pinned: copy the batch itself before that"
+    return (
+        f"line {line} computes a new tensor from the batch, which is not pinned: copy the batch to the "
+        "device before that"
+    )
 
 
 def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> str:
     """Why the whole rewrite of a loader may not be right, in one line; empty where it is."""
     if not pinned and loader.values("pin_memory"):
-        return "pin_memory=False is written out, perhaps for a reason such as little memory"
+        return "pin_memory=False is set explicitly, perhaps for a reason such as little memory"
     off = switched_off(file, loader, "pin_memory") if not pinned else ""
     if off:
         return off
@@ -184,21 +192,29 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
         line, copied = file.line(scrubbed.node), file.line(good[0].call)
-        return f"what line {line} calls may write into the batch on the host while line {copied} may still copy it"
+        return (
+            f"the function called on line {line} may modify the batch on the CPU while line {copied} may "
+            "still be copying it"
+        )
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
-        return f"its graph (line {file.line(graph)}) is made elsewhere: if it lies on the device, it cannot be pinned"
+        return f"its graph (line {file.line(graph)}) comes from elsewhere: if it is on the device, it cannot be pinned"
     if loader.name.startswith("torch_geometric.data.") and any(copy.blocks for copy in good):
-        return "its loader comes from where PyTorch Geometric had it before 2.0, when `to` may not take non_blocking"
+        return (
+            "its loader is imported from a path of PyTorch Geometric before 2.0, where `to` may not accept non_blocking"
+        )
     written = written_sample(file, loader, WorkerCode.of(file, loader)) if not pinned else None
     if written is not None:
-        return f"line {file.line(written)} writes into the batch, which may be a sample that the dataset keeps"
+        return f"line {file.line(written)} modifies the batch, which may be a sample that the dataset keeps"
     read = why_read_otherwise(file, loader) if not pinned else ""
     if read:
         return read
     whole = whole_tuple(file, loader) if not pinned else None
     if whole is not None:
-        return f"pinning makes a list of the collate function's tuple, which line {file.line(whole)} uses as a whole"
+        return (
+            f"pinning turns the collate function's tuple into a list, and line {file.line(whole)} uses the "
+            "tuple as a whole"
+        )
     return ""
 
 
@@ -214,11 +230,11 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
     if not copy.blocks:
         return ""
     if copy.non_blocking is not None:
-        return "non_blocking=False is written out, perhaps for a reason"
+        return "non_blocking=False is set explicitly, perhaps for a reason"
     for end in copy.others:
         if not _is_tensor(file, end):
             line, made = file.line(copy.call), file.line(end.node)
-            return f"line {line} also copies what comes from no known loader (line {made})"
+            return f"line {line} also copies tensors that come from no known loader (line {made})"
     for loader, paths in copy.origins.items():
         for path in paths:
             told_apart = path == (None,) and is_told_apart(file, copy)
@@ -227,7 +243,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
-                return f"what line {line} copies may be no tensor but have a `to` of its own, such as that of {other}"
+                return f"line {line} may copy no tensor but an object with its own `to` method, such as that of {other}"
     return ""
 
 

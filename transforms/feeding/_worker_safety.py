@@ -24,17 +24,17 @@ from perfmod.transforms.rule import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
 _REFUSED = {
-    Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would give every sample",
-    Trait.DEVICE: "{text} uses the device (line {line}), which a worker process must not",
+    Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would yield every sample",
+    Trait.DEVICE: "{text} uses the GPU (line {line}), which worker processes must not do",
     Trait.UNPICKLABLE: "{text} (line {line}) cannot be pickled, which spawn and forkserver need for workers",
     Trait.OWN_GENERATOR: "{text} (line {line}) draws from a generator of which each worker has an equal copy",
-    Trait.PRINTS: "line {line} {text}, and the lines of several workers would come earlier and mixed",
-    Trait.STATE: "line {line} changes {text}: each worker would change a copy of its own",
+    Trait.PRINTS: "line {line} {text}, and the output of several workers would come earlier and in mixed order",
+    Trait.STATE: "line {line} changes {text}: each worker would change its own copy",
 }
 _UNSAFE = {
     Trait.RANDOM: (
         Numerics.SAMPLING,
-        "different random numbers: {text} (line {line}) would draw from the workers' streams",
+        "different random numbers: {text} (line {line}) would draw from the workers' generators",
     ),
     Trait.SHARDED: (
         Numerics.SAMPLING,
@@ -42,23 +42,26 @@ _UNSAFE = {
     ),
     Trait.PROCESS: (
         Numerics.SAMPLING,
-        "{text} (line {line}) gives another answer in a worker process, and samples may depend on it",
+        "{text} (line {line}) returns another value in a worker process, and samples may depend on it",
     ),
     Trait.SENT_ALONG: (
         Numerics.BITWISE,
-        "{text} (line {line}) is sent to the workers with the object whose method they call, and may lie on the device",
+        "{text} (line {line}) is sent to the workers with the object whose method they call, and may be on the device",
     ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
-        "the code of {text} (line {line}) was not read: it may draw random numbers, change itself, or not be picklable",
+        (
+            "the code of {text} (line {line}) was not found: it may draw random numbers, change its own "
+            "state or not be picklable"
+        ),
     ),
     Trait.MAY_WRITE: (
         Numerics.BITWISE,
-        "line {line} may write into the dataset's own data ({text}), of which each worker has a copy",
+        "line {line} may modify the dataset's own data ({text}), of which each worker has a copy",
     ),
     Trait.LAZY_HANDLE: (
         Numerics.BITWISE,
-        "{text} (line {line}) is opened by the first sample: right unless the main process opens it before",
+        "{text} (line {line}) is opened when the first sample is read: right unless the main process opens it before",
     ),
 }
 
@@ -88,13 +91,17 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
         return Judgement(refusal=refusal)
     graph = unseen_graph(file, loader)
     if graph is not None:
-        reason = f"its graph (line {file.line(graph)}) is made elsewhere: workers cannot use one on the device"
+        reason = (
+            f"its graph (line {file.line(graph)}) comes from elsewhere: workers cannot use it if it is on the device"
+        )
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
     if draws_neighbours(loader):
-        reason = "different random numbers: the neighbours of a node would come from the workers' streams"
+        reason = "different random numbers: neighbours would be sampled with the workers' generators"
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, reason)
     if cuts_graph(loader):
-        return Judgement(reason="nothing is drawn while batches are cut out of the graph, so each stays the same")
+        return Judgement(
+            reason="no random numbers are drawn while batches are cut out of the graph, so every batch stays the same"
+        )
     for trait, (numerics, why) in _UNSAFE.items():
         remark = work.first(trait)
         if remark is not None:
@@ -103,7 +110,8 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
     if written is not None:
         line = file.line(written)
         reason = (
-            f"line {line} writes into the batch, which may be the dataset's own sample: a worker's copy would change"
+            f"line {line} modifies the batch, which may be the dataset's own sample: with workers only a copy "
+            "would change"
         )
         return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
     order = why_other_order(file, loader)
@@ -112,14 +120,14 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
     shown = shown_error(file, loader, work)
     if shown is not None:
         reason = (
-            f"line {file.line(shown.handler)} looks into errors, and one that a sample raises "
-            f"(line {file.line(shown.raised)}) comes from a worker with another text"
+            f"line {file.line(shown.handler)} uses the exception it catches, and one that a sample raises "
+            f"(line {file.line(shown.raised)}) has another message when it comes from a worker"
         )
         return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
     rounded = work.first(Trait.ROUNDS)
     if rounded is not None:
         reason = (
-            f"samples are not random and change nothing; a worker computes with one thread, which may round "
+            f"samples are not random and the dataset does not change; workers compute with one thread, which may round "
             f"{rounded.text} (line {file.line(rounded.node)}) differently"
         )
         return Judgement(numerics=Numerics.ROUNDING, reason=reason)
@@ -134,9 +142,12 @@ def why_shared(file: FileFacts, given: list[Place]) -> str:
     """Why a number of workers that is written elsewhere stays as it is, in one line; empty where it need not."""
     for place in given:
         if place.stray is not None:
-            return f"num_workers is 0 by {place.through}, which line {file.line(place.stray)} uses for something else"
+            return (
+                f"num_workers=0 is set through {place.through}, which line {file.line(place.stray)} also uses "
+                "for something else"
+            )
         if place.option is not None and place.option.default is not place.value:
-            return f"num_workers is up to {place.through}"
+            return f"num_workers comes from {place.through}: set it there"
     return ""
 
 
@@ -147,40 +158,43 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if graph:
         return graph
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} passes its own arguments on to DataLoader"
+        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     if alone and not loader.trains:
         if loader.iterations:
-            return "it only feeds evaluation, for which starting workers may cost more than it gains"
+            return "it is only used for evaluation, where starting workers may cost more than it gains"
         return "no training loop over this loader found; pass the folder that contains it"
     told = asked(file, loader, "num_workers")
     if told is not None:
         return f"line {file.line(told)} reads its number of workers"
     if file.steps.in_sight(loader.call):
-        return "it is created in every step, and starting workers costs more than a batch"
+        return "it is created in every step, and starting workers takes longer than loading a batch"
     for iteration in loader.iterations:
         if iteration.in_step:
             line = file.line(iteration.iterable)
-            return f"line {line} restarts it in every step, and workers would be started every time"
+            return f"line {line} restarts it in every step, and its workers would be started every time"
     for trait, why in () if cuts_graph(loader) else _REFUSED.items():
         remark = work.first(trait)
         if remark is not None:
             return _filled(file, remark, why)
     lost = unsendable(file, loader, work)
     if lost is not None:
-        return f"{lost[1]} (line {file.line(lost[0])}) cannot be pickled, so no worker could hand over such a batch"
+        return f"{lost[1]} (line {file.line(lost[0])}) cannot be pickled, so a worker could not return such a batch"
     graph_maker = needs_graph(file, loader, work)
     if graph_maker is not None:
         line = file.line(graph_maker)
-        return f"line {line} computes samples with parameters that need gradients, which no worker can hand over"
+        return f"line {line} computes samples with parameters that require gradients, which workers cannot return"
     if work.in_memory:
-        return "its samples lie ready in memory: copying them between processes would cost more than it gains"
+        return "its samples are already in memory: copying them between processes would cost more than workers gain"
     change = _changed_while_running(file, loader, work)
     if change is not None:
         line = file.line(change)
-        return f"line {line} changes what the loader reads while it runs; workers would not see it"
+        return f"line {line} changes data that the loader reads while it runs, which workers would not see"
     trained = first_training(file, loader)
     if trained is not None:
-        return f"its samples are computed by a module that line {file.line(trained)} trains; workers would keep a copy"
+        return (
+            f"its samples are computed by a module that line {file.line(trained)} trains, of which workers "
+            "would keep an old copy"
+        )
     daemons = _daemons(file, loader)
     if daemons is not None:
         line = file.line(daemons)

@@ -1,15 +1,15 @@
-"""Samples and batches that cost more than they must, in memory or in Python.
+"""Samples and batches that cost more memory or Python time than they need to.
 
 Three habits in the code of datasets and collate functions, which runs for every sample of every epoch:
 
-- numbers of double precision (`dtype=np.float64`, `.double()`): twice the bytes to stack, pin and copy, for a model
+- numbers in double precision (`dtype=np.float64`, `.double()`): twice the bytes to stack, pin and copy, for a model
   that computes with float32 and casts them;
-- tensors made of lists (`torch.tensor([float(v) for v in row])`, `torch.tensor(array.tolist())`): every number becomes
-  an object of Python on the way; `torch.from_numpy(array)` or `torch.as_tensor(array)` takes the memory as it is;
-- tensors made one by one by a collate function and then put together (`torch.stack([torch.tensor(s) for s in batch])`):
+- tensors made from lists (`torch.tensor([float(v) for v in row])`, `torch.tensor(array.tolist())`): every number
+  becomes a Python object on the way; `torch.from_numpy(array)` or `torch.as_tensor(array)` shares its memory;
+- tensors made one by one in a collate function and then stacked (`torch.stack([torch.tensor(s) for s in batch])`):
   `torch.from_numpy(np.stack(batch))` makes one.
 
-None of it can be changed without knowing what the values are for, so this is advice and no rewrite.
+None of this can be changed without knowing how the values are used, so this is advice only.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class CostlySamples(Rule):
     code = "PM207"
     name = "costly-samples"
     family = Family.FEEDING
-    summary = "a sample is made with more bytes, or more Python, than it takes"
-    fix_title = "Make samples of arrays, in the type that the model computes with"
+    summary = "A sample is built with more memory or more Python work than it needs"
+    fix_title = "Build samples from arrays, in the dtype that the model computes with"
     numerics = Numerics.PRECISION
     safety = Safety.ADVICE
     min_torch = "1.0"
@@ -46,7 +46,7 @@ class CostlySamples(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html",)
     changes_results = (
         "Nothing is rewritten. Samples of float32 are rounded before the model sees them; tensors that share the "
-        "memory of an array see what is written into it later."
+        "memory of an array see later writes to it."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -71,17 +71,17 @@ def _reason(file: FileFacts, call: cst.Call) -> str:
     """What a call costs, in one line; empty where it costs nothing."""
     name = file.qualified(call) or ""
     if _is_double(file, call, name):
-        return "double precision: twice the bytes to stack, pin and copy, if the model computes with float32"
+        return "float64: twice the bytes to stack, pin and copy if the model computes with float32"
     if name in _JOINS and call.args:
         made = call.args[0].value
         if isinstance(made, (cst.ListComp, cst.GeneratorExp)) and file.qualified(made.elt) in _MAKES:
-            return "one tensor for every sample, made only to be put together: make one of a stacked array"
+            return "creates one tensor per element, only to stack them: create one tensor from a stacked array"
     if name in _MAKES and call.args and not _is_joined(file, call):
         given = call.args[0].value
         if isinstance(given, cst.ListComp):
-            return "every number becomes an object of Python first: make an array, and the tensor of its memory"
+            return "every number becomes a Python object first: build an array and use torch.from_numpy"
         if isinstance(given, cst.Call) and _lists_array(file, given):
-            return "an array becomes a list and then a tensor: torch.as_tensor takes the array's memory as it is"
+            return "an array becomes a list and then a tensor: torch.as_tensor uses the array's memory directly"
     return ""
 
 

@@ -1,7 +1,7 @@
 """A tensor that is filled on the CPU, only to be copied to the device.
 
-`torch.zeros(n).to(device)` fills memory of the host, copies it, and the host waits for the copy. With `device=` a
-kernel fills the tensor where it is needed, and nothing is copied:
+`torch.zeros(n).to(device)` fills CPU memory, copies it, and the CPU waits for the copy. With `device=` a kernel fills
+the tensor on the device, and nothing is copied:
 
     hidden = torch.zeros(layers, batch, size).to(device)
     hidden = torch.zeros(layers, batch, size, device=device)
@@ -12,12 +12,13 @@ kernel fills the tensor where it is needed, and nothing is copied:
     labels = torch.zeros(n).long().to(device)
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
-What stands between the two is done on the device too, as long as it gives the same bits there: views, masks of
-triangles, casts of zeros and ones. Random fills (`torch.rand`, `torch.randn`, `torch.randint`) draw from the device's
-stream instead of the host's, so they are other draws of the same distribution: they are rewritten only when the rule is
-selected by its code or name.
+Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
+masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
+generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
+rule is selected by its code or name.
 
-Only code that training steps or forward passes run is rewritten; at the start of a program one copy does not matter.
+Only code that runs in training steps or forward passes is rewritten; a single copy at the start of a program does not
+matter.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class CpuBornTensor(Rule):
     code = "PM206"
     name = "cpu-born-tensor"
     family = Family.FEEDING
-    summary = "a tensor is created on the CPU in every step and copied to the device"
-    fix_title = "Fill it on the device"
+    summary = "A tensor is created on the CPU in every step and copied to the device"
+    fix_title = "Create it on the device"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -74,9 +75,9 @@ class CpuBornTensor(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
     )
     changes_results = (
-        "Never for what is safe. Sequences of numbers that are no integers (`arange` with a fractional step, "
-        "`linspace`) may differ in the last bit between host and device and are held back as unsafe, of the class "
-        "rounding. Random fills are other draws and are opt-in, of the class sampling."
+        "Never for what is applied by default. Sequences of fractional numbers (`arange` with a fractional step, "
+        "`linspace`) may differ in the last bit between CPU and GPU and are held back as unsafe, of the class "
+        "rounding. Random tensors get different random numbers and are opt-in, of the class sampling."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -96,13 +97,13 @@ class CpuBornTensor(Rule):
 
     def _finding(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> Finding:
         safety, numerics = Safety.SAFE, Numerics.BITWISE
-        reason = "the same values, type and shape, filled on the device"
+        reason = "the same values, dtype and shape, created on the device"
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = "different random numbers: drawn on the device instead of the CPU"
         elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
-            reason = "the device may round the last bit of these numbers differently"
+            reason = "the GPU may round the last bit of these numbers differently"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:

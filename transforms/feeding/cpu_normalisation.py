@@ -1,8 +1,9 @@
 """A pipeline that ends in `ToTensor(), Normalize(mean, std)` turns bytes into floats on the CPU: four times the memory
-to collate, to hand from worker to process, to pin and to copy, and three passes over every pixel by the slower
+to collate, to send from worker to main process, to pin and to copy, and three passes over every pixel by the slower
 processor.
 
-The dataset hands on the bytes (`PILToTensor()`), and a small module converts and normalises the batch behind its copy:
+The dataset returns uint8 images (`PILToTensor()`), and a small module converts and normalises the batch after its
+copy:
 
     class NormalizeOnDevice(nn.Module):
         def __init__(self, mean, std):
@@ -21,16 +22,16 @@ The dataset hands on the bytes (`PILToTensor()`), and a small module converts an
 These are the same division, subtraction and division in the same order. Dividing by a tensor matters: CUDA multiplies
 by the reciprocal of a Python number, which gives other bits for half of all byte values. Pipelines of
 `torchvision.transforms.v2` multiply by the rounded reciprocal themselves (`ToDtype(torch.float32, scale=True)`), so
-there the device does that too.
+the device does the same there.
 
-The class stands in the file of the pipeline, and a loop in another file imports it from there, if it imports anything
-from there already. The module is made once, where the device is known, or else in front of the loop. Images may be
-stacked by a collate function that does nothing else with them.
+The class is put into the file with the transforms, and a loop in another file imports it from there, if it already
+imports something from that file. The module is created once, where the device is known, or else before the loop.
+Images may be stacked by a collate function that does nothing else with them.
 
-All loops over all loaders of such a dataset are rewritten together or not at all, because each of them would otherwise
-see bytes; so are the pipelines of training and evaluation for datasets of one class. Where only an `if` copies the
-images, they may stay on the CPU, where workers should go on normalising them: that pipeline stays. What a dataset
-normalises by hand in its `__getitem__` stays too, with the advice to move it.
+All loops over all loaders of such a dataset are rewritten together or not at all, because otherwise some of them
+would get uint8 images; so are the training and evaluation transforms of datasets of one class. Where the images are
+copied only under an `if`, they may stay on the CPU, where workers should keep normalising them: those transforms
+stay. What a dataset normalises by hand in its `__getitem__` stays too, with the advice to move it.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class CpuNormalisation(Rule):
     code: ClassVar[str] = "PM205"
     name: ClassVar[str] = "cpu-normalisation"
     family: ClassVar[Family] = Family.FEEDING
-    summary: ClassVar[str] = "images are converted to floats and normalised on the CPU"
-    fix_title: ClassVar[str] = "Feed bytes and normalise on the device"
+    summary: ClassVar[str] = "Images are converted to floats and normalised on the CPU"
+    fix_title: ClassVar[str] = "Load uint8 images and normalise them on the device"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.8"
@@ -59,9 +60,9 @@ class CpuNormalisation(Rule):
         "https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Normalize.html",
     )
     changes_results: ClassVar[str] = (
-        "It does not, for pictures of eight bits a channel: every value passes the same float32 operations in the "
-        "same order. Pictures of other modes, which ToTensor does not scale, are refused, as are float arrays and "
-        "transforms behind Normalize."
+        "Never for images with 8 bits per channel: every value passes the same float32 operations in the "
+        "same order. Images of other modes, which ToTensor does not scale, are refused, as are float arrays and "
+        "transforms after Normalize."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -1,36 +1,36 @@
-"""A loader without workers makes every batch in the process that trains.
+"""A loader without workers loads every batch in the training process.
 
 `DataLoader(dataset)` reads, decodes, transforms and stacks the samples of a batch in the main process, while
-the GPU waits; then the GPU computes, while the host waits. With `num_workers=n`, `n` processes make the next
-batches during the step:
+the GPU waits; then the GPU computes, while the main process waits. With `num_workers=n`, `n` processes load
+the next batches during the step:
 
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
     # becomes
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
-More than eight seldom help, and each costs memory and a start. Where another loader of the file has workers, or the
-command line asks for their number (`opt.n_cpu`), it is that number.
+More than eight workers seldom help, and each costs memory and start-up time. Where another loader of the file has
+workers, or the command line has an option for their number (`opt.n_cpu`), that number is used.
 
-The order of the samples does not change: the sampler stays in the main process and draws the same seed.
-Workers are other processes, though. They get a copy of the dataset, so it must be possible to pickle it, and
-what a sample changes is lost. Under spawn and forkserver they import the script again; a script that trains
-at module level gets an `if __name__ == "__main__":` around the part that trains, if that is short: at most 30 lines,
-none of which defines a function or a class. Longer parts are only indented when the rule is selected by its code or
-name; `git diff -w` shows what else has changed. A notebook gets no guard: what is defined in its cells reaches workers
-by fork alone (Linux, before Python 3.14), so a loader that needs it is held back there.
+The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers
+are separate processes. They get a copy of the dataset, so the dataset must be picklable, and changes that a sample
+makes to it are lost. Under spawn and forkserver they import the script again; a script that trains at module level
+gets an `if __name__ == "__main__":` around the training part, if that is short: at most 30 lines without a function
+or class definition. Longer parts are only indented when the rule is selected by its code or name; `git diff -w` shows
+what else has changed. A notebook gets no guard: workers can find what is defined in its cells only if they are forked
+(Linux, before Python 3.14), so a loader that needs it is held back there.
 
-A number that the user chooses is never overwritten. Where it is 0 by default, because a parser, a dataclass, a
-variable or a dictionary of keywords says so, that is what changes, provided that only loaders read it and all of them
-may have workers. The default of an option becomes 4. Where the call has a number in a comment, `# num_workers=4`,
-somebody switched the workers off: that is held back as unsafe.
+A number that the user chooses is never overwritten. Where the default is 0, because a parser, a dataclass, a variable
+or a dictionary of keywords says so, the default is changed, provided that only loaders read it and all of them may
+have workers. The default of a command-line option becomes 4. Where the call has the number in a comment,
+`# num_workers=4`, somebody switched the workers off: that is held back as unsafe.
 
-Where nothing in sight goes to a GPU, workers would compete with the training for the processors: that is held back
-until the rule is selected by its code or name.
+Where nothing that was found runs on a GPU, workers would compete with the training for the CPU: that is held back until
+the rule is selected by its code or name.
 
-Only loaders that feed a training step in sight are rewritten. An evaluation loader is reported and left: it
-often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains.
-Lightning's loop counts as one in sight where its `Trainer` is told to `fit`. The Trainer of Hugging Face makes its
-loaders itself: there it is `dataloader_num_workers` of its arguments.
+Only loaders of a training loop that was found are rewritten. An evaluation loader is reported and left: it often
+reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
+`Trainer.fit` counts as a training loop. The Trainer of Hugging Face creates its loaders itself: there the argument is
+`dataloader_num_workers`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class LoaderWithoutWorkers(Rule):
     code = "PM201"
     name = "loader-without-workers"
     family = Family.FEEDING
-    summary = "the loader makes its batches in the training process"
-    fix_title = "Make batches in worker processes"
+    summary = "The loader has no workers: batches are loaded in the training process, while the GPU waits"
+    fix_title = "Load batches in worker processes"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -74,11 +74,11 @@ class LoaderWithoutWorkers(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
     )
     changes_results = (
-        "Never, where the dataset, its transforms and its collate function are in sight and draw no random "
+        "Never, where the code of the dataset, its transforms and its collate function is known and draws no random "
         "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers "
-        "takes them from its workers' streams, not the main process's, so augmentations, and everything "
-        "random behind them, are other draws of the same distribution; such findings, and datasets that are "
-        "not in sight, are held back as unsafe. A worker computes with one thread, and sums of very large "
+        "takes them from its workers' generators, not the main process's, so augmentations, and everything "
+        "random after them, are other draws of the same distribution; such findings, and datasets whose code was "
+        "not found, are held back as unsafe. A worker computes with one thread, and sums of very large "
         "tensors are rounded differently with one thread than with several: those findings are of the class "
         "rounding."
     )
@@ -141,14 +141,16 @@ class LoaderWithoutWorkers(Rule):
             if judgement.refusal or shelter.refusal:
                 reason = judgement.refusal or shelter.refusal
                 if other is not loader:
-                    reason = f"the loader on line {file.line(other.call)} gets the same setting, and {reason}"
+                    reason = f"the loader on line {file.line(other.call)} uses the same setting, and {reason}"
                 return self.refused(file, loader.call, reason)
             judgements.append(judgement)
             shelters.append(shelter)
         judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
         escape = next((place.escape for place in given if place.escape is not None), None)
         if escape is not None and judgement.safety is Safety.SAFE:
-            reason = f"line {file.line(escape)} prints all settings or hands them on, with another number of workers"
+            reason = (
+                f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
+            )
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
         off = switched_off(file, loader, "num_workers")
         if off and judgement.safety is Safety.SAFE:

@@ -1,44 +1,45 @@
-"""A batch in pageable memory makes the host wait for its copy to the GPU.
+"""A batch in pageable memory makes the CPU wait for its copy to the GPU.
 
-The GPU's copy engine can read only pinned (page-locked) memory. A tensor in ordinary memory is first copied
-into a staging buffer, piece by piece, and the host waits until that is done. A loader with `pin_memory=True`
-puts each batch into pinned memory beforehand, in a thread of its own; a copy with `non_blocking=True` then
-only queues the transfer, and the host goes on to launch the step. Either of the two alone gains little: they
-belong together, and this rule writes them together or not at all:
+The GPU's copy engine can read only pinned (page-locked) memory. A tensor in ordinary memory is first copied into a
+staging buffer, piece by piece, and the CPU waits until that is done. A loader with `pin_memory=True` puts each batch
+into pinned memory beforehand, in a separate thread; a copy with `non_blocking=True` then only queues the transfer,
+and the CPU goes on to launch the step. Either of the two alone gains little, so this rule writes both together or
+neither:
 
     train_loader = DataLoader(train_set, batch_size=32, pin_memory=True)
     for images, labels in train_loader:
         images = images.to(device, non_blocking=True)
         labels = labels.to(device, non_blocking=True)
 
-Work that is queued on the GPU afterwards waits for the copy, so no value changes. What would change values
-stays as it is: copies to the host, and copies whose source is written in place on the host while the copy
-may still be under way. Where there is no accelerator, `pin_memory=True` does nothing (PyTorch warns), and so
-does `non_blocking=True`.
+Work that is queued on the GPU afterwards waits for the copy, so no value changes. What would change values stays as
+it is: copies to the CPU, and copies whose source is modified on the CPU while the copy may still be running. Without
+an accelerator, `pin_memory=True` does nothing (PyTorch warns), and neither does `non_blocking=True`.
 
-A loader is rewritten together with every copy of its batches in sight, or not at all, in training and evaluation alike,
-in helper functions too. A helper that also moves batches of another loader changes for both, which is right for
-both. Loaders that one function, class or script makes side by side pin together: where one of them has to stay, though
-it trains or its batches go through the same copies, the others are only rewritten when the rule is selected by its code
-or name. So are loaders that give one batch only: `next(iter(loader))`, or `batch_size=len(dataset)`.
+A loader is rewritten together with every copy of its batches that was found, or not at all, in training and
+evaluation alike, in helper functions too. A helper that also copies batches of another loader changes for both, which
+is right for both. Loaders that one function, class or script creates side by side are pinned together: where one of
+them has to stay, though it trains or its batches go through the same copies, the others are only rewritten when the
+rule is selected by its code or name. So are loaders that give one batch only: `next(iter(loader))`, or
+`batch_size=len(dataset)`.
 
-A cast before the copy makes another tensor, which nobody pinned: `x.float().to(device)` becomes
-`x.to(device, non_blocking=True).float()` where the device's cast gives the same values. Where a cast stays, such as one
+A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
+non_blocking=True).float()` where the cast on the device gives the same values. Where a cast has to stay, such as one
 to half precision or one in a statement of its own, the loader stays too.
 
-What the host makes of a batch before the copy, as `x / 255`, `torch.cat(images)` or an array that is made a tensor
-again, nobody pinned either. Such a copy stays, with the reason: the batch itself should be copied, and the rest be done
-on the device. So do the other copies of the same statement.
+Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)` or a tensor made
+from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do the rest on
+the device. The other copies of the same statement stay, too.
 
-Of what `expand`, `meshgrid` or `broadcast_to` make, several elements lie in one place in memory, and PyTorch cannot pin
-it: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element its own place.
+Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
+cannot pin them: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element
+its own memory.
 
-A graph of DGL cannot be pinned by a loader, which leaves it as it is, and pins the labels that come with it; its `to`
-takes `non_blocking` as theirs does. DGL's loaders that draw batches from one graph take no `pin_memory`, and copy the
-batches themselves if they are told the device: they stay.
+A DGL graph cannot be pinned by a loader, which leaves it as it is and pins the labels that come with it; its `to`
+accepts `non_blocking` like that of tensors. DGL's own loaders take no `pin_memory`, and copy the batches themselves
+if they are given a device: they stay.
 
-Lightning copies batches itself, and without waiting: there the loader alone is told to pin. Accelerate waits unless its
-configuration says otherwise, which is advice here.
+Lightning copies batches itself with `non_blocking=True`: there only the loader is changed. Accelerate waits unless
+its configuration says otherwise, which is reported as advice.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class PageableTransfer(Rule):
     code = "PM202"
     name = "pageable-transfer"
     family = Family.FEEDING
-    summary = "batches are copied to the device from pageable memory, and the host waits for each copy"
-    fix_title = "Pin the loader's batches and copy them without waiting"
+    summary = "Batches are copied to the device from pageable memory, and the CPU waits for each copy"
+    fix_title = "Pin the loader's batches and copy them with non_blocking=True"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "0.4.1"
@@ -93,11 +94,12 @@ class PageableTransfer(Rule):
         "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     )
     changes_results = (
-        "Never for tensors: what the GPU does after the copy waits for it, and the source is not written "
-        "meanwhile. Held back as unsafe where a function out of sight gets the batch behind the copy, and may write "
-        "into it; where a batch may hold something else (objects of a class or library in sight whose `to` may take no "
+        "Never for tensors: the work that the GPU does after the copy waits for it, and the source is not modified "
+        "meanwhile. Held back as unsafe where a function whose code was not found gets the batch after "
+        "the copy, and may write "
+        "into it; where a batch may hold something else (objects of a class or library whose `to` may take no "
         "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
-        "used whole (most versions of PyTorch make a list of it when they pin; what takes it apart sees no "
+        "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
         "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
         "comment of the call; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
         "attributes stays one from torch 1.11 on, which the rewrite needs there."
@@ -167,7 +169,7 @@ class PageableTransfer(Rule):
         if refusal:
             return self.refused(file, loader.call, refusal)
         doubt = doubts(file, loader, [], pinned=False)
-        reason = "Lightning copies batches without waiting, which takes pinned memory"
+        reason = "Lightning copies batches with non_blocking=True, which needs pinned memory"
         safety = Safety.UNSAFE if doubt else Safety.SAFE
         edits, needed = pinned(file, loader), needed_torch(file, loader)
         return self.found(file, loader.call, doubt or reason, edits, safety=safety, min_torch=needed)
@@ -177,7 +179,7 @@ class PageableTransfer(Rule):
         edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, good)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
-        reason = f"the GPU waits for queued copies, and the host does not write into the batch meanwhile ({where})"
+        reason = f"the GPU runs copies in order, and nothing modifies the batch on the CPU meanwhile ({where})"
         own = [copy.call for copy in blocking if file.is_own(copy.call)]
         return self.found(
             file,
@@ -203,6 +205,7 @@ class PageableTransfer(Rule):
                 if name and end.path[:1] == (None,) and is_loader_name(name) and end.node not in seen:
                     seen.add(end.node)
                     reason = (
-                        f"the loader {name} is created elsewhere and has to pin too; pass the folder that contains it"
+                        f"the loader `{name}` is created elsewhere and has to pin its batches, too; pass the "
+                        "folder that contains it"
                     )
                     yield self.refused(file, copy.call, reason)

@@ -1,14 +1,14 @@
-"""Workers that make hardly any batch ahead.
+"""Workers that prefetch hardly any batches.
 
-Every worker makes `prefetch_factor` batches ahead (2 unless told otherwise). One worker, or a factor of 1, leaves the
-training with one or two batches in store: a sample that takes longer than usual, a big image or a slow read, and the
-device waits. More workers, or a larger factor, even that out:
+Every worker prepares `prefetch_factor` batches ahead (2 by default). One worker, or a factor of 1, leaves the
+training with one or two batches ready: if a sample takes longer than usual, because of a big image or a slow read,
+the GPU waits. More workers, or a larger factor, even that out:
 
     DataLoader(photos, batch_size=32, num_workers=1)
     DataLoader(photos, batch_size=32, num_workers=4, prefetch_factor=4)
 
-How many are right depends on the machine and on the samples, and each batch in store takes memory of the host, so this
-is advice and no rewrite: measure it with `perfmod verify`.
+The right number depends on the machine and on the samples, and each batch takes CPU memory, so this is advice only:
+measure it with `perfmod verify`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ShallowPrefetch(Rule):
     code = "PM204"
     name = "shallow-prefetch"
     family = Family.FEEDING
-    summary = "the loader's workers prepare hardly any batches ahead"
-    fix_title = "Make more batches ahead"
+    summary = "The loader's workers prefetch hardly any batches"
+    fix_title = "Prefetch more batches"
     numerics = Numerics.BITWISE
     safety = Safety.ADVICE
     min_torch = "1.7"
@@ -44,7 +44,7 @@ class ShallowPrefetch(Rule):
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)
     changes_results = (
         "Nothing is rewritten. A larger `prefetch_factor` changes no value; more workers change the random draws of "
-        "samples that are random."
+        "random samples."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

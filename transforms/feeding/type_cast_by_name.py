@@ -1,17 +1,17 @@
-"""A cast to a type of tensors, which brings the tensor to the CPU.
+"""A cast to a CPU tensor type, which copies the tensor to the CPU.
 
-`torch.LongTensor` is not only a type: it is the type of tensors that lie on the CPU. `mask.type(torch.FloatTensor)` of
-a tensor on the device therefore waits for it, copies it to the host, and casts it there; the `.cuda()` behind it copies
+`torch.LongTensor` is not only a dtype: it is the type of tensors on the CPU. `mask.type(torch.FloatTensor)` of a
+tensor on the device therefore waits for it, copies it to the CPU, and casts it there; the `.cuda()` after it copies
 it back:
 
     mask = (scores > 0).type(torch.FloatTensor).to(device)
     mask = (scores > 0).float()
 
-The cast by method stays where the tensor is. The copy behind it goes too where it is seen to have nothing left to do:
-there is one device, or it is that of what the tensor is computed from. Where the value is used on
-the host, the move is what the author relies on, and it stays. So does the cast of a parameter, a buffer or a slice that
-may have the type already: what changes with the model would be kept instead of a copy of it. Floats that become
-integers on the device are held back: NaN and what is out of range come out differently there.
+A cast by method stays on the tensor's device. The copy after it is removed as well where it has nothing left to do:
+there is one device, or the tensor is computed from one on the same device. Where the value is used on the CPU, the
+code relies on the copy, and it stays. So does the cast of a parameter, a buffer or a slice that may already have the
+dtype: the cast would return the tensor itself instead of a copy. Floats cast to integers on the device are held back:
+NaN and values out of range give other integers there.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class TypeCastByName(Rule):
     code = "PM208"
     name = "type-cast-by-name"
     family = Family.FEEDING
-    summary = "a cast to a type of the CPU's tensors brings the tensor to the host"
-    fix_title = "Cast where the tensor is"
+    summary = "A cast to a CPU tensor type such as torch.LongTensor copies the tensor to the CPU"
+    fix_title = "Cast on the tensor's own device"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -49,9 +49,10 @@ class TypeCastByName(Rule):
     triggers = frozenset(name.removeprefix("torch.") for name in _METHODS)
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.type.html",)
     changes_results = (
-        "Never for what is safe: casts to floats and truth values, and of integers, give the same bits on either "
+        "Never for what is applied by default: casts to floats and booleans, and of integers, give the "
+        "same bits on either "
         "device. Floats that become integers are held back as unsafe: NaN, infinities and numbers out of range become "
-        "other integers on the device."
+        "other integers on the GPU."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -69,9 +70,9 @@ class TypeCastByName(Rule):
                 continue
             source = _dtype(file, call.func.value)
             is_equal = method in _FROM_ALL or source in (DType.INTEGER, DType.BOOL)
-            why = "the same type, cast where the tensor is instead of on the CPU"
+            why = "the same dtype, cast on the tensor's own device"
             if not is_equal:
-                why = "floats that become integers on the device differ for NaN and what is out of range"
+                why = "floats cast to integers on the GPU differ for NaN and for values out of range"
             start, end = file.source.span(call.func.attr)[0], file.source.span(_with_move(file, call))[1]
             edits = (Edit(start, end, f"{method}()"),)
             yield self.found(file, call, why, edits, safety=Safety.SAFE if is_equal else Safety.UNSAFE)
@@ -101,13 +102,13 @@ def _why_not(file: FileFacts, call: cst.Call, method: str) -> str:
     assert isinstance(call.func, cst.Attribute)
     subject = call.func.value
     if "#" in file.code(call):
-        return "a comment stands in the expression"
+        return "the expression contains a comment"
     uses = _uses(file, call)
     stray = next((use for use in uses if not _is_moved(file, use)), None)
     if stray is not None:
         return f"it also moves the tensor to the CPU, where line {file.line(stray)} uses it"
     if not uses:
-        return "it also moves the tensor to the CPU, and where it is used could not be seen"
+        return "it also moves the tensor to the CPU, and its uses could not be followed"
     before, after = _dtype(file, subject), _CLASSES.get(method, DType.INTEGER)
     # Operators make new tensors.
     is_new = isinstance(subject, (cst.Comparison, cst.BinaryOperation, cst.UnaryOperation))

@@ -1,19 +1,19 @@
-"""Workers that end with every epoch, and are started again for the next.
+"""Workers that are stopped after every epoch and started again for the next.
 
-A loader with `num_workers` starts its processes when a loop over it begins, and ends them when the loop is through:
-each epoch begins with their start, the imports and the copying of the dataset, and with an empty queue. With
-`persistent_workers=True` they stay:
+A loader with `num_workers` starts its processes when a loop over it begins, and stops them when the loop ends: each
+epoch begins with starting processes, imports and copies of the dataset, and with an empty queue. With
+`persistent_workers=True` the workers stay alive:
 
     loader = DataLoader(photos, batch_size=32, num_workers=8)
     loader = DataLoader(photos, batch_size=32, num_workers=8, persistent_workers=True)
 
-Workers that stay also keep what they have: the dataset as it was when they were started, and whatever it remembers.
-So a loader is refused where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
-attribute, a list that the dataset was made of), where the dataset changes itself, and where it is not in sight. A
-sampler lives in the training's process and may change.
+Persistent workers also keep their state: the dataset as it was when they were started, and whatever it caches. So a
+loader is refused where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
+attribute, a list that the dataset was built from), where the dataset changes itself, and where its code was not
+found. A sampler runs in the main process and may change.
 
-Such a loader has one iterator, which every `iter(loader)` begins anew. So a loader is refused too where two loops go
-through it at the same time, as in `zip(loader, loader)`, and where it is copied or saved.
+Such a loader has one iterator, which every `iter(loader)` restarts. So a loader is also refused where two loops
+iterate over it at the same time, as in `zip(loader, loader)`, and where it is copied or pickled.
 
 Workers are seeded once instead of once per epoch, so random numbers from the second epoch on are other draws of the
 same distribution: the rule has to be selected by its code or name.
@@ -50,8 +50,8 @@ class WorkerRestart(Rule):
     code = "PM203"
     name = "worker-restart"
     family = Family.FEEDING
-    summary = "the loader's workers are stopped and started again in every epoch"
-    fix_title = "Keep the workers from one epoch to the next"
+    summary = "The loader's workers are stopped and started again in every epoch"
+    fix_title = "Keep the workers alive between epochs"
     numerics = Numerics.SAMPLING
     safety = Safety.OPT_IN
     min_torch = "1.7"
@@ -80,7 +80,7 @@ class WorkerRestart(Rule):
             if refusal:
                 yield self.refused(file, loader.call, refusal)
                 continue
-            reason = "different random augmentation from epoch 2; nothing that the workers hold changes between epochs"
+            reason = "different random augmentation from epoch 2; nothing in the dataset changes between epochs"
             yield self.found(
                 file, loader.call, reason, add_keyword(file.source, loader.call, f"persistent_workers={kept}")
             )
@@ -142,29 +142,29 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if loader.unseen:
         return loader.unseen
     if not kept:
-        return "whether there are workers is decided at run time, and persistent_workers=True fails without any"
+        return "num_workers is only known at run time, and persistent_workers=True raises an error if it is 0"
     if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} passes its own arguments on to DataLoader"
+        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     told = asked(file, loader, "persistent_workers")
     if told is not None:
-        return f"line {file.line(told)} checks whether its workers stay"
+        return f"line {file.line(told)} reads `persistent_workers` of the loader"
     change = first_change(file, loader, [*(loop.body for loop in loops), *sampling(file, loader)], SENT)
     if change is not None:
         line = file.line(change)
-        return f"line {line} may change the dataset or what it reads, of which workers that stay keep their copy"
+        return f"line {line} may change the dataset or data that it reads, of which persistent workers keep an old copy"
     trained = first_training(file, loader)
     if trained is not None:
-        return f"its samples are computed by a module that line {file.line(trained)} trains: workers keep their copy"
+        return f"its samples come from a module that line {file.line(trained)} trains: workers keep an old copy"
     work = WorkerCode.of(file, loader)
     for trait in (Trait.STATE, Trait.MAY_WRITE, Trait.OWN_GENERATOR):
         remark = work.first(trait)
         if remark is not None:
             line = file.line(remark.node)
-            return f"{remark.text} (line {line}) would go on from one epoch to the next instead of starting anew"
+            return f"{remark.text} (line {line}) would go on from one epoch to the next instead of starting again"
     unseen = work.first(Trait.UNSEEN)
     if unseen is not None:
         line = file.line(unseen.node)
-        return f"the code of {unseen.text} (line {line}) was not read: it may keep something from one epoch to the next"
+        return f"the code of {unseen.text} (line {line}) was not found: it may keep state from one epoch to the next"
     return _changed_global(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 
@@ -176,7 +176,7 @@ def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str
         change = definition.node if definition.node in between else next(written, None)
         if change is not None:
             what = f"{definition.name}, which the workers read on line {file.line(read)},"
-            return f"{what} is changed on line {file.line(change)}: workers that stay keep their copy"
+            return f"{what} is changed on line {file.line(change)}, and persistent workers keep an old copy"
     return ""
 
 
@@ -188,7 +188,7 @@ def _kept_draws(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
         if any(file.qualified(decorator.decorator) in _CACHES for decorator in decorators) and any(
             data_api.draws(file.qualified(call) or "", seeded=bool(call.args)) for call in calls
         ):
-            return f"what line {file.line(function)} draws would be kept from one epoch to the next"
+            return f"the random draws of line {file.line(function)} would be kept from one epoch to the next"
     for end in (end for value in loader.values("worker_init_fn") for end in file.tracing.ends(value)):
         calls = [node for node in executed(file, [end.node]) if isinstance(node, cst.Call)]
         seeds = next((call for call in calls if file.qualified(call) in _SEEDS), None)

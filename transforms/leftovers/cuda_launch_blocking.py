@@ -1,14 +1,14 @@
-"""Launches that wait for their kernels, because `CUDA_LAUNCH_BLOCKING=1` was left in the code.
+"""Kernel launches that wait for their kernels, because `CUDA_LAUNCH_BLOCKING=1` was left in the code.
 
-With that variable set the host waits for the end of every kernel before it launches the next, so that an error shows
-up on the line that caused it. Host and device then work in turns instead of at the same time.
+With that variable set the CPU waits for the end of every kernel before it launches the next, so that an error shows
+up on the line that caused it. CPU and GPU then take turns instead of working at the same time.
 
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"         (gone)
 
-No value changes: the kernels run in the same order. An assertion that fails on the device is reported later, and times
-that are taken without a synchronisation no longer hold the device's part. Streams are another matter: their kernels
-may then overlap, which a missing wait does not survive, so that the rewrite is held back in files that use them. Where
-the variable belongs to settings for reproducible runs, or a comment asks for it, it stays.
+No value changes: the kernels run in the same order. An assertion that fails on the device is reported
+later, and times measured without a synchronisation no longer include the device's work. CUDA streams are another
+matter: their kernels may then overlap, which shows where a wait is missing, so the rewrite is held back in files that
+use them. Where the variable belongs to settings for reproducible runs, or a comment asks for it, it stays.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class CudaLaunchBlocking(Rule):
     code = "PM403"
     name = "cuda-launch-blocking"
     family = Family.LEFTOVERS
-    summary = "CUDA_LAUNCH_BLOCKING makes the host wait for every kernel"
-    fix_title = "Let the host run ahead of the device"
+    summary = "CUDA_LAUNCH_BLOCKING makes the CPU wait for every kernel"
+    fix_title = "Remove the variable, so that kernels are queued"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -50,9 +50,9 @@ class CudaLaunchBlocking(Rule):
         "https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     )
     changes_results = (
-        "Never for values. Errors of kernels are reported at a later line, and times that are taken without "
-        "`torch.cuda.synchronize()` only measure launches. Held back as unsafe where the file uses streams of its own, "
-        "refused beside settings for reproducible runs and under a comment that asks for it."
+        "Never for values. Kernel errors are reported at a later line, and times that are measured without "
+        "`torch.cuda.synchronize()` only cover the launches. Held back as unsafe where the file uses its own streams, "
+        "refused next to settings for reproducible runs and under a comment that asks for it."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ class CudaLaunchBlocking(Rule):
                 yield self.refused(file, node, wanted)
                 continue
             streams = _uses_streams(file)
-            doubt = "the file uses streams, whose kernels it keeps apart" if streams else ""
+            doubt = "the file uses CUDA streams, whose kernels may overlap without it" if streams else ""
             yield self.found(
                 file, node, doubt or "the kernels run in the same order", edits, safety=Safety.UNSAFE if doubt else None
             )
@@ -94,12 +94,12 @@ def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
             name for name in calls if name.endswith((".seed", "manual_seed", "manual_seed_all", "seed_everything"))
         }
         if _SEEDS.search(function.name.value.lower()) or len(seeds) > 1:
-            return f"`{function.name.value}` sets seeds, so that runs can be repeated"
+            return f"`{function.name.value}` sets seeds for reproducible runs"
     for module in file.tree.modules:
         for setting in find_any(module, cst.Name, cst.SimpleString):
             if _is_deterministic(file, setting):
                 code, line = file.code(setting).strip("\"'"), file.line(setting)
-                return f"`{code}` on line {line} asks for runs that can be repeated"
+                return f"`{code}` on line {line} asks for reproducible runs"
     source, statement = file.source, file.tree.statement(node)
     if isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement)):
         found = [text for _, text in comments(source, statement)]

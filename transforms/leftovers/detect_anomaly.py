@@ -1,17 +1,17 @@
 """Anomaly detection that was left switched on.
 
 `torch.autograd.set_detect_anomaly(True)` helps to find the operation whose gradient became NaN: every forward
-operation stores a traceback, and every backward operation is checked on the host, which waits for the device each time.
-A step takes several times as long. It is meant for a debugging session:
+operation stores a traceback, and every backward operation is checked, for which the CPU waits each time. A step takes
+several times as long. It is meant for a debugging session:
 
     torch.autograd.set_detect_anomaly(True)          (gone)
 
     with torch.autograd.detect_anomaly():            loss.backward()
         loss.backward()
 
-It is a check: with it, a NaN in a backward pass ends the training; without, the training goes on. So the rewrite is
-held back as unsafe, except where the check itself is off (`check_nan=False`) and only tracebacks are collected. A
-switch that somebody can turn, such as `if args.debug:`, is left alone, and so is one whose error is handled.
+It is a check: with it, a NaN in a backward pass ends the training; without it, the training continues. So the rewrite
+is held back as unsafe, except where the check itself is off (`check_nan=False`) and only tracebacks are collected. A
+switch that the user can turn, such as `if args.debug:`, is left alone, and so is one whose error is caught.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from perfmod.transforms.writing import MOST_MOVED, replace
 _MODULES = ("torch.autograd.", "torch.autograd.anomaly_mode.")
 _SWITCH = frozenset(f"{module}set_detect_anomaly" for module in _MODULES)
 _BLOCK = frozenset(f"{module}detect_anomaly" for module in _MODULES)
-_RAISES = "it raises at the first NaN of a backward pass; without it the training goes on"
+_RAISES = "it raises an error at the first NaN in a backward pass; without it the training continues"
 _TRACES = "it does not check for NaN, and only stores tracebacks"
 
 
@@ -50,7 +50,7 @@ class DetectAnomaly(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-debugging-apis",
     )
     changes_results = (
-        "Not while all gradients are finite. A NaN in a backward pass, which ended the training with an error, is no "
+        "Not as long as no gradient is NaN. A NaN in a backward pass, which ended the training with an error, is no "
         "longer noticed: held back as unsafe for that, unless `check_nan=False` says that nothing is checked."
     )
 
@@ -67,26 +67,26 @@ class DetectAnomaly(Rule):
         if _switches.is_optional(file, call) or (on is not True and not has_star(call)):
             return
         if has_star(call):
-            yield self.refused(file, call, "its arguments could not be seen")
+            yield self.refused(file, call, "its arguments could not be determined")
             return
         handler = _switches.catching(file, call) or (
             _handler(file) if _switches.with_item(file, call) is None else None
         )
         checked = _switches.boolean(checks, True)
         if checked is not False and handler is not None:
-            yield self.refused(file, call, f"the error that it raises may be handled on line {file.line(handler)}")
+            yield self.refused(file, call, f"the error that it raises may be caught on line {file.line(handler)}")
             return
         block = _switches.with_item(file, call)
         edits = _switches.without_item(file, *block) if block is not None else _switches.without_statement(file, call)
         if edits is None:
             mode = argument(call, "mode", 0)
             if mode is None:
-                yield self.refused(file, call, "the context manager is kept for later")
+                yield self.refused(file, call, "the context manager is stored for later use")
                 return
             edits = [replace(file.source, mode, "False")]
         reason, safety = (_TRACES, Safety.SAFE) if checked is False else (_RAISES, Safety.UNSAFE)
         if checked is False and len(edits) > MOST_MOVED:
-            reason, safety = f"{reason}; many lines move with it: review it with `git diff -w`", Safety.OPT_IN
+            reason, safety = f"{reason}; many lines are re-indented: review it with `git diff -w`", Safety.OPT_IN
         yield self.found(file, call, reason, edits, safety=safety)
 
     def _trainer(self, file: FileFacts, call: cst.Call, name: str) -> Iterator[Finding]:

@@ -1,15 +1,15 @@
 """Profilers and gradient checks that were left in the training.
 
-A profiler records every operation of every step it is around: the host does more work for each, and the records pile
-up in memory. `gradcheck` computes a numerical gradient, which takes two forward passes for every single input value.
+A profiler records every operation of every step inside it: each costs CPU time, and the records pile up in memory.
+`gradcheck` computes a numerical gradient, which takes two forward passes for every single input value.
 
     with torch.profiler.profile(activities=[...]):       for x, y in loader:
         for x, y in loader:                                  ...
             ...
 
-Where nothing reads what a profiler records, it goes. Where something does, that is somebody's measurement: the advice
-is a `schedule`, which keeps it to a few steps. `emit_nvtx` serves a profiler outside of the program and `gradcheck`
-raises where gradients are wrong, so that both are only taken out when asked to.
+Where nothing reads the profiler's records, it is removed. Where something does, it is a measurement: the advice is a
+`schedule`, which limits it to a few steps. `emit_nvtx` serves a profiler outside of the program and `gradcheck`
+raises where gradients are wrong, so both are removed only on request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ProfilerLeftOn(Rule):
     name = "profiler-left-on"
     family = Family.LEFTOVERS
     summary = "A profiler or gradient check runs in every training step"
-    fix_title = "Take the profiler out of the training"
+    fix_title = "Remove the profiler from the training"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -53,8 +53,10 @@ class ProfilerLeftOn(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-debugging-apis",
     )
     changes_results = (
-        "Never for the training. A profiler goes only where nothing reads its records. Without `emit_nvtx` a profiler "
-        "outside of the program sees no names, and without `gradcheck` a wrong gradient is not noticed (nor are the "
+        "Never for the training. A profiler is removed only if nothing reads its records. Without "
+        "`emit_nvtx` a profiler "
+        "outside of the program sees no operation names, and without `gradcheck` a wrong gradient is not "
+        "noticed (nor are the "
         "random numbers drawn that its forward passes draw): both are held back as unsafe."
     )
 
@@ -71,7 +73,7 @@ class ProfilerLeftOn(Rule):
             return
         statement = file.tree.parent(call)
         if isinstance(statement, (cst.Expr, cst.Assert)):
-            reason = "it is a check, which raises where a gradient is wrong"
+            reason = "it is a check, which raises an error if a gradient is wrong"
             yield self.found(file, call, reason, delete_statement(file.source, statement), safety=Safety.UNSAFE)
         else:
             yield self.refused(file, call, f"its result is used on line {file.line(call)}")
@@ -95,7 +97,7 @@ class ProfilerLeftOn(Rule):
             edits = delete_statement(file.source, statement)
         if name in _MARKS:
             if block is not None:
-                reason = "a profiler outside of the program no longer sees which operation is which"
+                reason = "a profiler outside of the program (such as Nsight) no longer sees the names of operations"
                 yield self.found(file, call, reason, edits, safety=Safety.UNSAFE)
             return
         driven = _driven(file, definitions)
@@ -108,7 +110,7 @@ class ProfilerLeftOn(Rule):
         found = [*kept, *gone]
         reason, safety = "nothing reads what it records", self.safety
         if block is not None and len(found) > MOST_MOVED:
-            reason, safety = f"{reason}, but many lines move with it: review it with `git diff -w`", Safety.OPT_IN
+            reason, safety = f"{reason}, but many lines are re-indented: review it with `git diff -w`", Safety.OPT_IN
         yield self.found(file, call, reason, found, safety=safety)
 
 

@@ -1,13 +1,13 @@
 """Graphs that are kept after the last backward pass through them.
 
-`loss.backward(retain_graph=True)` keeps all activations of the graph until the next step has replaced them, so that
-two steps' worth of them are in memory. That is needed where a second backward pass goes through the same graph, and
-is often a leftover of an error message that named it as the remedy:
+`loss.backward(retain_graph=True)` keeps all activations of the graph until the next step has replaced them, so two
+steps' worth of them are in memory. That is needed if a second backward pass uses the same graph, and is often left
+over from following an error message that suggested it:
 
     loss.backward(retain_graph=True)             loss.backward()
 
-It is advice and no rewrite: whether the graph of an earlier step is still a part of this one is a property of the
-values (a hidden state that was not detached), and where it is, the second backward pass fails without the argument.
+It is advice only: whether the graph of an earlier step is still part of this one depends on the values (a hidden
+state that was not detached), and if it is, the second backward pass fails without the argument.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class RetainedGraph(Rule):
     code = "PM404"
     name = "retained-graph"
     family = Family.LEFTOVERS
-    summary = "retain_graph=True keeps a graph through which no further backward pass goes"
-    fix_title = "Free the graph with the backward pass"
+    summary = "retain_graph=True keeps a graph that no further backward pass uses"
+    fix_title = "Free the graph in the backward pass"
     numerics = Numerics.BITWISE
     safety = Safety.ADVICE
     min_torch = "1.0"
@@ -58,11 +58,11 @@ class RetainedGraph(Rule):
 def _why_kept(file: FileFacts, call: cst.Call) -> str | None:
     """What the graph is kept for."""
     if boolean(argument(call, "create_graph", 2), False) is not False:
-        return "a gradient of the gradient follows"
+        return "create_graph=True needs the graph"
     later = _later_pass(file, call)
     if later is not None:
-        return f"line {file.line(later)} goes through the graph again"
-    return "the rounds of the loop share what is computed before it" if _shares_rounds(file, call) else None
+        return f"line {file.line(later)} uses the graph again"
+    return "the iterations of the loop share a graph that is computed before it" if _shares_rounds(file, call) else None
 
 
 def _is_pass(call: cst.Call) -> bool:
@@ -128,9 +128,10 @@ def _advice(file: FileFacts, call: cst.Call) -> str:
             if file.flow.is_read(name) and any(_carries(file, d.value) for d in file.flow.from_earlier_rounds(name)):
                 line = file.line(name)
                 return (
-                    f"no backward pass follows in the step; `{name.value}` on line {line} may need to be detached first"
+                    f"no other backward pass follows in the step; `{name.value}` on line {line} may need to "
+                    "be detached first"
                 )
-    return "no backward pass follows in the step, so that nothing needs the graph"
+    return "no other backward pass follows in the step, so nothing needs the graph"
 
 
 def _carries(file: FileFacts, value: cst.BaseExpression | None) -> bool:

@@ -1,16 +1,16 @@
-"""Losses that are added up or collected with the graphs behind them.
+"""Losses that are summed or collected together with their graphs.
 
-A loss holds on to the graph that computed it. Summed up over an epoch, or kept in a list, it keeps the graphs of all
-steps: host memory grows with every step, every addition is recorded as well, and in an evaluation without `no_grad`
-the activations of all batches stay on the device.
+A loss keeps the graph that computed it. Summed over an epoch, or kept in a list, it keeps the graphs of all steps:
+CPU memory grows with every step, every addition is recorded as well, and in an evaluation without `no_grad` the
+activations of all batches stay in GPU memory.
 
     total += loss                                total += loss.detach()
     losses.append(loss)                          losses.append(loss.detach())
 
-`detach()` shares the value and leaves the graph behind. What is differentiated later needs it: a sum on which
-`backward` is called is no leftover and stays, and so does what an object keeps for code elsewhere, as a policy keeps
-the logarithms of its probabilities. A tensor that is printed as such loses the `grad_fn` in its text, so that the
-rewrite is held back where that is seen, or where the sum is returned and not all of its readers are in sight.
+`detach()` shares the value and drops the graph. What is differentiated later needs the graph: a sum on which
+`backward` is called stays, and so does what an object keeps for other code, as a policy keeps its log-probabilities.
+A printed tensor no longer shows its `grad_fn`, so the rewrite is held back where that is seen, or where the sum is
+returned and not all of its uses were found.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
-_KEPT = "it is kept on line {}, where code elsewhere may differentiate it"
+_KEPT = "it is stored on line {}, where other code may differentiate it"
 _DOUBTS = {
-    Fate.PRINTED: "a tensor is printed on line {}, and `grad_fn` would be missing from the text",
-    Fate.RETURNED: "it is returned on line {}, and not all of its uses are in sight",
+    Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
+    Fate.RETURNED: "it is returned on line {}, and not all of its uses were found in the files given",
 }
 
 
@@ -35,8 +35,8 @@ class UndetachedTensors(Rule):
     code = "PM405"
     name = "undetached-tensors"
     family = Family.LEFTOVERS
-    summary = "A tensor is kept over steps together with the graph that computed it"
-    fix_title = "Keep the value without its graph"
+    summary = "A tensor is kept across steps together with its autograd graph, which uses memory"
+    fix_title = "Detach the tensor before it is kept"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -63,7 +63,7 @@ class UndetachedTensors(Rule):
             yield self.found(
                 file,
                 found.statement,
-                doubt or "only its value is read, and nothing differentiates it",
+                doubt or "only its value is used, and nothing differentiates it",
                 _detached(file, found),
                 safety=Safety.UNSAFE if doubt else None,
             )

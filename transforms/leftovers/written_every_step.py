@@ -1,15 +1,15 @@
-"""Checkpoints and pictures that are written in every step.
+"""Checkpoints and images that are written in every step.
 
-`torch.save` copies the whole model to the host, waits for that, and writes it to a disk; a picture is drawn and encoded
-on the host. In every step of an epoch that takes longer than the step:
+`torch.save` copies the whole model to the CPU, waits for that, and writes it to disk; an image is drawn and encoded
+on the CPU. In every step of an epoch, that takes longer than the step:
 
     for step, batch in enumerate(loader):        for step, batch in enumerate(loader):
         ...                                          ...
         torch.save(model.state_dict(), path)         if step % 1000 == 0:
                                                          torch.save(model.state_dict(), path)
 
-How often a checkpoint is wanted only its author knows, so this is advice and no rewrite. What stands behind a test
-(every thousandth step, the best score so far) or in the loop over epochs is not reported.
+Only the author knows how often a checkpoint is wanted, so this is advice only. What is under a condition (every
+thousandth step, the best score so far) or in the loop over epochs is not reported.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Sta
 _FUNCTIONS = {
     "torch.save": "a checkpoint",
     "torch.distributed.checkpoint.save": "a checkpoint",
-    "torchvision.utils.save_image": "a picture",
-    "torchvision.io.write_png": "a picture",
-    "torchvision.io.write_jpeg": "a picture",
-    "matplotlib.pyplot.savefig": "a picture",
-    "imageio.imwrite": "a picture",
-    "cv2.imwrite": "a picture",
+    "torchvision.utils.save_image": "an image",
+    "torchvision.io.write_png": "an image",
+    "torchvision.io.write_jpeg": "an image",
+    "matplotlib.pyplot.savefig": "an image",
+    "imageio.imwrite": "an image",
+    "cv2.imwrite": "an image",
     "numpy.save": "an array",
     "numpy.savez": "an array",
 }
@@ -38,10 +38,10 @@ _METHODS = {
     "save_pretrained": "a checkpoint",
     "save_checkpoint": "a checkpoint",
     "save_state": "a checkpoint",
-    "savefig": "a picture",
-    "add_image": "a picture",
-    "add_images": "a picture",
-    "add_figure": "a picture",
+    "savefig": "an image",
+    "add_image": "an image",
+    "add_images": "an image",
+    "add_figure": "an image",
     "add_histogram": "a histogram",
     "add_embedding": "an embedding",
     "add_graph": "a graph",
@@ -52,8 +52,8 @@ class WrittenEveryStep(Rule):
     code = "PM406"
     name = "written-every-step"
     family = Family.LEFTOVERS
-    summary = "A checkpoint or picture is written in every training step"
-    fix_title = "Write it every so many steps"
+    summary = "A checkpoint or image is written in every training step"
+    fix_title = "Write it every N steps"
     numerics = Numerics.BITWISE
     safety = Safety.ADVICE
     min_torch = "1.0"
@@ -61,8 +61,9 @@ class WrittenEveryStep(Rule):
     triggers = frozenset(name.rpartition(".")[2] for name in (*_FUNCTIONS, *_METHODS))
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
     changes_results = (
-        "Nothing is rewritten, because it is part of what a program does. Written less often, the training stays the "
-        "same to the bit."
+        "Nothing is rewritten, because the files are part of the program's output. Written less often, "
+        "the training stays "
+        "bitwise the same."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -74,7 +75,9 @@ class WrittenEveryStep(Rule):
             if gate is not None:
                 yield self.refused(file, call, f"it is written only under the condition on line {file.line(gate)}")
             elif file.steps.runs_every_step(call):
-                advice = f"{what} is written in every step: gate it, as by `if step % 1000 == 0:`"
+                advice = (
+                    f"{what} is written in every step: do it every N steps, for example under `if step % 1000 == 0:`"
+                )
                 yield self.found(file, call, advice, ())
 
 

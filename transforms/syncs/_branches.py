@@ -77,10 +77,10 @@ def rebinds_as_where(file: FileFacts, node: cst.If, test: str = "") -> Rewrite:
         CannotSelect: a branch does more, or choosing afterwards would not be the same.
     """
     if isinstance(node.orelse, cst.If):
-        raise CannotSelect("there are more than two ways, which a `torch.where` inside of another would hide")
+        raise CannotSelect("the chain of `elif` would need nested `torch.where` calls, which are hard to read")
     rebinds = [_rebind(file, branch.body) for branch in (node, node.orelse) if branch is not None]
     if any(rebind.name != rebinds[0].name for rebind in rebinds):
-        raise CannotSelect("the branches bind different names")
+        raise CannotSelect("the branches assign different variables")
     choices, copied = Choices(file, node), None
     if isinstance(rebinds[0].statement, cst.AugAssign) and len(rebinds) == 1:
         _check_in_place(file, choices, rebinds[0].statement)
@@ -102,9 +102,12 @@ def _rewrite(
 ) -> Rewrite:
     """A rewrite that is held back where somebody else may hold the very tensor that `where` copies."""
     if copied is not None:
-        reason = f"right unless somebody relies on the result being {shown(file, copied)} itself and not a copy"
+        reason = (
+            f"right unless other code relies on the result being {shown(file, copied)} itself: `torch.where` "
+            "returns a copy"
+        )
         return Rewrite(edits, reason, Safety.UNSAFE, imports)
-    return Rewrite(edits, "the branch only chooses a value, and the device can choose", imports=imports)
+    return Rewrite(edits, "the branch only selects a value, which torch.where does on the device", imports=imports)
 
 
 # Reading the branch
@@ -116,20 +119,22 @@ def _rebind(file: FileFacts, body: cst.BaseSuite) -> _Rebind:
         if not isinstance(statement, (cst.Assign, cst.AugAssign)):
             raise CannotSelect(_why_not(file, statement))
     if len(statements) != 1:
-        raise CannotSelect("the branch binds nothing" if not statements else "the branch binds more than one name")
+        raise CannotSelect(
+            "the branch assigns nothing" if not statements else "the branch contains more than one assignment"
+        )
     (statement,) = statements
     assert isinstance(statement, (cst.Assign, cst.AugAssign))
     line = file.line(statement)
     targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
     target = targets[0]
     if len(targets) > 1 or isinstance(target, (cst.Tuple, cst.List)):
-        raise CannotSelect(f"the branch binds several names at once on line {line}")
+        raise CannotSelect(f"the branch assigns several variables at once on line {line}")
     if not isinstance(target, cst.Name):
-        raise CannotSelect(f"the branch writes to {shown(file, target)} on line {line}, which others may see")
+        raise CannotSelect(f"the branch assigns to {shown(file, target)} on line {line}, which other code may read")
     if any(isinstance(part, (cst.Yield, cst.Await, cst.NamedExpr)) for part in walk_scope(statement)):
-        raise CannotSelect(f"the branch does more than to compute on line {line}")
+        raise CannotSelect(f"the branch does more than compute a value on line {line}")
     if not _is_local(file, target):
-        raise CannotSelect(f"`{target.value}`, bound on line {line}, is read by other functions")
+        raise CannotSelect(f"`{target.value}`, assigned on line {line}, is also used by other functions")
     return _Rebind(target, statement)
 
 
@@ -149,25 +154,25 @@ def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
     """Why a statement needs the answer on the host."""
     line = file.line(statement)
     if any(part.attr.value == "grad" for part in find_all(statement, cst.Attribute)):
-        return "gradients are scaled by hand, which `torch.nn.utils.clip_grad_norm_` does without a wait"
+        return "gradients are clipped by hand: `torch.nn.utils.clip_grad_norm_` does it without waiting"
     for part in walk_scope(statement):
         if isinstance(part, cst.Raise):
-            return f"the branch raises on line {file.line(part)}: the wait is a check"
+            return f"the branch raises an exception on line {file.line(part)}, which needs the value in Python"
         if isinstance(part, cst.Return):
             return f"the branch returns on line {file.line(part)}"
         if isinstance(part, cst.Break):
-            return f"the branch ends a loop with `break` on line {file.line(part)}"
+            return f"the branch leaves the loop with `break` on line {file.line(part)}"
         if isinstance(part, cst.Continue):
-            return f"the branch ends a turn of the loop with `continue` on line {file.line(part)}"
+            return f"the branch skips the rest of the iteration with `continue` on line {file.line(part)}"
     if isinstance(statement, cst.BaseCompoundStatement):
-        return f"the branch holds another compound statement on line {line}"
+        return f"the branch contains a nested block on line {line}"
     for part in walk_scope(statement):
         if isinstance(part, cst.Call):
             if file.qualified(part) == "builtins.print":
                 return f"the branch prints on line {line}"
             callee = shown(file, part.func)
-            return f"the branch calls {callee} on line {line}, which may have effects of its own"
-    return f"the branch does more than to bind names on line {line}"
+            return f"the branch calls {callee} on line {line}, which may have side effects"
+    return f"the branch does more than assign a value on line {line}"
 
 
 def _is_local(file: FileFacts, target: cst.Name) -> bool:
@@ -185,7 +190,9 @@ def _old_value(file: FileFacts, node: cst.If, rebind: _Rebind) -> cst.Name:
             definitions = file.flow.definitions(part)
             if definitions and not any(file.tree.is_within(d.node, node) for d in definitions):
                 return part
-    raise CannotSelect(f"what `{rebind.name}` was before the branch is not shown to be a tensor with the same gradient")
+    raise CannotSelect(
+        f"the value of `{rebind.name}` before the branch is not known to be a tensor with the same gradient"
+    )
 
 
 def _check_in_place(file: FileFacts, choices: Choices, statement: cst.AugAssign) -> None:
@@ -196,9 +203,9 @@ def _check_in_place(file: FileFacts, choices: Choices, statement: cst.AugAssign)
     if type(statement.operator) not in _OPERATORS:
         raise CannotSelect(f"the branch writes {code} in place")
     if not file.value(target).is_tensor:
-        raise CannotSelect(f"`{target.value}` is not shown to be a tensor")
+        raise CannotSelect(f"`{target.value}` is not known to be a tensor")
     if not file.aliasing.rebinding_is_unobservable(target):
-        raise CannotSelect(f"{code} writes in place, and others may hold the tensor")
+        raise CannotSelect(f"{code} writes in place, and other code may hold the same tensor")
     old = choices.arm(target)
     new = choices.operation(statement.operator, target, statement.value, statement)
     if file.value(target).rank != 0 and not (
@@ -206,9 +213,9 @@ def _check_in_place(file: FileFacts, choices: Choices, statement: cst.AugAssign)
         or file.value(statement.value).rank == 0
         or file.shapes.same(target, statement.value)
     ):
-        raise CannotSelect(f"{code} is not shown to keep the shape")
+        raise CannotSelect(f"{code} may change the shape")
     if old != new:
-        raise CannotSelect(f"{code} is not shown to keep the type, and the tensors that get a gradient")
+        raise CannotSelect(f"{code} may change the dtype or which tensors get a gradient")
     _check_graph(file, [target])
 
 
@@ -216,7 +223,10 @@ def _check_graph(file: FileFacts, arms: Sequence[cst.BaseExpression]) -> None:
     """Raises `CannotSelect` where a tensor would lose its graph, because `torch.where` runs without one."""
     for arm in arms:
         if isinstance(arm, cst.Name) and cuts_graph(file, arm):
-            raise CannotSelect(f"{shown(file, arm)} keeps its graph, and `torch.where` would make a copy without one")
+            raise CannotSelect(
+                f"{shown(file, arm)} keeps its autograd graph, and the copy that `torch.where` makes here "
+                "would have none"
+            )
 
 
 def _copied(
@@ -232,7 +242,10 @@ def _copied(
     is_written = any(file.aliasing.mutations(bound) for target in targets for bound in file.flow.defined(target))
     for arm in shared:
         if is_written or file.aliasing.is_mutated(arm):
-            raise CannotSelect(f"{shown(file, arm)} is written in place, which a copy of it would not show")
+            raise CannotSelect(
+                f"{shown(file, arm)} is written in place, and `torch.where` returns a copy, which would "
+                "not see those writes"
+            )
     _require_unidentified(file, shared)
     names = [arm for arm in shared if isinstance(arm, cst.Name)]
     is_given = (any(d.binding is Binding.PARAMETER for d in file.flow.definitions(name)) for name in names)
@@ -250,7 +263,10 @@ def _require_unidentified(file: FileFacts, arms: Sequence[cst.BaseExpression]) -
             other = target.comparator if around.left is use else around.left
             is_constant = isinstance(other, cst.Name) and other.value in ("None", "True", "False")
             if isinstance(target.operator, (cst.Is, cst.IsNot)) and not is_constant:
-                raise CannotSelect(f"which tensor {shown(file, use)} is, is asked on line {file.line(use)}")
+                raise CannotSelect(
+                    f"line {file.line(use)} depends on which tensor object {shown(file, use)} is, and "
+                    "`torch.where` makes a new one"
+                )
 
 
 # Writing
@@ -270,7 +286,7 @@ def _edits(
     outer = source.span(node)[0] if host is None else source.span(rebind.statement)[0]
     text = call_text(source, outer, f"{rebind.name} = {torch}.where", arms)
     if any("\n" in file.code(each.statement) for each in rebinds):
-        raise CannotSelect("a value goes over several lines, and would do so inside of `torch.where`")
+        raise CannotSelect("a value spans several lines, which would be hard to read inside `torch.where`")
     if node.orelse is not None:
         start, end = source.span(node)
         kept = [comment for offset, comment in comments(source, node) if offset < end]

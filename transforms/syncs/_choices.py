@@ -84,23 +84,25 @@ class Choices:
         first, *others = arms
         for arm in arms:
             if self.is_number(arm):
-                raise CannotSelect(f"{self._shown(arm)} is a Python number, which a tensor cannot replace")
+                raise CannotSelect(f"{self._shown(arm)} is a Python number, and the result would be a tensor")
         known = [self.arm(arm) for arm in arms]
         for arm in arms:
             if not self._file.value(arm).is_tensor:
-                raise CannotSelect(f"{self._shown(arm)} is not shown to be a tensor")
+                raise CannotSelect(f"{self._shown(arm)} is not known to be a tensor")
             if self._file.value(arm).device is Device.CPU:
-                raise CannotSelect(f"{self._shown(arm)} lives on the CPU, and the condition does not")
+                raise CannotSelect(f"{self._shown(arm)} is on the CPU, and the condition is not")
         for other, seen in zip(others, known[1:], strict=True):
             both = f"{self._shown(first)} and {self._shown(other)}"
             alone = sorted(seen.sources ^ known[0].sources)
             if alone:
-                raise CannotSelect(f"the gradient of `{alone[0]}` would be zero instead of none where it is not chosen")
+                raise CannotSelect(
+                    f"the gradient of `{alone[0]}` would be zero instead of None where it is not selected"
+                )
             ranks = {self._file.value(arm).rank for arm in (first, other)}
             if ranks != {0} and not self._file.shapes.same(first, other):
-                raise CannotSelect(f"{both} are not shown to have the same shape")
+                raise CannotSelect(f"{both} are not known to have the same shape")
             if seen.dtype != known[0].dtype:
-                raise CannotSelect(f"{both} are not shown to have the same type")
+                raise CannotSelect(f"{both} are not known to have the same dtype")
 
     def is_number(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a Python number that can be computed without effects, so also where it is
@@ -132,7 +134,9 @@ class Choices:
             return Arm(_BOOLEAN_TYPE)
         if isinstance(node, cst.Call):
             return self._call(node)
-        raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
+        raise CannotSelect(
+            f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
+        )
 
     def operation(
         self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
@@ -140,7 +144,10 @@ class Choices:
         """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
         name = type(operator).__name__.removesuffix("Assign")
         if name not in ("Add", "Subtract", "Multiply", "Divide"):
-            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
+            raise CannotSelect(
+                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
+                "branch was not taken"
+            )
         if self.is_number(right) or self.is_number(left):
             tensor, number = (left, right) if self.is_number(right) else (right, left)
             arm = self.arm(tensor)
@@ -149,15 +156,18 @@ class Choices:
             return evolve(arm, dtype=self._promoted(tensor, arm.dtype, number, division=name == "Divide"))
         first, second = self.arm(left), self.arm(right)
         if (first.sources or second.sources) and name in ("Multiply", "Divide"):
-            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
+            raise CannotSelect(
+                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
+                "branch was not taken"
+            )
         if not self._scalar_beside(left, right) and not self._file.shapes.same(left, right):
             raise CannotSelect(
-                f"{self._shown(node)} may raise where it is not chosen: its sides are not shown to have one shape"
+                f"{self._shown(node)} would be computed every time, and may raise where its operands differ in shape"
             )
         if first.dtype != second.dtype:
-            raise CannotSelect(f"the type of {self._shown(node)} is not known")
+            raise CannotSelect(f"the dtype of {self._shown(node)} is not known")
         if name == "Divide" and not is_floating(self._file, left):
-            raise CannotSelect(f"the type of {self._shown(node)} is not known")
+            raise CannotSelect(f"the dtype of {self._shown(node)} is not known")
         return Arm(first.dtype, first.sources | second.sources)
 
     # Leaves
@@ -168,11 +178,11 @@ class Choices:
         value = self._file.value(node)
         code = self._file.code(node)
         if value.kind is Kind.NUMBER:
-            raise CannotSelect(f"{self._shown(node)} is a Python number, which a tensor cannot replace")
+            raise CannotSelect(f"{self._shown(node)} is a Python number, and the result would be a tensor")
         if not value.is_tensor:
-            raise CannotSelect(f"{self._shown(node)} is not shown to be a tensor")
+            raise CannotSelect(f"{self._shown(node)} is not known to be a tensor")
         if not self._is_bound(node):
-            raise CannotSelect(f"{self._shown(node)} may be unbound where the branch is not taken")
+            raise CannotSelect(f"{self._shown(node)} may be undefined where the branch is not taken")
         carries = not runs_without_graph(self._file, self._around) and may_carry_gradient(self._file, node)
         sources = frozenset({code}) if carries else frozenset()
         if isinstance(node, cst.Name):
@@ -181,7 +191,9 @@ class Choices:
         while isinstance(base, cst.Attribute):
             base = base.value
         if not isinstance(base, cst.Name):
-            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
+            raise CannotSelect(
+                f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
+            )
         return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
 
     def _call(self, node: cst.Call) -> Arm:
@@ -195,11 +207,15 @@ class Choices:
         else:
             raise CannotSelect(f"the branch calls {self._shown(node.func)}, which may do more than compute a tensor")
         if short in _RANDOM:
-            raise CannotSelect(f"{self._shown(node)} draws random numbers; drawing them always moves the random stream")
+            raise CannotSelect(
+                f"{self._shown(node)} draws random numbers: drawing them in every step changes all later ones"
+            )
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
             raise CannotSelect(f"{self._shown(node)} writes in place")
         if subject is None:
-            raise CannotSelect(f"{self._shown(node)} may raise where it is not chosen")
+            raise CannotSelect(
+                f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
+            )
         arm = self.arm(subject)
         given = [argument.value for argument in arguments]
         if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
@@ -213,14 +229,20 @@ class Choices:
             return Arm(dtype, frozenset() if short == "detach" else arm.sources)
         if short in _ELEMENTWISE:
             if arm.sources and short not in _BOOLEAN:
-                raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
+                raise CannotSelect(
+                    f"{self._shown(node)} would be computed every time, and its gradient may be NaN where "
+                    "the branch was not taken"
+                )
             if short in _BOOLEAN:
                 return Arm(_BOOLEAN_TYPE)
             if is_floating(self._file, subject) and all(map(self.is_number, given)):
                 return arm
         if short in torch_api.CASTS:
-            raise CannotSelect(f"{self._shown(node)} may change the type, and both sides must have the same type")
-        raise CannotSelect(f"{self._shown(node)} may raise, or give a NaN as a gradient, where it is not chosen")
+            raise CannotSelect(f"{self._shown(node)} may change the dtype, and both sides must have the same one")
+        raise CannotSelect(
+            f"{self._shown(node)} would be computed every time, and may raise or give NaN gradients where "
+            "the branch was not taken"
+        )
 
     # Numbers, types, shapes
 
@@ -228,7 +250,10 @@ class Choices:
         value = self._file.constants.value(number)
         is_finite = isinstance(value, (int, float)) and value - value == 0.0
         if (divides and (inverse or value == 0.0)) or not is_finite:
-            raise CannotSelect(f"{self._shown(node)}: where it is not chosen, its gradient may be NaN")
+            raise CannotSelect(
+                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
+                "branch was not taken"
+            )
 
     def _promoted(
         self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
@@ -241,7 +266,7 @@ class Choices:
             return dtype
         if division or kind is not DType.INTEGER:
             return dtype if isinstance(dtype, tuple) and dtype[0] == "float of" else ("float of", dtype)
-        raise CannotSelect(f"the type of {self._shown(tensor)} is not known")
+        raise CannotSelect(f"the dtype of {self._shown(tensor)} is not known")
 
     def _scalar_beside(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         return 0 in (self._file.value(left).rank, self._file.value(right).rank)

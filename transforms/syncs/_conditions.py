@@ -58,9 +58,7 @@ def condition(file: FileFacts, test: cst.BaseExpression) -> str:
         return "~" + _operand(file, test.expression)
     if isinstance(test, cst.BooleanOperation):
         if not is_total(file, test.right):
-            raise CannotSelect(
-                f"{shown(file, test.right)} is evaluated only where the condition in front of it allows it"
-            )
+            raise CannotSelect(f"{shown(file, test.right)} is evaluated only if the condition before it allows it")
         operator = "&" if isinstance(test.operator, cst.And) else "|"
         return f"{_operand(file, test.left)} {operator} {_operand(file, test.right)}"
     read = _read_back(file, test)
@@ -68,13 +66,13 @@ def condition(file: FileFacts, test: cst.BaseExpression) -> str:
         return condition(file, read)
     value = file.value(test)
     if not value.is_tensor or value.device is Device.CPU:
-        raise CannotSelect(f"{quoted} is decided on the host")
+        raise CannotSelect(f"{quoted} is evaluated in Python")
     if value.dtype is not DType.BOOL:
-        raise CannotSelect(f"{quoted} is not shown to be a boolean tensor")
+        raise CannotSelect(f"{quoted} is not known to be a boolean tensor")
     if value.rank != 0:
-        raise CannotSelect(f"{quoted} is not shown to have no dimensions, and `torch.where` would broadcast it")
+        raise CannotSelect(f"{quoted} may have dimensions, and `torch.where` would broadcast it")
     if any(isinstance(node, (cst.NamedExpr, cst.Await, cst.Yield)) for node in walk(test)):
-        raise CannotSelect(f"{quoted} does more than to compute a condition")
+        raise CannotSelect(f"{quoted} does more than compute a condition")
     return code
 
 

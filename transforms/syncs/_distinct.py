@@ -93,14 +93,14 @@ def distinct_values(file: FileFacts, call: cst.Call, tensor: cst.BaseExpression)
         return None
     extra = next((name for name in _EXTRAS if argument(call, name) is not None), None)
     if extra is not None or has_star(call) or len([arg for arg in call.args if arg.keyword is None]) > 2:
-        raise NeedsNumber(f"`{extra or '*'}`: more than the distinct elements of the tensor is asked for and used")
+        raise NeedsNumber(f"`{extra or '*'}` asks for more than the distinct values")
     for use, count in zip(uses, counts, strict=True):
         if count is None:
-            raise NeedsNumber(f"the values themselves are used on line {file.line(use)}")
+            raise NeedsNumber(f"the distinct values themselves are used on line {file.line(use)}")
     if variable is not None and (not isinstance(variable.node, cst.Name) or not is_plain(file, variable)):
-        raise NeedsNumber(f"`{variable.name}` may hold something else where it is counted")
+        raise NeedsNumber(f"`{variable.name}` may hold another value where it is counted")
     if len(found) > 1:
-        raise NeedsNumber(f"they are counted again on line {file.line(found[1])}")
+        raise NeedsNumber(f"the distinct values are counted again on line {file.line(found[1])}")
     comparison, question = _compared(file, found[0])
     return Distinct(call, tensor, variable, comparison, question)
 
@@ -139,7 +139,7 @@ def _compared(file: FileFacts, count: cst.BaseExpression) -> tuple[cst.Compariso
     comparison = file.tree.parent(parent) if isinstance(parent, cst.ComparisonTarget) else parent
     line = file.line(count)
     if not isinstance(comparison, cst.Comparison):
-        raise NeedsNumber(f"the number of values is used on line {line} where a Python integer may be needed")
+        raise NeedsNumber(f"the count is used on line {line}, where a Python integer may be needed")
     target = comparison.comparisons[0]
     is_left = comparison.left is count
     other = target.comparator if is_left else comparison.left
@@ -147,6 +147,6 @@ def _compared(file: FileFacts, count: cst.BaseExpression) -> tuple[cst.Compariso
     limit = other.evaluated_value if isinstance(other, cst.Integer) else -1
     if len(comparison.comparisons) > 1 or (operator, limit) not in _QUESTIONS:
         raise NeedsNumber(
-            f"only whether there are fewer than two can be told from neighbours, not {shown(file, comparison)}"
+            f"only 'fewer than two distinct values' can be tested without waiting, not {shown(file, comparison)}"
         )
     return comparison, _QUESTIONS[operator, limit]

@@ -50,7 +50,7 @@ def filled(
         data = next(arg for arg in made.node.args if arg.value is made.data)
         return [replace(file.source, made.node.func, maker), replace(file.source, data, ", ".join(given))], imports
     if "#" in file.code(made.node):
-        raise NotFollowed("a comment stands inside of it")
+        raise NotFollowed("the expression contains a comment")
     return [replace(file.source, made.node, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
 
 
@@ -132,5 +132,5 @@ def is_constant_list(file: FileFacts, node: cst.BaseExpression) -> bool:
 def why_no_constant(file: FileFacts, data: cst.BaseExpression) -> str:
     code = " ".join(file.code(data).split())
     if isinstance(data, (cst.List, cst.Tuple)):
-        return f"the numbers of `{code[:60]}` may change from step to step"
-    return f"`{code[:60]}` could not be shown to be a number or a constant"
+        return f"the numbers in `{code[:60]}` may change from step to step"
+    return f"`{code[:60]}` is not known to be a number or a constant"

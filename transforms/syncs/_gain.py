@@ -25,7 +25,7 @@ def why_no_gain(
     `with_doubts` says that this is only done where other doubtful rewrites are made, too.
     """
     if not uses_accelerator(file):
-        return "no accelerator is in sight, and on the CPU nothing waits"
+        return "nothing in the files given uses a GPU, and on the CPU nothing waits"
     gone, stays = _Gone(file, with_doubts), None
     for node, tensor in waits:
         stays = file.once(Waits).remaining(node, tensor, gone)
@@ -37,7 +37,7 @@ def why_no_gain(
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
     """The same of what moves to the device, and becomes a number behind a loop."""
     if move.inner is not None:
-        return f"the line behind the loop on line {file.line(move.inner)} would wait in every step"
+        return f"the read after the loop on line {file.line(move.inner)} would wait in every step"
     return why_no_gain(file, [(read.call, read.tensor) for read in move.reads], with_doubts=bool(move.doubts))
 
 

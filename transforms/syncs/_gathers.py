@@ -67,7 +67,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
                 inner_gather = gather(file, value)
                 if inner_gather is None:
                     return None
-                used = "is reshaped behind it"
+                used = "is reshaped afterwards"
                 if others or is_shared:
                     used = f"is used again on line {file.line(others[0] if others else statements[-1])}"
                 return Kept(inner_gather.selection, f"`{current.value}`, the selected elements, {used}")
@@ -95,7 +95,7 @@ def gather(file: FileFacts, node: cst.BaseExpression) -> Gather | Kept | None:
     if inner is not None and not is_reshaped:
         return None
     if len(statements) > 1 and not _can_move(file, current, statements):
-        return Kept(current, "the selection is made before other code that its move behind it could change")
+        return Kept(current, "the selection would have to move past other code, which could change its result")
     return Gather(
         base, current, inner or mask, inner is not None, outermost or node, casts, tuple(reversed(statements))
     )

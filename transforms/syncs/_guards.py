@@ -41,16 +41,17 @@ def without_guard(file: FileFacts, node: cst.If) -> Rewrite | None:
     if subjects is None:
         return None
     edits = dedent_block(file.source, node) if host is None else (replace(file.source, node.test, file.code(host)),)
-    reason = f"under an empty {shown(file, mask)} the writes change nothing"
+    reason = f"where {shown(file, mask)} selects nothing, the writes change nothing, so the `if` is not needed"
     if file.value(mask).dtype is not DType.BOOL and file.values.uses_bytes():
-        doubt = f"{shown(file, mask)} could not be shown to be boolean: newer versions refuse bytes, even empty ones"
+        doubt = f"{shown(file, mask)} may be a byte mask, which newer versions of PyTorch reject"
         return Rewrite(edits, doubt, Safety.UNSAFE)
     saved = [subject for subject in subjects if _may_be_saved(file, subject, node)]
     if saved:
         code = shown(file, saved[0])
         return Rewrite(
             edits,
-            f"right unless autograd saved {code} before or trains it: a write under an empty mask counts as one",
+            f"right unless autograd has saved {code} or it is trained: a write under an empty mask still "
+            "counts as an in-place write",
             Safety.UNSAFE,
         )
     return Rewrite(edits, reason)

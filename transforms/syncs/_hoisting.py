@@ -31,15 +31,15 @@ def hoisted(file: FileFacts, node: cst.Call) -> list[Edit]:
     loop = step_loop(file, node)
     loops = file.tree.loops(node)
     if loop is None or loop not in loops:
-        raise NotFollowed("there is no loop in sight to take it out of: keep it in a buffer of the module")
+        raise NotFollowed("no training loop found to move it out of: register it as a buffer of the module")
     _require_same(file, node, loop)
     statement = file.tree.statement(node)
     if isinstance(statement, cst.Assign) and statement.value is node:
         return _move(file, statement, loop)
     if file.aliasing.mutates(node):
-        raise NotFollowed("it is written to")
+        raise NotFollowed("it is modified in place")
     if file.aliasing.hands_on(node) and not _only_computes(file, node):
-        raise NotFollowed(f"`{_receiver(file, node)}` may keep the tensor or write to it")
+        raise NotFollowed(f"`{_receiver(file, node)}` may keep the tensor or modify it")
     name = _name_of(file, node)
     return [insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)]
 
@@ -54,7 +54,7 @@ def _name_of(file: FileFacts, node: cst.Call) -> str:
     named = parent.keyword if isinstance(parent, cst.Arg) else next(_constants(file, node), None)
     name = named.value.lower() if named is not None else ""
     if not name or any(each.value == name and not _is_label(file, each) for each in file.tree.all(cst.Name)):
-        raise NotFollowed("make it once in front of the loop: it never changes")
+        raise NotFollowed("it never changes: create it once before the loop")
     return name
 
 
@@ -74,18 +74,18 @@ def _is_label(file: FileFacts, name: cst.Name) -> bool:
 def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> list[Edit]:
     target = statement.targets[0].target
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
-        raise NotFollowed("it is kept in something else than a variable")
+        raise NotFollowed("it is not assigned to a plain variable")
     scope = file.tree.scope(target)
     definitions = file.flow.bound(scope, target.value)
     if len(definitions) != 1:
         other = next(d for d in definitions if d.node is not target)
-        raise NotFollowed(f"`{target.value}` is bound on line {file.line(other.node)} too")
+        raise NotFollowed(f"`{target.value}` is also assigned on line {file.line(other.node)}")
     _require_unseen(file, definitions[0])
     code = file.code(statement)
     if "#" in code:
-        raise NotFollowed("a comment stands inside of it")
+        raise NotFollowed("the statement contains a comment")
     if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
-        raise NotFollowed("it is not made in every round of the loop")
+        raise NotFollowed("it is not created in every iteration of the loop")
     return [insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)]
 
 
@@ -94,13 +94,13 @@ def _require_unseen(file: FileFacts, definition: Definition) -> None:
     name = definition.name
     written = file.aliasing.mutations(definition)
     if written:
-        raise NotFollowed(f"`{name}` is written to on line {file.line(written[0])}")
+        raise NotFollowed(f"`{name}` is modified on line {file.line(written[0])}")
     for use in file.flow.uses(definition):
         if file.tree.scope(use) is not definition.scope:
-            raise NotFollowed(f"`{name}` is read by another function")
+            raise NotFollowed(f"`{name}` is used by another function")
         if file.aliasing.hands_on(use) and not _only_computes(file, use):
             line = file.line(use)
-            raise NotFollowed(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or write to it")
+            raise NotFollowed(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or modify it")
 
 
 def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) -> None:
@@ -110,27 +110,27 @@ def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) ->
             continue
         for definition in file.flow.definitions(name):
             if file.tree.is_within(definition.node, loop):
-                raise NotFollowed(f"`{name.value}` is made by the loop on line {file.line(loop)}")
+                raise NotFollowed(f"`{name.value}` is assigned inside the loop on line {file.line(loop)}")
     for call in _called_in(file, loop):
         if file.qualified(call) in _DEFAULTS:
-            raise NotFollowed(f"its type or device may be changed on line {file.line(call)}")
+            raise NotFollowed(f"line {file.line(call)} changes PyTorch's default dtype or device")
     for attribute in find_all(node, cst.Attribute):
         if file.qualified(attribute) is None and next(file.stores.inside(attribute, loop), None) is not None:
-            raise NotFollowed(f"`{file.code(attribute)}` is set in the loop")
+            raise NotFollowed(f"`{file.code(attribute)}` is assigned in the loop")
     for call in find_all(node, cst.Call):
         if call is not node and not (file.qualified(call) or "").startswith(("torch.", "builtins.float")):
             inner = call.func
             if not (isinstance(inner, cst.Attribute) and file.tree.is_within(inner.value, node)):
-                raise NotFollowed(f"`{file.code(call.func)}` is called in each round")
+                raise NotFollowed(f"`{file.code(call.func)}` is called in every iteration and may return another value")
     for ancestor in file.tree.ancestors(node):
         if ancestor is loop:
             return
         if isinstance(ancestor, cst.With) and any("device" in file.code(item) for item in ancestor.items):
-            raise NotFollowed(f"the device is chosen on line {file.line(ancestor)}")
+            raise NotFollowed(f"the `with` on line {file.line(ancestor)} selects the device")
         if isinstance(ancestor, (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)):
-            raise NotFollowed("it is only made sometimes, and may not be possible always")
+            raise NotFollowed("it is created only under a condition, and may fail without it")
         if isinstance(ancestor, (cst.Lambda, cst.BaseComp, cst.FunctionDef)):
-            raise NotFollowed("it is made inside another expression or function")
+            raise NotFollowed("it is created inside a lambda, comprehension or function")
 
 
 def _called_in(file: FileFacts, loop: cst.For | cst.While) -> Iterator[cst.Call]:

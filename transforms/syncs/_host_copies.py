@@ -144,22 +144,22 @@ def _count(file: FileFacts, copy: HostCopy) -> Count:
             where = file.value(side)
             code = f"`{' '.join(file.code(side).split())[:60]}`"
             if where.is_tensor and where.device is Device.CPU:
-                raise CannotRewrite(f"{code} is on the host: move it to the device once, and compare there")
-            raise CannotRewrite(f"{code} could not be shown to come from the device, too")
+                raise CannotRewrite(f"{code} is on the CPU: move it to the device once and compare there")
+            raise CannotRewrite(f"{code} is not known to be on the device, too")
     if len(copies) > 1:
         second = several_devices(file)
         if second is not None:
             raise CannotRewrite(f"the file uses several devices (line {file.line(second)})")
         if any(file.value(each.tensor).device is not Device.ACCELERATOR for each in copies):
-            raise CannotRewrite("that both tensors are on the same device could not be shown")
+            raise CannotRewrite("the two tensors are not known to be on the same device")
     node = compared if compared is not None and len(sides) == 1 else copy.node
     found = _reduced(file, node)
     if found is None:
         code = " ".join(file.code(node).split())[:60]
-        raise CannotRewrite(f"more than a count is made of `{code}` on the host" if sides else "")
+        raise CannotRewrite(f"`{code}` is used for more than a count" if sides else "")
     whole, is_rounded = found
     if "#" in file.code(whole):
-        raise CannotRewrite("a comment stands inside of it")
+        raise CannotRewrite("the expression contains a comment")
     is_count = bool(sides) or file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER)
     return Count(whole, copies, is_rounded or not is_count)
 

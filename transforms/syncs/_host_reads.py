@@ -123,7 +123,7 @@ def without_read(file: FileFacts, read: HostRead, suffix: str = "") -> Edit:
         edit = Edit(start, end, (code if is_primary else f"({code})") + suffix, source.path)
         gone = source.text[start:inner_start] + source.text[inner_end:end]
     if "#" in gone:
-        raise CannotRewrite("a comment stands inside of the read")
+        raise CannotRewrite("the expression contains a comment")
     return edit
 
 

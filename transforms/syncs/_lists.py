@@ -34,7 +34,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     """A list of tensors. Raises `CannotRewrite` where somebody would see them, or it may hold something else."""
     code = file.code(target)
     if not isinstance(target, cst.Name):
-        raise CannotRewrite(f"`{code}` belongs to an object, and others may look at it while the loop runs")
+        raise CannotRewrite(f"`{code}` belongs to an object that other code may read while the loop runs")
     values = [site.value for site in sites]
     terms = [term_of(file, value) for value in values]
     own_definitions(file, target)
@@ -48,7 +48,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
         if added is None:
             reads += [] if _is_counted(file, use) else [use]
         elif not any(added is value for value in values):
-            raise CannotRewrite(f"`{code}` gets `{file.code(added)}` on line {file.line(use)}, which is no tensor")
+            raise CannotRewrite(f"`{code}` gets `{file.code(added)}` on line {file.line(use)}, which is not a tensor")
     if not reads:
         raise CannotRewrite(f"`{code}` is never used: delete it")
     loops = outermost(file, loops, [*(start.node for start in starts), *reads])
@@ -92,7 +92,7 @@ def _starts(file: FileFacts, code: str, definitions: Sequence[Definition]) -> li
         is_empty = isinstance(made, cst.List) and not made.elements
         is_made = isinstance(made, cst.Call) and file.qualified(made) == "builtins.list" and not made.args
         if not (is_empty or is_made) or (isinstance(statement, cst.Assign) and len(statement.targets) > 1):
-            raise CannotRewrite(f"that `{code}` starts as an empty list could not be shown")
+            raise CannotRewrite(f"`{code}` is not known to start as an empty list")
     return starts
 
 
@@ -130,10 +130,12 @@ def _require_unseen(
             raise CannotRewrite(f"`{code}` is read in the loop on line {line}")
         is_behind = all(file.comes_before(loop, use) for loop in loops)
         if not (is_behind and is_fresh) and _is_handed_on(file, use):
-            raise CannotRewrite(f"`{code}` may be kept elsewhere from line {line} on, and tensors would be seen there")
+            raise CannotRewrite(f"line {line} may pass `{code}` on to code that would see tensors instead of numbers")
     step = next((outer for loop in loops for outer in file.tree.loops(loop) if outer in file.steps.regions), None)
     if step is not None and not is_fresh:
-        raise CannotRewrite(f"`{code}` goes on growing, and every step of line {file.line(step)} would go through it")
+        raise CannotRewrite(
+            f"`{code}` keeps growing, and each pass of the loop on line {file.line(step)} would convert all of it again"
+        )
 
 
 def _is_handed_on(file: FileFacts, use: cst.CSTNode) -> bool:
@@ -156,12 +158,12 @@ def _require_tensors(
 ) -> None:
     """Raise where a list holds numbers too when it becomes one of numbers, or tensors that do not go into one stack."""
     if not is_fresh or len(loops) > 1:
-        why = "it lives on for the next round" if not is_fresh else f"it is fed on {file.lines(loops)}"
+        why = "the next epoch uses it again" if not is_fresh else f"it is filled on {file.lines(loops)}"
         raise CannotRewrite(f"`{code}` would hold tensors and numbers, because {why}: make a list for each loop")
     require_one_device(file, code, terms)
     for term in terms:
         if (term.dtype is None and not (term.is_bare and len(terms) == 1)) or not _keeps_type(file, term):
-            raise CannotRewrite(f"whether `{code}` holds integers or floats could not be shown")
+            raise CannotRewrite(f"`{code}` may hold integers or floats, which could not be determined")
     if len({_dtype(term) for term in terms}) > 1:
         raise CannotRewrite(f"`{code}` gets numbers of different types, and a tensor has one")
 

@@ -87,22 +87,26 @@ class Loss:
     def objection(self) -> str:
         """Why it has no form with the mask inside; empty where it has one."""
         if self.short not in CLASSES and self.short not in ELEMENTS:
-            return f"`{self.short}` has no short form with the mask inside"
+            return f"there is no short way to apply the mask inside `{self.short}`"
         if self.changed:
             return self.changed
         if not self.reduction:
-            return "its reduction cannot be read, and without one the result keeps the length of the selection"
+            return (
+                "its `reduction` could not be determined, and with reduction='none' the result has the "
+                "length of the selection"
+            )
         if self.reduction == "none":
-            return "without a reduction the result keeps the length of the selection"
+            return "with reduction='none' the result has the length of the selection"
         known = {*CLASSES.get(self.short, ()), *ELEMENTS.get(self.short, ())} - {"size_average", "reduce"}
         unknown = self.options.keys() - known
         if self.made is not None and self.short in ELEMENTS:
             unknown |= self.options.keys() & {"weight"}
         if unknown:
-            return f"`{min(unknown)}=` may weigh masked elements differently"
+            return f"`{min(unknown)}=` may weight masked elements differently"
         if self.reduction == "mean" and {"weight", "label_smoothing"} <= self.options.keys():
             return (
-                "with weights and `label_smoothing=`, the loss selects by itself what it does not ignore, to weigh it"
+                "with class weights and `label_smoothing=`, the loss itself waits for the selection of what "
+                "is not ignored"
             )
         return ""
 
@@ -142,14 +146,14 @@ def _changed(file: FileFacts, module: str, short: str, made: cst.Call) -> str:
         if isinstance(target, cst.Attribute) and target.attr.value in options:
             value = file.value(target.value)
             if value.name == module or (value.name is None and value.cls is None):
-                return f"`{target.attr.value}` of a loss is assigned elsewhere"
+                return f"the attribute `{target.attr.value}` of a loss is assigned elsewhere"
     for use in file.handing.module_uses(made):
         parent = file.tree.parent(use)
         call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(parent, cst.Attribute) and parent.attr.value.startswith("register_"):
-            return f"`{parent.attr.value}` on line {file.line(use)} shows what the loss is given"
+            return f"`{parent.attr.value}` on line {file.line(use)} sees the inputs of the loss"
         if isinstance(call, cst.Call) and file.qualified(call) == "builtins.setattr":
-            return f"an attribute of a loss is set by its name on line {file.line(use)}"
+            return f"line {file.line(use)} sets an attribute of a loss by name"
     return ""
 
 

@@ -102,7 +102,7 @@ def _made(file: FileFacts, call: cst.Call) -> Made | None:
         if not owner.is_tensor or owner.device is Device.CPU:
             return None
         if argument(call, "device") is not None or argument(call, "dtype") is not None:
-            raise NotFollowed("`new_tensor` is told another device or type")
+            raise NotFollowed("`new_tensor` is given another device or dtype")
         return Made(call, call.args[0].value, like=call.func.value, is_trained=len(call.args) > 1)
     return None
 
@@ -120,12 +120,12 @@ def _from_function(file: FileFacts, call: cst.Call) -> Made | None:
         if file.values.placement.device_of(device) is Device.CPU:
             return None
         if unknown:
-            raise NotFollowed(f"it is told `{unknown[0]}` too")
+            raise NotFollowed(f"it is also given `{unknown[0]}`")
         is_trained = "requires_grad" in named
         return Made(call, data, dtype=written, is_said=written is not None, is_trained=is_trained)
     moved = _moved(file, Made(call, data, dtype=written))
     if moved is not None and (unknown or "requires_grad" in named):
-        raise NotFollowed("it is trained or pinned before it is moved")
+        raise NotFollowed("it requires a gradient or is pinned before it is moved")
     return moved
 
 
@@ -135,7 +135,7 @@ def _from_constructor(file: FileFacts, call: cst.Call, name: str) -> Made | None
     if not isinstance(data, (cst.List, cst.Tuple, cst.BinaryOperation)):
         return None
     if name == "torch.Tensor" and _sets_default(file):
-        raise NotFollowed("the type of `torch.Tensor` is set in the file")
+        raise NotFollowed("the file changes the default type of `torch.Tensor`")
     made = _typed(file, Made(call, data), _LEGACY[name])
     if name.startswith("torch.cuda."):
         return evolve(made, moved_to=quoted(file.source, "cuda"))
@@ -149,7 +149,7 @@ def _sets_default(file: FileFacts) -> bool:
 def _typed(file: FileFacts, made: Made, dtype: str) -> Made:
     """What is made as it comes out of a cast to a type."""
     if made.dtype is not None or made.is_float:
-        raise NotFollowed("its type is changed twice")
+        raise NotFollowed("its dtype is converted twice")
     if dtype == "float32" and not _sets_default(file):
         return evolve(made, is_float=True)
     return evolve(made, dtype=f"{file.names.spelled('torch', made.node)[0]}.{dtype}")
@@ -166,7 +166,7 @@ def _moved(file: FileFacts, made: Made) -> Made | None:
         if method in ("cuda", "to"):
             return (_cuda if method == "cuda" else _to)(file, evolve(made, node=outer))
         if method == "double" and not outer.args:
-            raise NotFollowed("it is rounded to the default type before it becomes double")
+            raise NotFollowed("its values are rounded to the default dtype before they become double")
         if method not in _CASTS or outer.args:
             return None
         made = evolve(_typed(file, made, _CASTS[method]), node=outer)
@@ -177,9 +177,9 @@ def _cuda(file: FileFacts, made: Made) -> Made:
     places = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device"]
     others = {arg.keyword.value for arg in call.args if arg.keyword is not None} - _DROPPED - {"device"}
     if others or len(places) > 1:
-        raise NotFollowed("`cuda()` is told more than a device")
+        raise NotFollowed("`cuda()` is given more than a device")
     if places and not isinstance(places[0], cst.Integer):
-        raise NotFollowed(f"`{file.code(places[0])}` may be None, which is the current device for `cuda()` only")
+        raise NotFollowed(f"`{file.code(places[0])}` may be None, which only `cuda()` takes to mean the current device")
     number = f":{file.code(places[0])}" if places else ""
     return evolve(made, moved_to=quoted(file.source, f"cuda{number}"))
 
@@ -191,7 +191,7 @@ def _to(file: FileFacts, made: Made) -> Made | None:
         return None
     code = file.code(where)
     if not _is_device(file, where):
-        raise NotFollowed(f"`{code}` could not be shown to be a device")
+        raise NotFollowed(f"`{code}` is not known to be a device")
     for arg in call.args:
         keyword = arg.keyword.value if arg.keyword is not None else ""
         if arg.value is where or keyword in _DROPPED:
@@ -199,7 +199,7 @@ def _to(file: FileFacts, made: Made) -> Made | None:
         name = file.qualified(arg.value) or ""
         is_changed = made.dtype is not None or made.is_float
         if is_changed or not name.startswith("torch.") or name in ("torch.float64", "torch.double"):
-            raise NotFollowed("its type is changed as it is moved")
+            raise NotFollowed("the same call also changes its dtype")
         made = evolve(made, dtype=file.code(arg.value))
     return evolve(made, moved_to=code)
 

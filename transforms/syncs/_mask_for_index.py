@@ -42,14 +42,17 @@ class MaskForIndex:
     def doubt(self) -> str:
         """What could not be shown, so that the finding is held back; empty if there is nothing."""
         if not self.is_shown:
-            return "could not show that the condition has the shape of what it indexes, as a mask needs it"
+            return (
+                "right if the condition has the same shape as the tensor it indexes, which a mask needs and "
+                "which could not be determined"
+            )
         lost = any(
             edit.start <= at < edit.end and text not in edit.replacement
             for edit in self.edits
             for statement in self.statements
             for at, text in comments(self.file.source, statement)
         )
-        return "a comment inside the code that goes would be lost" if lost else ""
+        return "a comment inside the removed code would be lost" if lost else ""
 
     @property
     def condition(self) -> str:
@@ -78,7 +81,7 @@ class MaskForIndex:
                 self.edits.append(Edit(source.span(first)[0], source.span(last)[1], mask, source.path))
             return
         if not self._is_whole(write.target) or self.index.form is Form.ROWS:
-            raise CannotWrite("the value comes from the device and is not written to single elements")
+            raise CannotWrite("the value is a tensor on the device and is not written to single elements")
         selection = Selection(mask, self._selects, self._has_shape, self._has_shape)
         found = masked_write(self.file, write.statement, write.target, selection)
         self.edits.append(replace(self.file.source, write.statement, found.text))
@@ -94,7 +97,7 @@ class MaskForIndex:
         for use in names.uses:
             line = file.line(use)
             if any(definition not in names.definitions for definition in file.flow.definitions(use)):
-                raise CannotWrite(f"the index that is used on line {line} may be another one")
+                raise CannotWrite(f"the index used on line {line} may be a different one")
             if isinstance(file.tree.parent(use), cst.Del) and not self.is_inline:
                 continue
             if not any(file.tree.is_within(use, part) for part in covered):
@@ -103,7 +106,9 @@ class MaskForIndex:
                 raise CannotWrite(f"`{file.code(condition)}` is changed before the index is used on line {line}")
         if self.is_inline:
             if not (isinstance(condition, cst.Name) or (len(found) == 1 and is_repeatable(file, condition))):
-                raise CannotWrite("the coordinates are bound to several names, and the mask would be repeated")
+                raise CannotWrite(
+                    "the coordinates are unpacked into several variables, and the mask would have to be repeated"
+                )
             self.edits += delete_statement(file.source, names.statement)
             return
         if not (_is_computed(condition) or file.aliasing.is_fresh(condition) or self.condition.endswith("!= 0")):
@@ -122,7 +127,7 @@ class MaskForIndex:
         target = file.value(write.target.value)
         on_device = file.value(condition).device is Device.ACCELERATOR
         if not target.is_tensor and not (target.kind is Kind.UNKNOWN and on_device):
-            raise CannotWrite(f"`{file.code(write.target.value)}` is not shown to be a tensor")
+            raise CannotWrite(f"`{file.code(write.target.value)}` is not known to be a tensor")
         objection = shape_objection(file, condition, write.target.value)
         if objection:
             raise CannotWrite(objection)
@@ -132,15 +137,15 @@ class MaskForIndex:
         rank = 1 if is_only_one else file.value(condition).rank
         rank = target.rank if rank is None and is_same else rank
         if rank == 0:
-            raise CannotWrite("the condition has no dimension, and nonzero takes it for one element of one")
+            raise CannotWrite("the condition is 0-dimensional, and nonzero treats it as a tensor of one element")
         if form is Form.COORDINATES and not is_only_one:
             if not self._is_whole(write.target):
-                raise CannotWrite("only a part of the index is used, or other indices stand beside it")
+                raise CannotWrite("only part of the index is used, or it is combined with other indices")
             return
         if not self._stands_alone(write.target):
-            raise CannotWrite("another index stands beside it")
+            raise CannotWrite("it is combined with another index")
         if rank != 1:
-            raise CannotWrite(f"the index holds {form.value}, and the condition is not shown to have one dimension")
+            raise CannotWrite(f"the index holds {form.value}, and the condition is not known to be one-dimensional")
 
     @property
     def _names(self) -> list[str]:

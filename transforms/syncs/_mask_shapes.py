@@ -30,7 +30,7 @@ def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.
     """Why a condition visibly has not the shape of `target`'s leading dimensions; empty where it may have."""
     ranks = file.value(condition).rank, file.value(target).rank
     if ranks[0] is not None and ranks[1] is not None and ranks[0] > ranks[1]:
-        return f"the condition has {ranks[0]} dimensions and what it indexes {ranks[1]}"
+        return f"the condition has {ranks[0]} dimensions and the tensor it indexes {ranks[1]}"
     for part in shaping_parts(file, condition, set()):
         operation = _operation(file, part) if isinstance(part, cst.Call) else None
         cut = part.value if isinstance(part, cst.Subscript) else operation[1] if operation is not None else None
@@ -40,7 +40,7 @@ def shape_objection(file: FileFacts, condition: cst.BaseExpression, target: cst.
         is_last = is_last and [is_minus_one(arg.value) for arg in (operation or ("", part, []))[2]] == [True]
         if not is_last and not (isinstance(part, cst.Subscript) and _drops_last(part)):
             code = " ".join(file.code(part).split())
-            return f"the condition has the shape of `{code}`, which is not shown to be that of what it indexes"
+            return f"the condition has the shape of `{code}`, which is not known to be that of the tensor it indexes"
     return ""
 
 

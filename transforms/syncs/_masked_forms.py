@@ -22,8 +22,11 @@ from perfmod.transforms.writing import call_text, delete_statement, delete_with_
 _RANGES = frozenset(
     {"torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"}
 )
-_HALF = "a sum in half precision overflows where a mean does not, and the code shows half precision"
-_UNSEEN = "a sum in float16 overflows where a mean does not, and the training that uses it is not in sight"
+_HALF = "the code uses half precision, where the sum can overflow although the mean does not"
+_UNSEEN = (
+    "a sum in float16 can overflow where the mean does not, and the training that uses this was not found in "
+    "the files given"
+)
 
 
 class NoForm(Exception):
@@ -60,9 +63,9 @@ def ignoring(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
     rank, target_rank = rank_of_mask(file, logits.mask), file.value(target.base).rank
     is_soft |= None not in (rank, target_rank) and rank != target_rank
     if is_soft or target.by_rows or (rank is not None and rank == file.value(logits.base).rank and not logits.by_rows):
-        raise NoForm("the targets are soft, class probabilities, which have no index to ignore")
+        raise NoForm("the targets are class probabilities, to which `ignore_index` does not apply")
     if file.values.uses_bytes() and not target.casts.endswith(".long()"):
-        raise NoForm(f"`{file.code(target.base)}` may hold bytes, which cannot hold an ignore_index")
+        raise NoForm(f"`{file.code(target.base)}` may be uint8, which cannot hold an ignore_index")
     torch, imports = file.names.spelled("torch", loss.call)
     ignored = file.code(loss.options["ignore_index"]) if "ignore_index" in loss.options else "-100"
     if loss.made is not None and not isinstance(loss.call.func, cst.Call):
@@ -78,7 +81,7 @@ def ignoring(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
     if is_flat:
         new_logits, new_target = f"{new_logits}.flatten(0, -2)", f"{new_target}.flatten()"
     edits = (*removals, *_replaced(file, loss, sides, {"input": new_logits, "target": new_target}))
-    reason = "masked targets become ignore_index, which the loss leaves out of its sum and its count"
+    reason = "masked targets become ignore_index, which the loss leaves out of both its sum and its count"
     return Form(edits, imports, reason, _doubt(file, target))
 
 
@@ -93,9 +96,7 @@ def cleaned(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
     _check_sums(file, sides, is_mean=is_mean)
     _check_mask(file, loss.call, sides, is_read_at_call=is_mean or is_weighed)
     if is_weighed and loss.made is not None:
-        raise NoForm(
-            "a loss on logits is not 0 where both sides are, and the module takes no weight where it is called"
-        )
+        raise NoForm("a loss on logits is not 0 where both inputs are 0, and the module takes no weight in its call")
     torch, imports = file.names.spelled("torch", loss.call)
     mask, count, doubt = _covering(file, sides, is_counted=loss.reduction == "mean")
     new = {name: f"{torch}.where({mask}, {_inner(file, side)}{side.casts}, 0)" for name, side in sides.items()}
@@ -108,11 +109,11 @@ def cleaned(file: FileFacts, loss: Loss, sides: Mapping[str, Gather]) -> Form:
         uses = file.handing.module_uses(loss.made)
         other = next((use for use in uses if file.tree.parent(use) is not loss.call), None)
         if other is not None:
-            raise NoForm(f"line {file.line(other)} uses the loss as well, and its mean would become a sum")
+            raise NoForm(f"line {file.line(other)} uses the same loss, and its mean would become a sum")
         edits += _summing(file, loss) if "reduction" in loss.options else add_keyword(file.source, loss.made, sum_up)
     divisor = f"{postfix(file, next(iter(sides.values())).mask)}.sum()" if loss.reduction == "batchmean" else count
     edits += _replaced(file, loss, sides, new, added, f" / {divisor}" if is_mean else "")
-    reason = "both sides are zero where the mask is false, and the sum is divided by the mask's count"
+    reason = "both inputs are zero where the mask is False, and the sum is divided by the mask's count"
     return Form(tuple(edits), imports, reason, doubt or _unseen(file, is_mean=is_mean))
 
 
@@ -138,14 +139,14 @@ def summed(file: FileFacts, call: cst.Call, side: Gather, reduction: str) -> For
     total = f"{file.code(subject(call)) if side.statements else clean}.sum()"
     text = total + (f" / {count}" if is_mean else "")
     edits.append(replace(file.source, call, _closed(file, call, text) if is_mean else text))
-    reason = "what the mask leaves out is zero in the sum"
+    reason = "the elements outside of the mask add zero to the sum"
     return Form(tuple(edits), imports, reason, doubt or _unseen(file, is_mean=is_mean))
 
 
 def _check_sums(file: FileFacts, sides: Mapping[str, Gather], *, is_mean: bool) -> None:
     """Raises `NoForm` where a sum is not what a selection's mean is made of, or may overflow."""
     if any(side.by_rows for side in sides.values()):
-        raise NoForm("the mask selects rows of several elements")
+        raise NoForm("the mask selects whole rows, not single elements")
     if is_mean and file.values.uses_half():
         raise NoForm(_HALF)
 
@@ -159,7 +160,7 @@ def _check_mask(file: FileFacts, call: cst.Call, sides: Mapping[str, Gather], *,
     every = list(sides.values())
     mask = file.code(every[0].mask)
     if not is_repeatable(file, every[0].mask):
-        raise NoForm(f"`{mask}` may be another mask wherever it is written")
+        raise NoForm(f"`{mask}` may give another mask each time it is evaluated")
     if is_read_at_call and not all(is_unchanged(file, side.mask, call, besides=side.statements[:-1]) for side in every):
         raise NoForm(f"`{mask}` is changed between the selection and its use")
 
@@ -176,15 +177,15 @@ def _covering(file: FileFacts, sides: Mapping[str, Gather], *, is_counted: bool)
     ranks = {file.value(side.base).rank for side in every}
     if any(_fits(file, side) for side in every):
         if rank is not None and ranks - {rank, None}:
-            raise NoForm(f"`{code}` has fewer dimensions than what it selects from, which is broadcast")
+            raise NoForm(f"`{code}` has fewer dimensions than the tensor it selects from")
         return code, count, next(filter(None, (_doubt(file, side) for side in every)), "")
     first = every[0]
     is_of_rows = all(isinstance(side.selection, cst.Subscript) for side in every) and rank is not None
     if not is_of_rows or ranks != {(rank or 0) + 1}:
-        raise NoForm(f"could not show that `{code}` has as many dimensions as what it selects from")
+        raise NoForm(f"`{code}` is not known to have as many dimensions as the tensor it selects from")
     if is_counted:
         if not all(file.shapes.same(first.base, side.base) for side in every) or not isinstance(first.base, cst.Name):
-            raise NoForm(f"could not show how many elements the rows hold that `{code}` selects")
+            raise NoForm(f"the length of the rows that `{code}` selects could not be determined")
         count = f"({count} * {file.code(first.base)}.size(-1))"
     return f"{postfix(file, mask)}.unsqueeze(-1)", count, ""
 
@@ -204,7 +205,7 @@ def _doubt(file: FileFacts, side: Gather) -> str:
     if _fits(file, side):
         return ""
     mask, base = file.code(side.mask), file.code(side.base)
-    return f"could not show that `{mask}` has as many dimensions as `{base}`"
+    return f"`{mask}` is not known to have as many dimensions as `{base}`"
 
 
 def _inner(file: FileFacts, side: Gather) -> str:

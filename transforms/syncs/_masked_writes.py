@@ -94,20 +94,20 @@ def masked_write(
     subject = target.value
     name = file.code(subject)
     if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
-        raise CannotWrite("one value is assigned to several targets")
+        raise CannotWrite("the value is assigned to several targets at once")
     lifted = _Lifted(file, selection)
     lifted.visit(statement.value)
     chosen = lifted.text(statement.value)
     if isinstance(statement, cst.AugAssign):
         operator = _OPERATORS.get(type(statement.operator))
         if operator is None:
-            raise CannotWrite("the operator does not work element by element")
+            raise CannotWrite("the operator is not elementwise")
         lifted.operation(operator[1], subject, statement.value, statement)
         chosen = f"{name} {operator[0]} {atom(statement.value, chosen)}"
     else:
         chosen = _in_type_of(file, subject, statement.value, chosen, computed=bool(lifted.gathers))
     if not selection.covers(subject):
-        raise CannotWrite(f"the mask is not shown to have the shape of `{name}`, and `torch.where` would broadcast it")
+        raise CannotWrite(f"the mask is not known to have the shape of `{name}`, and `torch.where` would broadcast it")
     torch, imports = file.names.spelled("torch", statement)
     arguments = [selection.mask, chosen, name]
     start = file.source.span(statement)[0]
@@ -119,7 +119,7 @@ def masked_write(
         where = f"{torch}.where({', '.join(arguments)})"
         text = call_text(file.source, start, f"{name}.copy_", [where])
     else:
-        raise CannotWrite(f"`{name}` is not simple enough to be evaluated twice")
+        raise CannotWrite(f"`{name}` would have to be evaluated twice")
     return MaskedWrite(text, imports, tuple(lifted.gathers))
 
 
@@ -141,7 +141,7 @@ class _Lifted:
         pieces = []
         for first, last in sorted((source.span(g.lbracket)[0], source.span(g)[1]) for g in self.gathers):
             if "#" in source.text[first:last]:
-                raise CannotWrite("a comment stands inside an index that would go")
+                raise CannotWrite("the index contains a comment, which would be lost")
             pieces.append(source.text[start:first])
             start = last
         return "".join((*pieces, source.text[start:end]))
@@ -156,7 +156,7 @@ class _Lifted:
         elif value.is_tensor and value.rank == 0:
             if may_carry_gradient(self.file, node):
                 code = self.file.code(node)
-                raise CannotWrite(f"the gradient of `{code}` would be summed up in another order")
+                raise CannotWrite(f"the gradient of `{code}` would be summed in another order")
         elif isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
             self.visit(node.expression)
         elif isinstance(node, cst.BinaryOperation):
@@ -183,19 +183,19 @@ class _Lifted:
             return
         divisor = self.file.constants.value(right)
         if operator in (cst.FloorDivide, cst.Modulo) and not divisor:
-            raise CannotWrite("dividing integers by zero raises, and elements that are not chosen may be zero")
+            raise CannotWrite("dividing integers by zero raises, and elements outside of the mask may be zero")
         if operator is cst.Multiply and (_is_finite(self.file, left) or _is_finite(self.file, right)):
             return
         if operator is cst.Divide and divisor:
             return
         if operator not in (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo):
-            raise CannotWrite(f"`{self.file.code(node)}` does not work element by element")
+            raise CannotWrite(f"`{self.file.code(node)}` is not elementwise")
         self._need_no_gradient((left, right))
 
     def _gather(self, node: cst.Subscript) -> None:
         if not self.selection.fits(node.value):
             code = self.file.code(node.value)
-            raise CannotWrite(f"`{code}` is not shown to have the shape of the mask")
+            raise CannotWrite(f"`{code}` is not known to have the shape of the mask")
         self.gathers.append(node)
 
     def _call(self, node: cst.Call) -> None:
@@ -214,7 +214,7 @@ class _Lifted:
             raise self._foreign(node)
         if short not in _EXACT:
             if short in torch_api.ELEMENTWISE:
-                raise CannotWrite(f"{short} would be computed for all elements, and have other gradients and roundings")
+                raise CannotWrite(f"`{short}` would be computed for all elements, with other gradients and rounding")
             raise self._foreign(node)
         plain = short in ("to", "type_as") or all(self.file.value(o).kind is Kind.NUMBER for o in options)
         if not plain:
@@ -228,14 +228,14 @@ class _Lifted:
             if may_carry_gradient(self.file, operand):
                 code = " ".join(self.file.code(operand).split())
                 raise CannotWrite(
-                    f"`{code}` may need a gradient, and an inf or NaN that is not chosen would make it NaN"
+                    f"`{code}` may need a gradient, which an inf or NaN outside of the mask would turn into NaN"
                 )
 
     def _foreign(self, node: cst.BaseExpression) -> CannotWrite:
         code = " ".join(self.file.code(node).split())
         if self.file.value(node).is_tensor:
-            return CannotWrite(f"`{code}` may hold one element for each chosen place, not one for every place")
-        return CannotWrite(f"`{code}` is not shown to be a number or to work element by element")
+            return CannotWrite(f"`{code}` may hold one element for each selected element instead of the full shape")
+        return CannotWrite(f"`{code}` is not known to be a number or an elementwise expression")
 
 
 def _in_type_of(
@@ -244,16 +244,16 @@ def _in_type_of(
     """A value in the type of what it is written to; an assignment never changes the type of its target."""
     wanted, given = file.value(subject).dtype, file.value(value)
     if None not in (wanted, given.dtype) and wanted is not given.dtype:
-        raise CannotWrite("the value has another type than what it is assigned to, which raises on CUDA")
+        raise CannotWrite("the value and the tensor it is assigned to differ in dtype, which raises on CUDA")
     if computed:
         # PyTorch raises unless both have one type.
         return text
     if given.device is Device.CPU:
-        raise CannotWrite(f"`{text}` lives on the CPU, and `torch.where` would wait for it")
+        raise CannotWrite(f"`{text}` is on the CPU, and `torch.where` would wait for its copy")
     # A number without dimensions takes the type of floats that it meets, whatever their width.
     is_float = is_floating(file, subject) and is_floating(file, value)
     if not is_float and (wanted is None or wanted is not given.dtype):
-        raise CannotWrite(f"`{text}` and `{file.code(subject)}` are not shown to have the same type")
+        raise CannotWrite(f"`{text}` and `{file.code(subject)}` are not known to have the same dtype")
     return text
 
 

@@ -40,7 +40,7 @@ def why_measured(file: FileFacts, node: cst.CSTNode) -> str | None:
             kind = measures(file, found) or _measures_inside(file, found)
             if kind is not None:
                 code = file.code(found.func) if isinstance(found, cst.Call) else file.code(found)
-                return f"`{code}` on line {file.line(found)} measures {kind}, and would measure something else"
+                return f"`{code}` on line {file.line(found)} measures {kind}, and would no longer measure the same"
     return None
 
 

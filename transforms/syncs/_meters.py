@@ -50,7 +50,7 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
     receiver = cst.ensure_type(sites[0].call.func, cst.Attribute).value
     code, cls = file.code(receiver), file.value(receiver).cls
     if cls is None or not makers:
-        raise CannotRewrite(f"where `{code}` is made could not be shown")
+        raise CannotRewrite(f"where `{code}` is created could not be determined")
     terms = [term_of(file, site.value) for site in sites]
     require_one_device(file, code, terms)
     given = {_parameter(file, cls, site).name.value for site in sites}
@@ -72,15 +72,17 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
         if term.dtype is DType.INTEGER:
             doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
         if term.dtype is None:
-            doubts.append(f"whether `{file.code(term.node)}` is an integer or a float could not be shown")
+            doubts.append(f"`{file.code(term.node)}` may be an integer or a float, which could not be determined")
         if uses.are_formatted and not is_scalar(file, term):
-            doubts.append(f"`{file.code(term.node)}` may have a dimension, and could not be formatted then")
+            doubts.append(
+                f"`{file.code(term.node)}` may have more than zero dimensions, and could not be formatted as a number"
+            )
     missing = missing_float64(file)
     doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
     for term in terms:
         if any(may_change_later(file, read.tensor, parts=False) for read in term.reads):
-            doubts.append(f"`{file.code(term.node)}` may change while `{code}` holds it")
+            doubts.append(f"`{file.code(term.node)}` may be modified while `{code}` holds it")
         edits += kept_on_device(file, term, wide=True)
     return Kept(f"`{code}`", edits, terms, uses.reads, doubts, is_wide=True, figures_may_differ=uses.meter.divides)
 
@@ -91,11 +93,13 @@ def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
     for param in parameters(update) if update is not None else ():
         if param.star == "**":
             raise CannotRewrite(
-                f"`{cls.name}.update` takes its figures by `**{param.name.value}`, which is not followed"
+                f"`{cls.name}.update` takes its values through `**{param.name.value}`, which is not followed"
             )
         if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
             return param
-    raise CannotRewrite(f"how `{cls.name}.update` takes `{file.code(site.value)}` could not be shown")
+    raise CannotRewrite(
+        f"which parameter of `{cls.name}.update` takes `{file.code(site.value)}` could not be determined"
+    )
 
 
 def _every_round_reads(file: FileFacts, node: cst.CSTNode, update: cst.CSTNode) -> bool:
@@ -134,11 +138,11 @@ class _MeterClass:
         """The class, where nothing but itself says what it does. Raises `CannotRewrite`."""
         unknown = len(meter.bases) + len(meter.parents) < len(meter.node.bases)
         if unknown or any(base != "builtins.object" for each in meter.lineage() for base in each.bases):
-            raise CannotRewrite(f"`{meter.name}` inherits from a class that is not in sight")
+            raise CannotRewrite(f"`{meter.name}` inherits from a class that was not found in the files given")
         for name in meter.methods:
             replaced = file.classes.replaced(name)
             if replaced is not None:
-                raise CannotRewrite(f"`{name}` is replaced on line {file.line(replaced)}")
+                raise CannotRewrite(f"the method `{name}` is replaced on line {file.line(replaced)}")
         found = cls(meter, names={(meter.method("update"), name) for name in given})
         size = -1
         while len(found.fields) + len(found.names) > size:
@@ -195,7 +199,9 @@ class _MeterClass:
         texts = find_all(method.body, cst.SimpleString)
         converted_text = next((text for text in texts if re.search(r"\{\w*![rsa]", text.value)), None)
         if formats and converted_text is not None:
-            raise CannotRewrite(f"`{name}` shows the tensor itself on line {file.line(converted_text)}")
+            raise CannotRewrite(
+                f"`{name}` would print a tensor instead of a number on line {file.line(converted_text)}"
+            )
         return formats
 
     def _shows_all(self, file: FileFacts, own: cst.Name, method: str) -> bool:
@@ -209,7 +215,7 @@ class _MeterClass:
         call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and arg.star == "**" else None
         func = call.func if isinstance(call, cst.Call) else None
         if not (is_vars or is_dictionary) or not isinstance(func, cst.Attribute) or func.attr.value != "format":
-            raise CannotRewrite(f"`{method}` hands `{file.code(own)}` on as a whole on line {file.line(own)}")
+            raise CannotRewrite(f"`{method}` passes `{file.code(own)}` itself to other code on line {file.line(own)}")
         return True
 
 
@@ -249,13 +255,15 @@ class _Uses:
             self._shown(node)
             self.are_formatted |= isinstance(around, cst.Call) and is_plain_format(around)
         else:
-            what = f"handed to `{file.code(around.func)}`" if isinstance(around, cst.Call) else "used"
+            what = f"passed to `{file.code(around.func)}`" if isinstance(around, cst.Call) else "used"
             raise CannotRewrite(f"`{file.code(node)}` is {what} as a whole on line {file.line(node)}")
 
     def _shown(self, node: cst.BaseExpression) -> None:
         cls = self.meter.cls
         if cls.node.decorators:
-            raise CannotRewrite(f"a decorator may say how `{cls.name}` is shown on line {self.file.line(node)}")
+            raise CannotRewrite(
+                f"a decorator of `{cls.name}` may change how it is printed on line {self.file.line(node)}"
+            )
         method = cls.method("__str__") or cls.method("__repr__")
         self._methods.update({method: None} if method is not None else {})
         self.reads.append(node)
@@ -265,7 +273,7 @@ class _Uses:
         method = self.meter.cls.method(name)
         is_called = isinstance(around, cst.Call) and around.func is node
         if name == "__dict__" or (method is not None and not is_called and not is_decorated(method, "property")):
-            raise CannotRewrite(f"`{file.code(node)}` is handed on as a whole on line {file.line(node)}")
+            raise CannotRewrite(f"`{file.code(node)}` is passed on without a call on line {file.line(node)}")
         if isinstance(around, cst.Call) and is_called and name == "update":
             self.updates.append(around)
         elif method is not None:
@@ -292,7 +300,9 @@ class _Uses:
             owner = figure.func if isinstance(figure, cst.Call) else figure
             known = makers_of(file, cst.ensure_type(owner, cst.Attribute).value)
             if edit is not None and not (known and known <= self.makers) and shows_type(file, figure):
-                self.doubts.append(f"a meter of integers may be shown on line {file.line(figure)}, too")
+                self.doubts.append(
+                    f"line {file.line(figure)} may also print a meter of integers, which would show floats"
+                )
 
     def require_fit(self) -> None:
         """Raise `CannotRewrite` where a method that is used needs numbers, or one that it calls."""

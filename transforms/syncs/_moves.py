@@ -175,7 +175,7 @@ class Moves:
             if gone is not None:
                 return f"`{gone.name}` is needed as a number"
         if isinstance(carrier, Returned) and not file.values.calls.is_only_called(carrier.function):
-            return f"`{carrier.name}` may be called by code that is not in sight, and that gets a number now"
+            return f"`{carrier.name}` may be called by code outside of the files given, which expects a number"
         for use in _uses(file, carrier):
             if use not in taken and not self._is_read_late(carrier, use):
                 return f"`{carrier.name}` is needed as a number on line {file.line(use)}"
@@ -217,7 +217,7 @@ class Moves:
             wide = is_wide and term.dtype is DType.FLOATING
             copied = any(may_change_later(file, read.tensor, parts=not wide) for read in term.reads)
             if wide and copied:
-                raise CannotRewrite(f"`{file.code(term.reads[0].tensor)}` may change before the figure is added up")
+                raise CannotRewrite(f"`{file.code(term.reads[0].tensor)}` may be modified before it is added")
             edits += kept_on_device(file, term, wide=wide, copied=copied)
             missing = missing_float64(file) if wide else None
             doubts += [missing] if missing is not None and missing not in doubts else []
@@ -250,7 +250,7 @@ class Moves:
         dtypes = {term.dtype for term in sources(self.file, carrier)}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         if dtype is None:
-            raise CannotRewrite(f"whether `{carrier.name}` is an integer or a float could not be shown")
+            raise CannotRewrite(f"`{carrier.name}` may be an integer or a float, which could not be determined")
         return read_late(self.file, carrier.name, uses, "float({})" if dtype is DType.FLOATING else "int({})")
 
 

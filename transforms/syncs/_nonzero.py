@@ -20,10 +20,10 @@ class Form(enum.Enum):
     """What an index holds of the places where its condition is true."""
 
     COORDINATES = "a tuple with one tensor per dimension"
-    FIRST = "their first coordinates"
-    COLUMN = "the first column of their coordinates"
-    FLAT = "their coordinates, squeezed into one dimension"
-    ROWS = "one row of coordinates per place"
+    FIRST = "the first coordinates of the elements"
+    COLUMN = "the first column of the coordinates"
+    FLAT = "coordinates squeezed into one dimension"
+    ROWS = "one row of coordinates per element"
 
 
 @frozen

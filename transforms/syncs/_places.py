@@ -43,7 +43,7 @@ def first_values(file: FileFacts, target: cst.BaseExpression) -> list[cst.BaseEx
     """What a place holds before a loop adds to it. Raises `CannotRewrite` where that is not written down."""
     found = list(_of_attribute(file, target) if isinstance(target, cst.Attribute) else _of_entry(file, target))
     if not found:
-        raise CannotRewrite(f"where `{file.code(target)}` gets its first value could not be shown")
+        raise CannotRewrite(f"the first value of `{file.code(target)}` could not be found")
     return found
 
 
@@ -57,7 +57,8 @@ def _require_whole_rounds(file: FileFacts, target: cst.BaseExpression, loop: Loo
     for outer in (*catching(file, loop), *caught_by_callers(file, file.tree.function(loop))):
         kind = "with" if isinstance(outer, cst.With) else "try"
         raise CannotRewrite(
-            f"an exception may end the loop and leave `{code}` to the code behind the {kind} of line {file.line(outer)}"
+            f"an exception may end the loop, and the code after the `{kind}` on line {file.line(outer)} "
+            f"would see `{code}` as a tensor"
         )
 
 
@@ -65,11 +66,11 @@ def _attributes(file: FileFacts, target: cst.BaseExpression, loop: Loop) -> Iter
     code, name = file.code(target), cst.ensure_type(target, cst.Attribute).attr.value
     own = file.classes.self_attribute(target)
     if own is None:
-        raise CannotRewrite(f"`{code}` belongs to an object whose class could not be shown")
+        raise CannotRewrite(f"`{code}` is an attribute of an object whose class could not be determined")
     reached = _reached(file, loop)
     for node in (node for part in (loop, *(function.body for function in reached)) for node in walk(part)):
         if isinstance(node, cst.Name) and node.value in _BY_NAME and file.flow.is_read(node):
-            raise CannotRewrite(f"`{code}` may be read by its name on line {file.line(node)}")
+            raise CannotRewrite(f"line {file.line(node)} may read `{code}` by name")
         if isinstance(node, cst.Attribute) and node.attr.value == name:
             if file.code(node) != code or not file.tree.is_within(node, loop):
                 raise CannotRewrite(f"`{file.code(node)}` on line {file.line(node)} may be `{code}`")
@@ -93,14 +94,14 @@ def _of_attribute(file: FileFacts, target: cst.Attribute) -> Iterator[cst.BaseEx
         if isinstance(file.tree.parent(found.node), cst.AugAssign):
             continue
         if found.value is None or found.path:
-            raise CannotRewrite(f"where `{file.code(target)}` gets its first value could not be shown")
+            raise CannotRewrite(f"the first value of `{file.code(target)}` could not be found")
         yield found.value
     for node in file.tree.all(cst.Attribute):
         if node.attr.value == name and file.classes.self_attribute(node) is None and _is_stored(file, node):
-            raise CannotRewrite(f"`{file.code(node)}` is set on line {file.line(node)}")
+            raise CannotRewrite(f"`{file.code(node)}` is assigned on line {file.line(node)}")
     for call in file.tree.all(cst.Name):
         if call.value in ("setattr", "__dict__"):
-            raise CannotRewrite(f"`{file.code(target)}` may be set by its name on line {file.line(call)}")
+            raise CannotRewrite(f"line {file.line(call)} may assign `{file.code(target)}` by name")
 
 
 def _is_stored(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -112,10 +113,10 @@ def _entries(file: FileFacts, target: cst.BaseExpression, loop: Loop) -> Iterato
     code, entry = file.code(target), cst.ensure_type(target, cst.Subscript)
     root, key = entry.value, _key(entry)
     if not isinstance(root, cst.Name) or key is None:
-        raise CannotRewrite(f"`{code}` is an element that other code may read")
+        raise CannotRewrite(f"`{code}` is an entry that other code may read")
     for name in find_all(key, cst.Name):
         if any(file.tree.is_within(definition.node, loop) for definition in file.flow.definitions(name)):
-            raise CannotRewrite(f"each step may feed another entry: `{name.value}` changes in the loop")
+            raise CannotRewrite(f"each step may add to another entry, because `{name.value}` changes in the loop")
     outer = file.tree.loops(loop)
     for definition in file.flow.definitions(root):
         is_renewed = not outer or file.tree.is_within(definition.node, outer[0].body)
@@ -155,7 +156,7 @@ def _of_entry(file: FileFacts, target: cst.BaseExpression) -> Iterator[cst.BaseE
         elif isinstance(made, cst.Call) and file.qualified(made) == "collections.defaultdict" and made.args:
             yield _DEFAULTS.get(file.qualified(made.args[0].value) or "", made)
         elif not (isinstance(made, cst.Call) and file.qualified(made) == "builtins.dict" and not made.args):
-            raise CannotRewrite(f"what `{file.code(entry.value)}` is could not be shown")
+            raise CannotRewrite(f"the type of `{file.code(entry.value)}` could not be determined")
         for use in file.flow.uses(definition):
             parent = file.tree.parent(use)
             if isinstance(parent, cst.Subscript) and _is_stored(file, parent):

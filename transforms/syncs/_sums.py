@@ -85,7 +85,7 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
     loops = loops if is_read_behind else []
     edits += [insert_behind(file, loop, f"{code} = {form.format(code)}") for loop in loops]
     if file.names.hides_builtin(form.partition("(")[0], target):
-        raise CannotRewrite(f"`{form.partition('(')[0]}` may mean something else than the builtin")
+        raise CannotRewrite(f"`{form.partition('(')[0]}` may not be the builtin here")
     if not is_read_behind and not places.rare:
         raise CannotRewrite(f"`{code}` is never used: delete it")
     divides = any(term.divides for term in terms) or any(
@@ -129,7 +129,7 @@ class _Mentions:
             parent = file.tree.parent(place)
             if isinstance(parent, cst.AugAssign) and parent.target is place:
                 if not isinstance(parent.operator, _SCALES) or file.value(parent.value).kind is not Kind.NUMBER:
-                    raise CannotRewrite(f"`{code}` is changed on line {file.line(place)} by more than a number")
+                    raise CannotRewrite(f"line {file.line(place)} does more to `{code}` than add a number")
                 scaled.append(parent)
             elif isinstance(parent, cst.AssignTarget):
                 starts.append(cst.ensure_type(file.tree.statement(place), cst.Assign).value)
@@ -153,11 +153,11 @@ def own_definitions(file: FileFacts, target: cst.Name) -> Sequence[Definition]:
         is_of_module = reader == "builtins.globals" and isinstance(scope, cst.Module)
         by_name = reader in ("builtins.locals", "builtins.eval", "builtins.exec") or is_of_module
         if by_name or (reader == "builtins.vars" and not call.args):
-            raise CannotRewrite(f"`{name}` may be read by its name, with `{file.code(call)}` on line {file.line(call)}")
+            raise CannotRewrite(f"`{file.code(call)}` on line {file.line(call)} may read `{name}` by name")
     definitions = file.flow.bound(scope, name)
     for use in (use for definition in definitions for use in file.flow.uses(definition)):
         if not file.is_own(use) or file.tree.scope(use) is not scope:
-            raise CannotRewrite(f"another function reads `{name}` on line {file.line(use)}")
+            raise CannotRewrite(f"another function uses `{name}` on line {file.line(use)}")
     return definitions
 
 
@@ -188,7 +188,8 @@ def require_normal_end(file: FileFacts, name: str, loops: Iterable[Loop], mentio
             if not all(file.tree.is_within(mention, outer.body) for mention in mentions):
                 kind, line = "with" if isinstance(outer, cst.With) else "try", file.line(outer)
                 raise CannotRewrite(
-                    f"an exception may end the loop and leave `{name}` to the code behind the {kind} of line {line}"
+                    f"an exception may end the loop, and the code after the `{kind}` on line {line} would "
+                    f"see `{name}` as a tensor"
                 )
 
 
@@ -209,10 +210,10 @@ def _starts(
             continue
         if definition.binding is Binding.AUGMENTED:
             if not is_within and file.values.of_definition(definition).kind is not Kind.NUMBER:
-                raise CannotRewrite(f"that `{name}` starts as a number could not be shown")
+                raise CannotRewrite(f"`{name}` is not known to start as a number")
             continue
         if definition.binding is not Binding.ASSIGNED or definition.part is None:
-            raise CannotRewrite(f"where `{name}` gets its first value could not be shown")
+            raise CannotRewrite(f"the first value of `{name}` could not be found")
         yield definition.part
 
 
@@ -221,7 +222,7 @@ def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.C
     loops = dict.fromkeys(round_loop(file, place) for place in places)
     found = [loop for loop in loops if loop is not None]
     if len(found) < len(loops) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in found):
-        raise CannotRewrite(f"the loop whose steps add to `{file.code(target)}` is not in sight")
+        raise CannotRewrite(f"the loop that adds to `{file.code(target)}` was not found in the files given")
     return [
         loop for loop in found if not any(other is not loop and file.tree.is_within(loop, other) for other in found)
     ]
@@ -269,7 +270,7 @@ def insert_behind(file: FileFacts, loop: Loop, text: str) -> Edit:
     try:
         return insert_after_statement(file.source, loop, text)
     except ValueError as error:
-        raise CannotRewrite(f"there is no place behind the loop on line {file.line(loop)}") from error
+        raise CannotRewrite(f"there is no place for a line after the loop on line {file.line(loop)}") from error
 
 
 def _dtype(
@@ -279,7 +280,7 @@ def _dtype(
     code = file.code(target)
     starts = [file.value(value) for value in places.starts]
     if not starts or any(start.kind is not Kind.NUMBER for start in starts):
-        raise CannotRewrite(f"that `{code}` starts as a number could not be shown")
+        raise CannotRewrite(f"`{code}` is not known to start as a number")
     scales = [file.value(scale.value).dtype for scale in places.scaled]
     divided = any(isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled)
     dtypes = {*(start.dtype for start in starts), *scales, *(term.dtype for term in terms)}
@@ -289,12 +290,15 @@ def _dtype(
         is_seen = not isinstance(target, cst.Name) or any(
             shows_type(file, use) for use in (*places.rare, *places.behind)
         )
-        doubt = f"whether `{code}` is an integer or a float could not be shown"
+        doubt = f"`{code}` may be an integer or a float, which could not be determined"
         return DType.FLOATING, [doubt] if is_seen else []
     carried = [source for term in terms for _, carrier in term.held for source in sources(file, carrier)]
     reads = [read for term in (*terms, *carried) for read in term.reads]
     narrow = [read for read in reads if read.dtype is not DType.BOOL and not is_int64(file, read.tensor)]
-    doubts = [f"`{file.code(read.tensor)}` may be of an integer type shorter than 64 bits" for read in narrow]
+    doubts = [
+        f"`{file.code(read.tensor)}` may have an integer dtype of fewer than 64 bits, which can overflow"
+        for read in narrow
+    ]
     return DType.INTEGER, doubts
 
 
@@ -304,12 +308,12 @@ def require_one_device(file: FileFacts, label: str, terms: Sequence[Term]) -> No
     tensors = {file.code(read.tensor) for term in terms for read in term.reads}
     tensors |= {file.code(node) for term in terms for node, _ in term.held}
     if second is not None and len(tensors) > 1:
-        raise CannotRewrite(f"what goes into `{label}` may come from several devices (line {file.line(second)})")
+        raise CannotRewrite(f"the values added to `{label}` may be on several devices (line {file.line(second)})")
     for term in terms:
         varied = varied_device(file, term.node)
         if varied is not None:
             where = f"`{file.code(varied)}` on line {file.line(varied)}"
-            raise CannotRewrite(f"what goes into `{label}` comes from another device in each round ({where})")
+            raise CannotRewrite(f"the values added to `{label}` are on another device in each iteration ({where})")
 
 
 def _require_one_mode(file: FileFacts, code: str, statements: Sequence[cst.CSTNode]) -> None:
@@ -353,10 +357,10 @@ def _added_to_tensor(
     is_short = any(re.search("16|half", file.code(each)) for each in made)
     is_augmented = all(isinstance(statement, cst.AugAssign) for statement in statements)
     if is_short or not (fits and is_there and is_augmented):
-        raise CannotRewrite(f"`{code}` is a tensor already: add a tensor of its type and device to it")
+        raise CannotRewrite(f"`{code}` is already a tensor: add a tensor of its dtype and device")
     edits = [without_read(file, term.reads[0]) for term in terms]
     doubts = [
-        f"`{file.code(term.reads[0].tensor)}` may have a dimension, and could not be added to `{code}` then"
+        f"`{file.code(term.reads[0].tensor)}` may have more than zero dimensions, and the sum would become a vector"
         for term in terms
         if not is_scalar(file, term)
     ]

@@ -111,12 +111,12 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
         left, right = _add(file, node.left, own, term), _add(file, node.right, own, term)
         if isinstance(node.operator, cst.Divide):
             if right[0]:
-                raise CannotRewrite(f"`{code}` divides by a value of the device, and Python raises where that is zero")
+                raise CannotRewrite(
+                    f"`{code}` divides by a value that is on the device, where a zero would not raise ZeroDivisionError"
+                )
             if left[0] and not _is_size(file, node.right):
                 divisor = file.code(node.right)
-                term.doubts.append(
-                    f"if `{divisor}` is ever zero, Python raises ZeroDivisionError and the device does not"
-                )
+                term.doubts.append(f"if `{divisor}` is ever zero, Python raises ZeroDivisionError and the GPU does not")
             term.divides |= left[0]
             return left[0], [DType.FLOATING]
         return left[0] or right[0], left[1] + right[1]
@@ -125,16 +125,16 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
     read = host_read(file, node)
     if read is not None:
         if is_cut_off(file, read):
-            raise CannotRewrite("`int()` drops what stands behind the point")
+            raise CannotRewrite("`int()` truncates the value")
         if not read.is_shown:
-            term.doubts.append(f"`{file.code(read.tensor)}` is taken for a tensor")
+            term.doubts.append(f"assumes that `{file.code(read.tensor)}` is a tensor")
         term.reads.append(read)
         return True, [read.dtype]
     inner = converted(file, node)
     if inner is not None and isinstance(node, cst.Call):
         is_kept, dtypes = _add(file, inner, own, term)
         if file.qualified(node) == "builtins.int" and _joined(dtypes) is not DType.INTEGER:
-            raise CannotRewrite("`int()` drops what stands behind the point")
+            raise CannotRewrite("`int()` truncates the value")
         if is_kept:
             term.casts.append((node, inner))
         return is_kept, [DType.FLOATING] if file.qualified(node) == "builtins.float" else dtypes
@@ -143,12 +143,12 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
         term.held += [(node, carrier) for carrier in held]
         return True, [dtype_of(file, carrier) for carrier in held]
     if any(host_read(file, call) is not None for call in find_all(node, cst.Call)):
-        raise CannotRewrite(f"`{code}` is more than a sum or a product")
+        raise CannotRewrite(f"`{code}` is more than sums and products")
     value = file.value(node)
     if value.kind in (Kind.UNKNOWN, Kind.OBJECT):
-        term.doubts.append(f"`{code}` is taken for a Python number")
+        term.doubts.append(f"assumes that `{code}` is a Python number")
     elif value.kind is not Kind.NUMBER:
-        raise CannotRewrite(f"`{code}` is no Python number")
+        raise CannotRewrite(f"`{code}` is not a Python number")
     return False, [DType.INTEGER if value.dtype is DType.BOOL else value.dtype if value.kind is Kind.NUMBER else None]
 
 
@@ -391,7 +391,7 @@ def _unwrapped(file: FileFacts, call: cst.Call, inner: cst.BaseExpression) -> It
     (start, end), code = source.span(call), source.whole_code(inner)
     first = source.span(inner.lpar[0])[0] if inner.lpar else source.span(inner)[0]
     if "#" in source.text[start:first] + source.text[first + len(code) : end]:
-        raise CannotRewrite("a comment stands inside of the read")
+        raise CannotRewrite("the expression contains a comment")
     is_atom = bool(inner.lpar) or isinstance(inner, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
     yield Edit(start, first, "" if is_atom else "(", source.path)
     yield Edit(first + len(code), end, "" if is_atom else ")", source.path)
@@ -406,12 +406,12 @@ def as_number(file: FileFacts, node: cst.BaseExpression, form: str) -> Edit | No
     parent = file.tree.parent(node)
     line = file.line(node)
     if isinstance(parent, cst.FormattedStringExpression) and parent.equal is not None:
-        raise CannotRewrite(f"an f-string shows the name of `{file.code(node)}` on line {line}")
+        raise CannotRewrite(f"the f-string on line {line} prints the expression `{file.code(node)}` itself")
     around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     if around is not None and converted(file, around) is node:
         return None
     builtin = form.partition("(")[0]
     if builtin.isidentifier() and file.names.hides_builtin(builtin, node):
-        raise CannotRewrite(f"`{builtin}` may mean something else than the builtin on line {line}")
+        raise CannotRewrite(f"`{builtin}` may not be the builtin on line {line}")
     source = file.source_of(node)
     return replace(source, node, form.format(source.code(node)))

@@ -39,7 +39,7 @@ def why_caught(file: FileFacts, node: cst.CSTNode) -> str | None:
                     names = _caught(handler)
                     if not names or any(file.qualified(name) not in _HARMLESS_HANDLERS for name in names):
                         line = file.line(handler)
-                        return f"errors of the device are caught on line {line}, and would be raised somewhere else"
+                        return f"line {line} catches CUDA errors, which would be raised at another place"
             child = ancestor
     return None
 
@@ -59,7 +59,7 @@ def _elsewhere(file: FileFacts) -> list[tuple[cst.CSTNode, str]]:
         for alias in find_all(source.module, cst.ImportAlias):
             library = _package(file, alias)
             if library in _OTHERS:
-                found.append((alias, f"{library} may use the device's memory without PyTorch's order"))
+                found.append((alias, f"{library} may use GPU memory outside of PyTorch's stream order"))
         for call in find_all(source.module, cst.Call):
             why = _unfinished(file, call)
             found += [(call, why)] if why is not None else []
@@ -73,31 +73,31 @@ def _beside(file: FileFacts, name: cst.Name) -> str | None:
     owner = file.names.qualified(parent if is_part and parent is not None else name)
     is_torch = (owner or "").startswith("torch.")
     if word in _STREAMS and (is_torch or (is_part and word not in ("stream", "Stream"))):
-        return "the step uses streams of its own"
+        return "the code uses CUDA streams of its own"
     if word in _GRAPHS:
-        return "the device replays a captured graph"
+        return "the code captures or replays CUDA graphs"
     if word in _SHARED and is_part and (owner is None or "multiprocessing" in owner):
         is_queue = word in ("Queue", "Pipe", "SimpleQueue", "JoinableQueue")
-        return "other processes are given tensors" if owner is not None or not is_queue else None
+        return "tensors are shared with other processes" if owner is not None or not is_queue else None
     if word == "data_ptr":
-        return "code outside of PyTorch is given addresses of tensors"
-    return "messages are under way" if word in _STARTS else None
+        return "code outside of PyTorch is given the memory addresses of tensors"
+    return "asynchronous communication may be in flight" if word in _STARTS else None
 
 
 def _unfinished(file: FileFacts, call: cst.Call) -> str | None:
     waits = argument(call, "async_op")
     if waits is not None and not _is_false(waits):
-        return "messages are under way"
+        return "asynchronous communication may be in flight"
     free = argument(call, "non_blocking")
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if free is None or _is_false(free):
         if method == "pin_memory" and not call.args:
-            return "a copy from memory that is pinned by hand may be under way"
+            return "a copy from memory pinned by hand may be in flight"
         return None
     if method == "cpu" or file.value(call).device is Device.CPU:
-        return "a copy to the host is under way"
+        return "a non-blocking copy to the CPU may be in flight"
     if method == "copy_":
-        return "a copy into a tensor is under way"
+        return "a non-blocking copy_ may be in flight"
     return None
 
 

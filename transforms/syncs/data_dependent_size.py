@@ -1,15 +1,15 @@
-"""Operations whose result is as large as the data says, so that the host has to wait for the data.
+"""Operations whose result size depends on the data, so that the CPU has to wait for the data.
 
 `one_hot(labels)` looks for the largest label to know how many classes there are, and `repeat_interleave(x, repeats)`
-adds the repeats up: the host waits, because it has to allocate the result. Both take the size as an argument:
+sums the repeats: the CPU waits, because it has to allocate the result. Both take the size as an argument:
 
     (F.one_hot(labels) * scores).sum()          (F.one_hot(labels, num_classes=scores.shape[-1]) * scores).sum()
     torch.repeat_interleave(lengths_tensor)     torch.repeat_interleave(lengths_tensor, output_size=sum(lengths))
 
-A wrong size is an error of the device, or another result, so it is only written where the code shows the right one.
-Where an encoding meets the scores of all classes, their number is almost surely meant, but a batch without the last
-class was another encoding before: that is held back as unsafe. Elsewhere the argument is named. `bincount` waits
-with `minlength` as well; `torch.zeros(n).scatter_add_(...)` does not.
+A wrong size is a CUDA error, or another result, so it is only written where the code shows the right one. Where an
+encoding is combined with the scores of all classes, their number is almost certainly meant, but a batch without the
+last class had fewer columns before: that is held back as unsafe. Elsewhere the reason names the argument. `bincount`
+waits even with `minlength`; `torch.zeros(n).scatter_add_(...)` does not.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class DataDependentSize(Rule):
     code = "PM109"
     name = "data-dependent-size"
     family = Family.SYNCS
-    summary = "The size of a result is read from the data on the device in every step"
-    fix_title = "Say the size"
+    summary = "The size of a result depends on the data, so the CPU waits for the GPU in every step"
+    fix_title = "Pass the size as an argument"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.10"
@@ -50,8 +50,8 @@ class DataDependentSize(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",
     )
     changes_results = (
-        "Never where it is safe: the size is the one that the data has. What is held back is right while every batch "
-        "holds the last class (`one_hot`), and while every entry has its number of repeats (`repeat_interleave`)."
+        "Never where it is safe: the size is the one that the data has. What is held back is right if every batch "
+        "contains the last class (`one_hot`), or if every entry has its own number of repeats (`repeat_interleave`)."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -64,13 +64,16 @@ class DataDependentSize(Rule):
             if value.is_tensor and value.device is Device.CPU:
                 continue
             if has_star(call):
-                yield self.refused(file, call, "its arguments are not written down, and may say the size")
+                yield self.refused(file, call, "its arguments are passed by `*` or `**`, and may include the size")
             elif kind == _ONE_HOT:
                 yield from self._encoded(file, call)
             elif kind == _REPEAT:
                 yield from self._repeated(file, call)
             else:
-                reason = "it waits with `minlength`, too; `torch.zeros(n).scatter_add_` does not, where n is known"
+                reason = (
+                    "`bincount` waits even with `minlength=`; where the size n is known, "
+                    "`torch.zeros(n).scatter_add_` does not"
+                )
                 yield self.found(file, call, reason, (), safety=Safety.ADVICE)
 
     def _encoded(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
@@ -78,14 +81,14 @@ class DataDependentSize(Rule):
         if given is not None and file.code(given).replace(" ", "") != "-1":
             return
         if given is not None:
-            yield self.refused(file, call, "`num_classes=-1` asks for the number that the data has")
+            yield self.refused(file, call, "`num_classes=-1` counts the classes in the data: pass their number")
             return
         size = classes_of_partner(file, call)
         if size is None:
-            reason = "pass `num_classes=`: without it the host waits for the largest label, to count the classes"
+            reason = "pass `num_classes=`: without it the CPU waits for the largest label to count the classes"
             yield self.found(file, call, reason, (), safety=Safety.ADVICE)
             return
-        reason = "right while every batch holds the last class: otherwise there were fewer columns before"
+        reason = "right if every batch contains the last class: otherwise the result had fewer columns before"
         edits = add_keyword(file.source, call, f"num_classes={size}", wrap=False)
         yield self.found(file, call, reason, edits, safety=Safety.UNSAFE)
 
@@ -100,14 +103,14 @@ class DataDependentSize(Rule):
             return  # a number of repeats for all needs no data
         size = sum_of_list(file, repeats)
         if size is None:
-            reason = "pass `output_size=`: without it the host waits for the sum of the repeats"
+            reason = "pass `output_size=`: without it the CPU waits for the sum of the repeats"
             yield self.found(file, call, reason, (), safety=Safety.ADVICE)
             return
-        doubt = None if alone else "right while there is a number of repeats for every entry, and not one for all"
+        doubt = None if alone else "right if there is one number of repeats for each entry, not one for all"
         yield self.found(
             file,
             call,
-            doubt or f"`{size}` adds the same numbers up on the host",
+            doubt or f"`{size}` is the same sum, computed from Python numbers",
             add_keyword(file.source, call, f"output_size={size}", wrap=False),
             safety=Safety.UNSAFE if doubt else None,
         )

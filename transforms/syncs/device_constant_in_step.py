@@ -1,16 +1,16 @@
 """Numbers that are made into tensors on the CPU and copied to the device in every step.
 
-`torch.tensor(0.5, device=device)` builds a tensor on the CPU, copies it, and waits for the copy: the host cannot run
-ahead of the device. So does `torch.tensor(0.5).to(device)`, and `torch.FloatTensor([0.5]).cuda()`. A kernel that fills
-a tensor needs no copy:
+`torch.tensor(0.5, device=device)` builds a tensor on the CPU, copies it, and waits for the copy: the CPU cannot run
+ahead of the GPU. So do `torch.tensor(0.5).to(device)` and `torch.FloatTensor([0.5]).cuda()`. A kernel that fills a
+tensor needs no copy:
 
     loss = torch.tensor(0.0, device=device)                   loss = torch.zeros((), device=device)
     weight = torch.FloatTensor([2.0]).to(device)              weight = torch.full((1,), 2.0, device=device)
 
-Value, type and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
-cannot be filled; it is made once in front of the loop, where nobody writes to the tensor, keeps it or trains it, and
-where its device is known by then. torchvision's `Normalize` of a batch on the device makes two such lists in every
-call; it is reported. Where the host reads the number back in the same step, it waits anyway, and nothing is gained.
+Values, dtype and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
+cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device
+is already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
+reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DeviceConstantInStep(Rule):
     name = "device-constant-in-step"
     family = Family.SYNCS
     summary = "A constant is built on the CPU and copied to the device in every step"
-    fix_title = "Fill it on the device, or make it once in front of the loop"
+    fix_title = "Create it on the device, or once before the loop"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.8"
@@ -48,8 +48,8 @@ class DeviceConstantInStep(Rule):
                           "HalfTensor", "IntTensor", "BoolTensor", "ByteTensor", "Normalize", "normalize"})  # fmt: skip
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "Never: value, type and shape are the same. A Python number that is not written down in the code may be "
-        "beyond the range of float32: `torch.tensor` makes infinity of it, and `torch.full` raises."
+        "Never: values, dtype and shape are the same. A Python number whose value is not visible in the code may be "
+        "outside of the range of float32: `torch.tensor` turns it into infinity, and `torch.full` raises."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -65,8 +65,8 @@ class DeviceConstantInStep(Rule):
                 yield self._examined(file, made)
         for call in normalising_on_device(file):
             if in_every_step(file, call):
-                reason = f"`{file.code(call.func)}` copies its mean and deviation to the device in every call"
-                yield self.refused(file, call, f"{reason}: keep both in buffers, and subtract and divide")
+                reason = f"`{file.code(call.func)}` copies its mean and std to the device in every call"
+                yield self.refused(file, call, f"{reason}: register both as buffers, then subtract and divide")
 
     def _examined(self, file: FileFacts, made: Made) -> Finding:
         found = filling(file, made.data)
@@ -74,13 +74,13 @@ class DeviceConstantInStep(Rule):
         try:
             if found is not None:
                 edits, imports = filled(file, made, *found)
-                reason = "filled on the device, so that nothing is copied and waited for"
+                reason = "created on the device, so nothing is copied and nothing waits"
             elif constant_of(file, made.data) is None and not is_constant_list(file, made.data):
                 return self.refused(file, made.node, why_no_constant(file, made.data))
             elif made.is_trained:
-                return self.refused(file, made.node, "each step trains one of its own")
+                return self.refused(file, made.node, "it requires a gradient, so each step needs a new one")
             else:
-                edits, reason = hoisted(file, made.node), "the numbers never change, and nothing writes to the tensor"
+                edits, reason = hoisted(file, made.node), "the numbers never change, and nothing modifies the tensor"
         except NotFollowed as refusal:
             return self.refused(file, made.node, str(refusal))
         gainless = _why_no_gain(file, made.node)
@@ -99,11 +99,11 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
     choice = next((node for node in around if isinstance(node, (cst.If, cst.IfExp, cst.FunctionDef))), None)
     if isinstance(choice, cst.IfExp) or ends_step(file, made):
         assert choice is not None
-        return f"it runs only under the `if` on line {file.line(choice)}, and not in every step"
+        return f"it runs only under the `if` on line {file.line(choice)}, not in every step"
     for use in file.handing.uses(made):
         for ancestor in file.tree.ancestors(use.node):
             if isinstance(ancestor, cst.Attribute) and ancestor.attr.value in _READ_BACK:
-                return f"its value is read back on line {file.line(ancestor)}, where the host waits anyway"
+                return f"its value is read back on line {file.line(ancestor)}, which waits for the device anyway"
             if not isinstance(ancestor, (cst.BaseExpression, cst.Arg)):
                 break
     return ""

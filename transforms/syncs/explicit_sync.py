@@ -1,8 +1,8 @@
-"""Steps that wait for the device, empty its cache or collect garbage, although nothing needs it.
+"""Steps that synchronize the device, empty its cache or collect garbage without need.
 
-`torch.cuda.synchronize()` lets the host wait until every kernel has run: the queue is empty afterwards, and the
-device idles until the host has filled it again. `torch.cuda.empty_cache()` waits as well, and gives memory back
-that the next step asks for again. `gc.collect()` looks at every object of the process, in each step.
+`torch.cuda.synchronize()` makes the CPU wait until every kernel has run: the queue is empty afterwards, and the GPU
+idles until the CPU has filled it again. `torch.cuda.empty_cache()` waits as well, and frees memory that the next step
+allocates again. `gc.collect()` scans every Python object of the process, in each step.
 
     for x, y in loader:                              for x, y in loader:
         loss = criterion(model(x), y)                    loss = criterion(model(x), y)
@@ -10,11 +10,11 @@ that the next step asks for again. `gc.collect()` looks at every object of the p
         optimizer.step()                                 optimizer.step()
         torch.cuda.synchronize()
 
-What the device does for one stream it does in order, and whoever reads a result waits for it anyway. So such calls
-are removed, with an `if torch.cuda.is_available():` around them. They stay where something depends on them: next to
-a clock, a CUDA event, a profiler or a question for the memory in use; in code with streams of its own, copies to the
-host that do not wait, collectives in the background, or libraries that use the device past PyTorch; inside a `try`
-of the step that waits for the device's errors; and where automatic garbage collection is switched off.
+Kernels of one stream run in order, and code that reads a result waits for it anyway. So such calls are removed,
+together with an `if torch.cuda.is_available():` around them. They stay where something depends on them: next to a
+clock, a CUDA event, a profiler or a query of the memory in use; in code with its own CUDA streams, non-blocking
+copies to the CPU, asynchronous collectives, or libraries that use the GPU outside of PyTorch; inside a `try` of the
+step that catches CUDA errors; and where automatic garbage collection is switched off.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class ExplicitSync(Rule):
     code = "PM111"
     name = "explicit-sync"
     family = Family.SYNCS
-    summary = "The step waits for the device, empties its cache or collects garbage"
-    fix_title = "Remove the wait"
+    summary = "The training step synchronizes the device, empties its cache or runs the garbage collector"
+    fix_title = "Remove the call"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -76,14 +76,16 @@ class ExplicitSync(Rule):
                     if reason is None and statement is not None:
                         gone[statement] = call
                     else:
-                        yield self.refused(file, call, reason or "what it gives is used")
+                        yield self.refused(file, call, reason or "its return value is used")
             elif _is_wait_for_queue(file, call) and _is_in_step(file, call):
-                yield self.refused(file, call, "it waits for one stream or event, and something may rely on the order")
+                yield self.refused(
+                    file, call, "it waits for one stream or event, and other code may rely on that order"
+                )
         for group in by_block(file, gone):
             calls = {at: [call for old, call in gone.items() if file.tree.is_within(old, at)] for at in group}
             if empties_block(file, group):
                 for call in (call for at in group for call in calls[at]):
-                    yield self.refused(file, call, "nothing else stands in its block, which would be left empty")
+                    yield self.refused(file, call, "it is the only statement of its block, which would be left empty")
                 continue
             waits = {at: all(file.qualified(call) in _WAITS for call in calls[at]) for at in group}
             for run in adjacent(file, group, waits):
@@ -94,16 +96,16 @@ class ExplicitSync(Rule):
     ) -> Finding:
         edits = delete_with_comment(file.source, statements)
         if only_waits:
-            reason = "the device runs its kernels in order, and whoever reads a result waits for it"
+            reason = "kernels run in order anyway, and code that reads a result waits for it"
             return self.found(file, calls[0], reason, edits)
-        reason = "PyTorch would keep the memory that is given back here: check that the training still fits"
+        reason = "PyTorch would keep the memory that is freed here: check that the training still fits"
         return self.found(file, calls[0], reason, edits, safety=Safety.UNSAFE)
 
 
 def why_not(file: FileFacts, call: cst.Call, name: str) -> str | None:
     """Why a call has to stay, in one line; `None` where it may go."""
     if not all(is_plain(file, arg.value) for arg in call.args):
-        return "its argument does more than to name a device"
+        return "its argument does more than name a device"
     if name in _WAITS:
         return why_measured(file, call) or why_waited_for(file, call)
     if name in _EMPTIES:
@@ -116,9 +118,9 @@ def _why_collected_by_hand(file: FileFacts) -> str | None:
     for source in file.world.files:
         for node in find_any(source.module, cst.Attribute, cst.FunctionDef):
             if isinstance(node, cst.Attribute) and file.qualified(node) in _PLANS:
-                return f"`{file.code(node)}` on line {file.line(node)} shows that it matters when garbage is collected"
+                return f"the code controls garbage collection itself (`{file.code(node)}` on line {file.line(node)})"
             if isinstance(node, cst.FunctionDef) and node.name.value == "__del__":
-                return f"`__del__` on line {file.line(node)} would run at another time"
+                return f"the `__del__` on line {file.line(node)} would run at another time"
     return None
 
 

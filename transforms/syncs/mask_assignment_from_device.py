@@ -1,8 +1,8 @@
-"""Writing device values under a boolean mask makes the host wait for their number: `t[m] = w[m]` gathers.
+"""Writing device values under a boolean mask makes the CPU wait for their number: `t[m] = w[m]` gathers.
 
-`torch.where(m, w, t)` picks per element without counting. The result is bound to the name where nobody else
-can see the tensor that the name held, and copied into it otherwise, so that views, parameters and callers
-see the write as before. A number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask.
+`torch.where(m, w, t)` selects elementwise without counting. The result is assigned to the variable where no other
+code holds its tensor, and copied into it otherwise, so that views, parameters and callers see the write as before. A
+number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ class MaskAssignmentFromDevice(Rule):
     code: ClassVar[str] = "PM102"
     name: ClassVar[str] = "mask-assignment-from-device"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = "device values assigned under a boolean mask make the host wait for the mask's count"
-    fix_title: ClassVar[str] = "Pick with torch.where"
+    summary: ClassVar[str] = (
+        "Assigning device values through a boolean mask makes the CPU wait for the number of selected elements"
+    )
+    fix_title: ClassVar[str] = "Select with torch.where"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.2"
@@ -38,9 +40,9 @@ class MaskAssignmentFromDevice(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.masked_fill_.html",
     )
     changes_results: ClassVar[str] = (
-        "Never: values are picked, moved by a constant or scaled by a number. Other functions are computed for all "
-        "elements instead of the chosen ones. Their values are the same, but an inf or NaN at an element that is not "
-        "chosen would make gradients NaN, so they are only rewritten where no gradient flows."
+        "Never: values are selected, shifted by a constant or scaled by a number. Other functions are computed for all "
+        "elements instead of the selected ones. Their values are the same, but an inf or NaN at an element that is not "
+        "selected would make gradients NaN, so they are only rewritten where no gradient flows."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ class MaskAssignmentFromDevice(Rule):
                 yield self.refused(
                     file,
                     statement,
-                    f"`{code}` is not shown to be a boolean mask, nor of the shape of what it indexes",
+                    f"`{code}` is not known to be a boolean mask of the same shape as the tensor it indexes",
                 )
             return
         try:
@@ -106,9 +108,9 @@ class MaskAssignmentFromDevice(Rule):
         mask: cst.BaseExpression,
     ) -> Finding:
         if len(target.slice) > 1:
-            raise CannotWrite("the mask is one of several indices")
+            raise CannotWrite("the mask is combined with other indices")
         if not file.value(target.value).is_tensor:
-            raise CannotWrite(f"`{file.code(target.value)}` is not shown to be a tensor")
+            raise CannotWrite(f"`{file.code(target.value)}` is not known to be a tensor")
         rank = file.value(mask).rank
         selection = Selection(
             file.code(mask),
@@ -125,7 +127,7 @@ class MaskAssignmentFromDevice(Rule):
             statement,
             "a comment inside the statement would be lost"
             if lost
-            else "torch.where picks the same values per element, without counting them",
+            else "torch.where selects the same values elementwise, without counting them",
             [replace(file.source, statement, found.text)],
             safety=Safety.UNSAFE if lost else None,
             imports=found.imports,

@@ -1,19 +1,19 @@
-"""A loss over `logits[mask]` and `target[mask]` makes the host wait: the device must count the mask before it can
-say how large the selection is, and nothing more is queued until the host has that number.
+"""A loss over `logits[mask]` and `target[mask]` makes the CPU wait: the device must count the mask before the size of
+the selection is known, and nothing more is queued until then.
 
-The loss does not need the selection: the mask goes inside, what is left out is read as 0, and adds nothing.
-Where the mask is the same in every step, as `data.train_mask` of a full-batch graph, its index is made once, in
-front of the loop, and the selection stays as it is, whatever the loss.
+The loss does not need the selection: the mask goes into the loss, where masked elements are read as 0 and add
+nothing. Where the mask is the same in every step, like `data.train_mask` of a full-batch graph, its index is computed
+once before the loop, and the selection stays as it is, whatever the loss.
 
 - `cross_entropy`, `nll_loss`: the target becomes `torch.where(mask, target, ignore_index)`, which the loss skips.
-- `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, `kl_div`, `binary_cross_entropy`: both sides become
+- `mse_loss`, `l1_loss`, `smooth_l1_loss`, `huber_loss`, `kl_div`, `binary_cross_entropy`: both inputs become
   `torch.where(mask, side, 0)`, of which the loss is 0, and its sum is divided by the mask's count.
 - `binary_cross_entropy_with_logits`: the same, with the mask as `weight`, or with the selected weights cleaned.
 - `losses[mask].mean()`: `torch.where(mask, losses, 0).sum() / mask.sum()`.
 
-Their classes in `torch.nn` are treated alike. Of a mask of nothing, the mean is NaN and the gradients are 0, before
-and after. A sum in float16 overflows where a mean does not, so nothing is divided by hand where the code shows half
-precision. Other losses have no such form, and what would take more than four lines is held back.
+Their classes in `torch.nn` are treated alike. For an empty mask, the mean is NaN and the gradients are 0, before and
+after. A sum in float16 can overflow where the mean does not, so nothing is divided by hand in code that uses half
+precision. Other losses have no such form, and a rewrite of more than four lines is held back.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class MaskedLoss(Rule):
     code: ClassVar[str] = "PM104"
     name: ClassVar[str] = "masked-loss"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = "a loss over a boolean selection makes the host wait for the mask's count"
-    fix_title: ClassVar[str] = "Mask inside the loss instead of selecting"
+    summary: ClassVar[str] = (
+        "Selecting elements with a boolean mask makes the CPU wait for the number of selected elements"
+    )
+    fix_title: ClassVar[str] = "Apply the mask inside the loss"
     numerics: ClassVar[Numerics] = Numerics.ROUNDING
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.12"
@@ -56,11 +58,11 @@ class MaskedLoss(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
     )
     changes_results: ClassVar[str] = (
-        "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients move "
-        "within the rounding of their type; a hoisted index changes nothing. A sum of element-wise losses in float16 "
-        "can overflow where their mean does not: files that show half precision are refused, as are class targets that "
-        "may be bytes, which cannot hold an ignore_index. The text of a loss printed as a tensor names its last "
-        "operation, which may be a division then."
+        "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients differ "
+        "by rounding; an index that is moved out of the loop changes nothing. A sum of element-wise losses in float16 "
+        "can overflow where their mean does not: files that use half precision are refused, as are class targets that "
+        "may be uint8, which cannot hold an ignore_index. A loss that is printed as a tensor names its last "
+        "operation, which may then be a division."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -73,9 +75,9 @@ class MaskedLoss(Rule):
             if index is None or selection in followed or _is_part_of(file, selection, findings):
                 continue
             if _waits(file, selection, index):
-                reason = "it is used for more than a loss, and what becomes of it depends on which elements it holds"
+                reason = "the selection is used for more than a loss, and the result depends on which elements it holds"
                 if not is_mask(file, index):
-                    reason = f"could not tell whether `{file.code(index)}` is a boolean mask or an index"
+                    reason = f"`{file.code(index)}` may be a boolean mask or an index, which could not be determined"
                 yield self.refused(file, selection, reason)
 
     def _settled(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> list[Finding]:
@@ -101,7 +103,7 @@ class MaskedLoss(Rule):
             raise NoForm(loss.objection)
         gathers = _checked(file, found)
         if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
-            raise NoForm("it stands inside of an f-string, and needs a statement of its own")
+            raise NoForm("it is inside an f-string: it needs a statement of its own")
         if how is not None:
             form = summed(file, call, gathers["tensor"], how)
         else:
@@ -114,9 +116,9 @@ class MaskedLoss(Rule):
         if not masks or len(masks) < len(gathers) or masks[0] is None or None in masks:
             return None
         edits, name = hoisted(file, masks[0])
-        reason, safety = f"the mask is the same in every step, so its index `{name}` is made once", self.safety
+        reason, safety = f"the mask is the same in every step, so its index `{name}` is computed once", self.safety
         if not masks[0].is_shown:
-            reason = f"could not show that `{file.code(masks[0].node)}` is a boolean mask"
+            reason = f"`{file.code(masks[0].node)}` is not known to be a boolean mask"
             safety = Safety.UNSAFE
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
@@ -125,12 +127,12 @@ class MaskedLoss(Rule):
         reason, safety, mask = form.reason, self.safety, file.code(target.mask)
         if not is_mask(file, target.mask):
             if not is_mask_name(target.mask):
-                raise NoForm(f"could not tell whether `{mask}` is a boolean mask or an index")
-            reason, safety = f"could not show that `{mask}` is a boolean mask", Safety.UNSAFE
+                raise NoForm(f"`{mask}` may be a boolean mask or an index, which could not be determined")
+            reason, safety = f"`{mask}` is not known to be a boolean mask", Safety.UNSAFE
         elif form.doubt or _loses_comment(file, call, form):
             reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
         elif _lines(file, form) > _MOST_LINES:
-            reason, safety = f"right, but it takes more than {_MOST_LINES} lines", Safety.UNSAFE
+            reason, safety = f"the rewrite is right, but adds more than {_MOST_LINES} lines", Safety.UNSAFE
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 
@@ -148,14 +150,14 @@ def _checked(file: FileFacts, sides: Mapping[str, Gather | Kept | None]) -> dict
         if isinstance(each, Kept):
             raise NoForm(each.reason)
         if each is None:
-            raise NoForm(f"the {name} is not selected with the same mask here, so its selection cannot be undone")
+            raise NoForm(f"the {name} is not selected with the same mask here")
         if file.value(each.mask).device is Device.CPU:
-            raise NoForm("the mask lives on the CPU, where selecting is another matter than a wait in the step")
+            raise NoForm("the mask is on the CPU, so selecting with it does not wait for the device")
         found[name] = each
     first, *others = (each.mask for each in found.values())
     if not all(same_mask(file, first, mask) for mask in others):
         both = " and ".join((", ".join([*found][:-1]), [*found][-1]))
-        raise NoForm(f"{both} are selected with different masks, or the mask is written to in between")
+        raise NoForm(f"{both} are selected with different masks, or the mask is modified in between")
     return found
 
 

@@ -1,13 +1,13 @@
-"""An index made by `nonzero` makes the host wait: it must know how many places there are before it goes on.
+"""An index made by `nonzero` makes the CPU wait: it must know the number of elements before it goes on.
 
-Where the index only says which elements are written, the condition itself does:
+Where the index only selects which elements are written, the condition itself can do that:
 
     void = torch.nonzero(labels == 0, as_tuple=True)          void = labels == 0
     labels[void] = 255                                        labels[void] = 255
 
-PyTorch fills a number in under a boolean mask without waiting. The mask is made in the same place, so that it sees the
-values of that moment. A value from the device (`t[i] = w[i]`, `t[i] += 1`) would be gathered under the mask as well;
-there, `torch.where(mask, w, t)` computes the result for all elements and picks.
+PyTorch fills a number in under a boolean mask without waiting. The mask is created in the same place, so that it sees
+the same values. A value from the device (`t[i] = w[i]`, `t[i] += 1`) would be gathered under the mask as well; there,
+`torch.where(mask, w, t)` computes the result for all elements and selects.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class NonzeroIndexAssignment(Rule):
     code: ClassVar[str] = "PM101"
     name: ClassVar[str] = "nonzero-index-assignment"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = "an index of nonzero elements that only assignments read makes the host wait"
-    fix_title: ClassVar[str] = "Assign under the mask"
+    summary: ClassVar[str] = "Turning a mask into indices with nonzero makes the CPU wait for the number of elements"
+    fix_title: ClassVar[str] = "Assign through the mask itself"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.2"
@@ -42,8 +42,10 @@ class NonzeroIndexAssignment(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
     )
     changes_results: ClassVar[str] = (
-        "Never where the condition is shown to have the shape of what it indexes. An index only has to stay inside of "
-        "a tensor while a mask has to match it: elsewhere the rewrite is held back, because a shorter condition "
+        "Never where the condition is known to have the shape of the tensor it indexes. An index only "
+        "has to stay inside "
+        "the tensor, while a mask has to match its shape: elsewhere the rewrite is held back, because a "
+        "shorter condition "
         "raises an IndexError as a mask."
     )
 
@@ -84,7 +86,7 @@ class NonzeroIndexAssignment(Rule):
         return self.found(
             file,
             index.node,
-            doubt or "only assignments read the index, and the mask writes the same elements",
+            doubt or "the index is only used in assignments, and the mask selects the same elements",
             rewriting.edits,
             safety=Safety.UNSAFE if doubt else None,
             imports=dict.fromkeys(rewriting.imports),

@@ -1,15 +1,15 @@
-"""Scalars that every step reads from the device for a report.
+"""Scalars that are read from the device in every step, only for a report.
 
-A figure that a report shows now and then need not be read in every step:
+A value that is reported now and then need not be read in every step:
 
     d_x = output.mean().item()                      d_x = output.mean().detach()
     ...                                             ...
     if i % 50 == 0:                                 if i % 50 == 0:
         print(f"{i}: {d_x:.4f}")                        print(f"{i}: {d_x.item():.4f}")
 
-The tensor is kept, detached, and read where it is shown: the figure is the same number, and the host waits once in
-fifty steps. A report of every step waits in every step, however it is written: to report only now and then, with `if
-step % 50 == 0:`, gains more than anything else here, and is yours to decide.
+The tensor is kept, detached, and read where it is reported: the value is the same, and the CPU waits once in fifty
+steps. A report in every step waits in every step, however it is written: reporting only now and then, with `if step %
+50 == 0:`, gains more than anything else here, and is your decision.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PerStepReport(Rule):
     code = "PM107"
     name = "per-step-report"
     family = Family.SYNCS
-    summary = "A scalar is read from the device in every step, for a report"
+    summary = "A scalar is read from the device in every step, only to be reported"
     fix_title = "Read it where it is reported"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
@@ -37,8 +37,8 @@ class PerStepReport(Rule):
     triggers = frozenset({"item", "float", "format", "print", "log", "add_scalar", "set_postfix", "set_description"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "Never: the figures are the same numbers, read later. An error that the device reports late (a failed "
-        "assertion in a kernel) shows up at the line that reads the figure."
+        "Never: the values are the same, read later. An error that the device reports late (a failed "
+        "assertion in a kernel) shows up at the line that reads the value."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ class PerStepReport(Rule):
         for move in found.moves:
             if not move.labels:
                 no_gain = no_gain_of(file, move)
-                reason = f"the value is only used on {file.lines(move.uses)}, and not in every step"
+                reason = f"the value is only used on {file.lines(move.uses)}, not in every step"
                 yield self.found(
                     file,
                     move.node,

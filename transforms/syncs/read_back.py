@@ -1,19 +1,18 @@
-"""Predictions that are copied to the host in every step, to be counted there.
+"""Predictions that are copied to the CPU in every step, only to be counted there.
 
-`(pred.cpu() == target.cpu()).sum().item()` copies two whole tensors, waits for each of them, and compares them on
-one processor core. The device can compare and count as well, and only the count comes over:
+`(pred.cpu() == target.cpu()).sum().item()` copies two whole tensors, waits for each of them, and compares them on the
+CPU. The device can compare and count as well, and then only the count is copied:
 
     correct += (pred.cpu() == target.cpu()).sum().item()
 
     correct += (pred == target).sum().item()
 
-Comparisons are exact, and so are counts: the figure is the same. A mean is divided in another order of operations, and
+Comparisons are exact, and so are counts: the value is the same. A mean is divided in another order of operations, and
 may differ in its last digit.
 
-Whatever else a step copies to the host is reported with what is done with it there. What NumPy counts by
+Everything else that a step copies to the CPU is reported with what uses it there. What NumPy counts with
 `(pred.cpu().numpy() == target.cpu().numpy()).mean()` is `(pred == target).double().mean()` on the device. To collect
-predictions for a metric at the end of an epoch, keep `pred.detach()` in the list, and bring it over once behind the
-loop.
+predictions for a metric at the end of an epoch, keep `pred.detach()` in the list, and copy it once after the loop.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class ReadBack(Rule):
     code = "PM112"
     name = "read-back"
     family = Family.SYNCS
-    summary = "Whole tensors are copied to the host in every step, to be counted there"
+    summary = "Whole tensors are copied to the CPU in every step, only to be counted there"
     fix_title = "Count on the device, and copy the count"
     numerics = Numerics.ROUNDING
     safety = Safety.SAFE
@@ -47,7 +46,7 @@ class ReadBack(Rule):
     triggers = frozenset({"cpu", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "Counts are the same. Means of comparisons are divided on the device, and may differ in the last digit."
+        "Counts are the same. Means of comparisons are divided on the device and may differ in the last digit."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -65,7 +64,7 @@ class ReadBack(Rule):
             yield self.found(
                 file,
                 count.node,
-                no_gain or "comparing and counting give the same on the device",
+                no_gain or "comparing and counting give the same result on the device",
                 edits,
                 safety=Safety.OPT_IN if no_gain is not None else None,
                 numerics=Numerics.ROUNDING if count.is_rounded else Numerics.BITWISE,
@@ -85,7 +84,7 @@ def _use(file: FileFacts, copy: HostCopy) -> str:
         found = _one_use(file, use)
         if found is not None:
             return found
-    return f"the host computes {shown(file, _whole(file, uses[0]))} with it on line {file.line(uses[0])}"
+    return f"{shown(file, _whole(file, uses[0]))} on line {file.line(uses[0])} is computed with it on the CPU"
 
 
 def _whole(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode:
@@ -106,12 +105,12 @@ def _one_use(file: FileFacts, node: cst.CSTNode) -> str | None:
         if isinstance(ancestor, cst.Call) and child is not ancestor.func:
             code, line = file.code(ancestor.func), file.line(ancestor)
             if isinstance(ancestor.func, cst.Attribute) and ancestor.func.attr.value in _COLLECTS:
-                return f"`{code}` on line {line} collects it: collect tensors, and copy them once behind the loop"
-            return f"`{code}` on line {line} is given it on the host"
+                return f"`{code}` on line {line} collects it: collect tensors and copy them once after the loop"
+            return f"it is passed to `{code}` on line {line}, which may need it on the CPU"
         if isinstance(ancestor, (cst.For, cst.CompFor)) and child is ancestor.iter:
-            return f"the loop on line {file.line(ancestor)} goes over it on the host"
+            return f"the loop on line {file.line(ancestor)} iterates over it on the CPU"
         if isinstance(ancestor, cst.Return):
-            return f"it is returned on line {file.line(ancestor)}"
+            return f"it is returned on line {file.line(ancestor)}, and callers may need it on the CPU"
         if isinstance(ancestor, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             return None
         child = ancestor

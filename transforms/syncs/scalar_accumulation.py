@@ -1,8 +1,8 @@
-"""Losses and counts that are read from the device in every step, only to be added up.
+"""Losses and counts that are read from the device in every step, only to be summed.
 
-`running_loss += loss.item()` asks for a number that the device has not computed yet: the host stops, waits until the
-queue of kernels has run dry, and only then starts to queue the next step. The number is needed much later, where the
-mean of an epoch is printed. So the sum stays on the device, and one line behind the loop makes it a number again:
+`running_loss += loss.item()` asks for a number that the device has not computed yet: the CPU stops, waits until the
+queue of kernels is empty, and only then queues the next step. The number is needed much later, where the mean of an
+epoch is printed. So the sum stays on the device, and one line after the loop makes it a number again:
 
     running_loss = 0.0                              running_loss = 0.0
     for x, y in loader:                             for x, y in loader:
@@ -11,16 +11,16 @@ mean of an epoch is printed. So the sum stays on the device, and one line behind
     print(running_loss / len(loader))               running_loss = float(running_loss)
                                                     print(running_loss / len(loader))
 
-Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` behind the
+Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` after the
 loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`. Losses that are collected in
-a list become numbers behind the loop, `losses = torch.stack(losses).tolist() if losses else []`; a list that holds
-numbers too by then, because the next loop goes on with it, stays. A meter such as
-`AverageMeter` is given the tensor, and its class stays as it is, where it only adds and divides, and where its
-figures are formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and
-are treated alike.
+a list become numbers after the loop, `losses = torch.stack(losses).tolist() if losses else []`; a list that holds
+numbers too by then, because the next epoch goes on with it, stays. A meter such as `AverageMeter` is given the tensor,
+and its class stays as it is, if it only adds and divides and its values are formatted; where a number is needed,
+`float(losses.avg)` reads it. Evaluations wait in the same way, and are treated alike.
 
-What steers the training, or is shown in every step, has to be a number: it stays, and the reason is said. Held back is
-what may run on a device without float64, as `mps` is, and what saves nothing because the step goes on waiting anyway.
+A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
+back are rewrites in code that may run on a device without float64, such as `mps`, and rewrites that save nothing
+because the step waits anyway.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ScalarAccumulation(Rule):
     code = "PM106"
     name = "scalar-accumulation"
     family = Family.SYNCS
-    summary = "A scalar is read from the device in every step, to be added up or collected"
-    fix_title = "Accumulate on the device and read once"
+    summary = "A scalar is read from the device in every step, only to be summed or collected"
+    fix_title = "Accumulate on the device and read the result once"
     numerics = Numerics.BITWISE
     safety = Safety.SAFE
     min_torch = "1.0"
@@ -48,10 +48,10 @@ class ScalarAccumulation(Rule):
     triggers = frozenset({"item", "float", "int", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "The training is the same to the bit. Floats are added up in float64 and counts in int64, as Python does, so "
-        "that a sum is the same number. Where it is divided on the device, or shown by a meter, the last digits may "
+        "The training stays bitwise the same. Floats are summed in float64 and counts in int64, as in Python, so "
+        "sums are the same. Where a sum is divided on the device, or shown by a meter, the last digits may "
         "differ, and the finding says so; a division by zero gives inf or nan there instead of ZeroDivisionError. A "
-        "sum that starts as the integer 0 is 0.0 behind a loop without any round. An error that the device reports "
+        "sum that starts as the integer 0 is 0.0 after a loop without iterations. An error that the device reports "
         "late (a failed assertion in a kernel) shows up at the line that reads the sum."
     )
 
@@ -69,7 +69,7 @@ class ScalarAccumulation(Rule):
         are = "is" if len(move.labels) == 1 else "are"
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
         where = f", on {file.lines(move.uses)}" if move.uses else ""
-        reason = f"{labels} {are} only needed outside of the steps{where}"
+        reason = f"{labels} {are} not needed as a number inside the steps, only later{where}"
         safety = Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None
         return self.found(
             file,

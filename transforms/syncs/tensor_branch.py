@@ -1,11 +1,11 @@
-"""`if loss > limit:` makes the host wait: Python must know the truth of a tensor of the device before it can
-go on, and meanwhile nothing is queued.
+"""`if loss > limit:` makes the CPU wait: Python must know the value of a tensor on the device before it can go on, and
+meanwhile nothing is queued.
 
-Where the branch only chooses a value, the device can choose: `loss = torch.where(loss > limit, loss * 0.5, loss)`.
-Where it guards an assignment under a mask (`if bad.any(): x[bad] = 0`), the assignment changes nothing under an
-empty mask, and the guard can go.
+Where the branch only selects a value, the device can select it: `loss = torch.where(loss > limit, loss * 0.5, loss)`.
+Where it guards an assignment under a mask (`if bad.any(): x[bad] = 0`), the assignment changes nothing under an empty
+mask, and the guard can be removed.
 
-A branch that raises, returns, leaves a loop, prints or counts needs its answer on the host, and stays.
+A branch that raises, returns, leaves a loop, prints or counts needs its answer in Python, and stays.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class TensorBranch(Rule):
     code: ClassVar[str] = "PM105"
     name: ClassVar[str] = "tensor-branch"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = "the host waits for a tensor of the device to decide a branch"
-    fix_title: ClassVar[str] = "Let the device choose with torch.where"
+    summary: ClassVar[str] = "The CPU waits for a value on the device to decide a branch"
+    fix_title: ClassVar[str] = "Select the value on the device with torch.where"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.12"
@@ -48,11 +48,12 @@ class TensorBranch(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
     )
     changes_results: ClassVar[str] = (
-        "Never for what is applied by default: both values have the same shape and type, evaluating the one "
-        "that is not chosen raises nothing and draws nothing, and its gradient is zero in the same tensors, "
-        "none of which can become NaN by it. What is held back differs in who shares a tensor's memory: "
-        "where the branch is not taken, `where` makes a copy of a tensor that the caller handed in, and a write under "
-        "an empty mask counts as a write for autograd. A tensor that is printed as such names another `grad_fn`."
+        "Never for what is applied by default: both values have the same shape and dtype, evaluating the one "
+        "that is not selected raises nothing and draws no random numbers, and its gradient is zero in "
+        "the same tensors, "
+        "none of which can become NaN by it. What is held back differs in which tensors share memory: "
+        "where the branch is not taken, `where` copies a tensor that the caller passed in, and a write under "
+        "an empty mask counts as a write for autograd. A printed tensor shows another `grad_fn`."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -63,12 +64,12 @@ class TensorBranch(Rule):
             elif isinstance(node, cst.IfExp) and _decides(file, node.test):
                 yield self._attempt(file, node, partial(chosen_by, file, node))
             elif isinstance(node, cst.While) and _decides(file, node.test):
-                yield self.refused(file, node.test, "the loop ends by it, and only the host can end a loop")
+                yield self.refused(file, node.test, "it is the condition of a `while` loop, which Python has to know")
             elif isinstance(node, cst.Assert) and _decides(file, node.test):
-                yield self.refused(file, node.test, "an assertion is a check: it has to wait")
+                yield self.refused(file, node.test, "it is an assertion, which needs the value in Python")
         for answer, tensor in _answers(file):
             if file.steps.runs_every_step(answer) and not _is_tested(file, answer):
-                reason = f"the host waits for an answer about {shown(file, tensor)}, and goes on with it as its own"
+                reason = f"the answer about {shown(file, tensor)} is needed as a Python bool"
                 yield self.refused(file, answer, reason)
 
     def _attempt(self, file: FileFacts, node: cst.If | cst.IfExp, rewrite: Callable[[], Rewrite]) -> Finding:

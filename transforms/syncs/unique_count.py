@@ -1,14 +1,14 @@
-"""`torch.unique` makes the host wait: how many values there are decides how large its result is, so the
-device must finish before anything else is queued. To know whether there is only one value is no reason to wait.
+"""`torch.unique` makes the CPU wait: the size of its result is the number of distinct values, so the device must finish
+before anything else is queued. Whether there is only one distinct value can be computed without waiting.
 
-That is so exactly when every element equals its neighbour:
+It is so exactly if every element equals its neighbour:
 
     kinds = torch.unique(labels)                     flat = labels.flatten()
     is_constant = len(kinds) < 2                     is_constant = (flat[1:] == flat[:-1]).all()
 
-The answer is a boolean tensor of the device, and the same as of `torch.unique`: every NaN is a value of its own, -0.0
-is 0.0, and an empty tensor has none. An `if` that asks for it waits for that boolean instead, which gains nothing, so
-it is rewritten together with the `torch.where` that such an `if` becomes, or held back.
+The answer is a boolean tensor on the device, with the same result as `torch.unique`: every NaN is a distinct value,
+-0.0 is 0.0, and an empty tensor has none. An `if` that tests it waits for that boolean instead, which gains nothing,
+so it is rewritten together with the `torch.where` that such an `if` becomes, or held back.
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ class UniqueCount(Rule):
     code: ClassVar[str] = "PM103"
     name: ClassVar[str] = "unique-count"
     family: ClassVar[Family] = Family.SYNCS
-    summary: ClassVar[str] = (
-        "the distinct values of a tensor are gathered only to be counted, and the host waits for them"
-    )
-    fix_title: ClassVar[str] = "Compare neighbours on the device"
+    summary: ClassVar[str] = "unique() is called only to count the distinct values, and the CPU waits for the result"
+    fix_title: ClassVar[str] = "Compare sorted neighbours on the device"
     numerics: ClassVar[Numerics] = Numerics.BITWISE
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.8"
@@ -57,8 +55,9 @@ class UniqueCount(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
     )
     changes_results: ClassVar[str] = (
-        "Never: the comparison has the same truth for every tensor, empty ones and those with NaN included. It becomes "
-        "a boolean tensor of the device, so code that needs a Python number or prints it is left as it is."
+        "Never: the comparison has the same result for every tensor, including empty ones and those with "
+        "NaN. It becomes "
+        "a boolean tensor on the device, so code that needs a Python number or prints it is left as it is."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -78,14 +77,14 @@ class UniqueCount(Rule):
                 yield self.refused(file, call, str(refusal))
                 continue
             reason, safety = (
-                "only whether there are several values is asked for, and the device can answer",
+                "the code only asks whether there is more than one value, which can be computed on the device",
                 self.safety,
             )
             if isinstance(found.comparison.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
-                reason, safety = "right unless the tensor is empty, which has no value at all", Safety.UNSAFE
+                reason, safety = "right unless the tensor is empty", Safety.UNSAFE
             elif waiting is not None:
                 line, safety = file.line(waiting), Safety.OPT_IN
-                reason = f"the `if` on line {line} waits for the answer as well, so that nothing is gained"
+                reason = f"the `if` on line {line} waits for the answer anyway, so nothing is gained"
             yield self.found(file, call, reason, edits, safety=safety)
 
 
@@ -98,7 +97,7 @@ def _waiting(file: FileFacts, distinct: Distinct) -> cst.If | None:
             found = None if _becomes_where(file, parent, distinct.question) else parent
             if file.tree.loops(parent) != file.tree.loops(distinct.call):
                 raise NeedsNumber(
-                    f"it is tested in another loop on line {file.line(parent)}, and every test would wait"
+                    f"it is tested inside another loop on line {file.line(parent)}, and every test would wait"
                 )
             continue
         operation = parent if isinstance(parent, cst.BinaryOperation) else None
@@ -106,7 +105,7 @@ def _waiting(file: FileFacts, distinct: Distinct) -> cst.If | None:
         other = (operation.right if operation.left is answer else operation.left) if operation is not None else answer
         if not is_masking or not file.value(other).is_tensor:
             line = file.line(answer)
-            raise NeedsNumber(f"the comparison is used on line {line} where Python may need to know its truth")
+            raise NeedsNumber(f"the comparison is used on line {line}, where it may be needed as a Python bool")
     return found
 
 
@@ -126,7 +125,7 @@ def _answers(file: FileFacts, comparison: cst.Comparison) -> Iterator[cst.BaseEx
     target = parent.targets[0].target
     defined = file.flow.defined(target) if isinstance(target, cst.Name) else ()
     if not defined or defined[0].binding is not Binding.ASSIGNED or not is_plain(file, defined[0]):
-        raise NeedsNumber(f"the comparison is kept on line {file.line(parent)}, where others may read it")
+        raise NeedsNumber(f"the comparison is stored on line {file.line(parent)}, where other code may read it")
     yield from file.flow.uses(defined[0])
 
 
@@ -134,7 +133,7 @@ def _edits(file: FileFacts, distinct: Distinct, names: UnusedNames) -> list[Edit
     """The flattened tensor in a variable, and what is asked of it. Raises `NeedsNumber`."""
     source, tensor, call = file.source, distinct.tensor, distinct.call
     if not is_unchanged(file, tensor, distinct.comparison.comparisons[-1]) or not is_repeatable(file, tensor):
-        raise NeedsNumber(f"{shown(file, tensor)} may be written to before its values are counted")
+        raise NeedsNumber(f"{shown(file, tensor)} may be modified before its values are counted")
     code = source.whole_code(tensor)
     is_flat = isinstance(tensor, cst.Call) and any(subject_of(tensor, method) for method in ("flatten", "ravel"))
     text = code if is_flat else f"{code}.flatten()"
@@ -152,5 +151,7 @@ def _edits(file: FileFacts, distinct: Distinct, names: UnusedNames) -> list[Edit
     is_elif = isinstance(above, cst.If) and above.orelse is statement
     is_inner = any(isinstance(node, (cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.IfExp)) for node in around)
     if is_elif or is_inner or not isinstance(statement, (cst.Assign, cst.Return, cst.If)):
-        raise NeedsNumber(f"it is evaluated in the midst of line {file.line(call)}, and needs a statement of its own")
+        raise NeedsNumber(
+            f"it is part of a larger expression on line {file.line(call)}: it needs a statement of its own"
+        )
     return [insert_before_statement(source, statement, f"{name} = {text}", below_comments=True), answer]

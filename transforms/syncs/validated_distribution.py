@@ -1,12 +1,12 @@
-"""Distributions that check their parameters and samples in every step.
+"""Distributions that validate their arguments and samples in every step.
 
-Every distribution of `torch.distributions` asks whether its parameters are valid, `(scale > 0).all()` and the like,
-and `log_prob` asks whether the sample may occur. Each question waits for the device:
+Every distribution in `torch.distributions` checks whether its arguments are valid, `(scale > 0).all()` and the like,
+and `log_prob` checks whether the sample is possible. Each check waits for the device:
 
     dist = Categorical(logits=logits)                dist = Categorical(logits=logits, validate_args=False)
 
-The checks are there to find mistakes. Whoever has trained with them for a while may switch them off; perfmod does so
-with `--unsafe` only, because a NaN that was an exception before is a NaN in the loss afterwards.
+The checks are there to find mistakes. If a training has run with them for a while, they can be switched off; perfmod
+does so only with `--unsafe`, because a NaN that raised an exception before would reach the loss.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ValidatedDistribution(Rule):
     code = "PM110"
     name = "validated-distribution"
     family = Family.SYNCS
-    summary = "A distribution checks its parameters on the device in every step"
-    fix_title = "Switch the checks off"
+    summary = "A distribution validates its arguments on the device in every step"
+    fix_title = "Pass validate_args=False"
     numerics = Numerics.BITWISE
     safety = Safety.UNSAFE
     min_torch = "1.8"
@@ -45,8 +45,8 @@ class ValidatedDistribution(Rule):
         "https://docs.pytorch.org/docs/stable/distributions.html#torch.distributions.distribution.Distribution",
     )
     changes_results = (
-        "Not for valid parameters and samples. Invalid ones (a NaN, a negative scale, an action that does not exist) "
-        "raised ValueError, and give NaN or a wrong number from now on."
+        "Not for valid arguments and samples. Invalid ones (a NaN, a negative scale, an action that does not exist) "
+        "raised ValueError before, and give NaN or a wrong number after."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -60,14 +60,16 @@ class ValidatedDistribution(Rule):
             asked = argument(call, "validate_args")
             if asked is not None:
                 if not (isinstance(asked, cst.Name) and asked.value == "False"):
-                    yield self.refused(file, call, f"`validate_args={file.code(asked)}` was asked for")
+                    yield self.refused(file, call, f"`validate_args={file.code(asked)}` is set explicitly")
             elif switched is not None:
-                yield self.refused(file, call, f"whether all distributions check is set on line {file.line(switched)}")
+                yield self.refused(file, call, f"line {file.line(switched)} sets validation for all distributions")
             elif has_star(call):
-                yield self.refused(file, call, "its arguments are not written down, and may ask for checks")
+                yield self.refused(
+                    file, call, "its arguments are passed by `*` or `**`, and may include `validate_args`"
+                )
             else:
                 edits = add_keyword(file.source, call, "validate_args=False", wrap=False)
-                reason = "turns off a validity check: what raised for a NaN is a NaN in the loss from now on"
+                reason = "turns off a validity check: a NaN that raised an error would reach the loss"
                 yield self.found(file, call, reason, edits)
 
 

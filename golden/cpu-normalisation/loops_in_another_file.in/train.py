@@ -1,4 +1,4 @@
-# golden: stay script refused="imports nothing from the one of the pipeline"
+# golden: stay script refused="imports nothing from the file with the transforms"
 """The pipeline stands in one file, the loops in another, and only the script knows both."""
 import torch
 from torch import nn
