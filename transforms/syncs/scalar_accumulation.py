@@ -13,8 +13,10 @@ mean of an epoch is printed. So the sum stays on the device, and one line behind
 
 Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` behind the
 loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`. Losses that are collected in
-a list become numbers behind the loop, `losses = torch.stack(losses).tolist() if losses else []`; a list that holds
-numbers too by then, because the next loop goes on with it, stays. A meter such as
+a list become numbers behind the loop, `losses = torch.stack(losses).tolist() if losses else []`; the condition is left
+out where the next lines divide by `len(losses)`, because a loader without any batch raises there either way (a
+RuntimeError instead of the ZeroDivisionError, where nobody catches it). A list that holds numbers too by then, because
+the next loop goes on with it, stays. A meter such as
 `AverageMeter` is given the tensor, and its class stays as it is, where it only adds and divides, and where its
 figures are formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and
 are treated alike.
