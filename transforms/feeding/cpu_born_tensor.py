@@ -28,6 +28,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.keywords import add_keyword
@@ -103,6 +104,8 @@ class CpuBornTensor(Rule):
         elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the device may round the last bit of these numbers differently"
+        elif in_variable(file, birth.call):
+            safety, reason = Safety.OPT_IN, "`Variable` does nothing since torch 0.4: take it away first"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
