@@ -228,6 +228,7 @@ def test_is_no_instance(body: str) -> None:
     [
         ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step, and copied from memory"),
         ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", "it runs only under the"),
+        ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", "it runs only under the"),
     ],
 )
 def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None:
