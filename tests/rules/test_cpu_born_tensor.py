@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
 from perfmod.transforms.feeding.cpu_born_tensor import CpuBornTensor
 from perfmod.transforms.rule import Numerics, Safety
 
@@ -95,6 +97,25 @@ def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
         Safety.OPT_IN,
         "`Variable` does nothing since torch 0.4: take it away first",
     )
+
+
+@pytest.mark.parametrize("argument", ["lens", "lengths=lens"])
+def test_lengths_of_packed_sequences_belong_on_the_cpu(argument: str) -> None:
+    code = CODE.replace("BODY", "torch.ones(n, dtype=torch.long).to(device)").replace(
+        "model(x.to(device), made)", "f(made)"
+    )
+    code += f"""
+
+from torch.nn.utils.rnn import pack_padded_sequence
+
+def f(lens):
+    return model(pack_padded_sequence(x, {argument}, batch_first=True))
+"""
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()])
+    (held,) = result.held_back
+    assert result.outcome is Outcome.UNCHANGED
+    assert held.safety is Safety.OPT_IN
+    assert re.fullmatch(r"`pack_padded_sequence` on line \d+ wants its lengths on the CPU: drop the copy", held.reason)
 
 
 def test_the_file_s_own_quotes_and_name_of_torch() -> None:

@@ -17,6 +17,8 @@ triangles, casts of zeros and ones. Random fills (`torch.rand`, `torch.randn`, `
 stream instead of the host's, so they are other draws of the same distribution: they are rewritten only when the rule is
 selected by its code or name.
 
+What is wrapped in a `Variable` is held back, and so are lengths for `pack_padded_sequence`, which wants them on the CPU.
+
 Only code that training steps or forward passes run is rewritten; at the start of a program one copy does not matter.
 """
 
@@ -106,6 +108,9 @@ class CpuBornTensor(Rule):
             reason = "the device may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
             safety, reason = Safety.OPT_IN, "`Variable` does nothing since torch 0.4: take it away first"
+        elif (packed := _packed(file, call)) is not None:
+            reason = f"`pack_padded_sequence` on line {file.line(packed)} wants its lengths on the CPU: drop the copy"
+            safety = Safety.OPT_IN
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -132,6 +137,16 @@ class CpuBornTensor(Rule):
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
         return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+
+
+def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
+    """The call of `pack_padded_sequence` that takes a tensor for its lengths."""
+    for use in file.handing.uses(move):
+        arg = file.tree.parent(use.node)
+        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+        if isinstance(call, cst.Call) and (file.qualified(call) or "").endswith(".pack_padded_sequence"):
+            return call if argument(call, "lengths", 1) is use.node else None
+    return None
 
 
 def _cast(file: FileFacts, made: cst.Call) -> cst.Call | None:
