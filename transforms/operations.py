@@ -128,8 +128,10 @@ def _method(file: FileFacts, call: cst.Call) -> Operation | None:
         return Operation("PM202", _PINNED, owner, is_of_host=True)
     if name == "type_as" and call.args and file.value(call.args[0].value).device is Device.ACCELERATOR:
         return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=False)
-    if name in ("new", "new_tensor") and call.args and isinstance(call.args[0].value, (cst.List, cst.Tuple)):
-        return Operation("PM108", _FROM_HOST, owner, is_named=False)
+    if name in ("new", "new_tensor") and call.args:
+        is_number = name == "new_tensor" and file.value(call.args[0].value).kind is Kind.NUMBER
+        if is_number or isinstance(call.args[0].value, (cst.List, cst.Tuple)):
+            return Operation("PM108", _FROM_HOST, owner, is_named=False)
     if _moves(file, call, name) and _is_made_here(file, owner):
         is_made = file.qualified(owner) in torch_api.TENSOR_TYPES if isinstance(owner, cst.Call) else False
         return Operation("PM206", _FROM_HOST, owner, is_of_host=True, is_named=is_made)

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """Real and fake have labels of ones and zeros, wrapped as of old."""
 import torch
 from torch import nn

@@ -87,6 +87,33 @@ def test_conditions_around_the_training(code: str, expected: bool) -> None:
     assert file.steps.is_gated(call) is expected
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    {
+        "the first round": ("if i == 0:\n    use()", True),
+        "the first round, and more": ("if i == 0 and args.quick:\n    use()", True),
+        "the first round, or more": ("if i == 0 or args.quick:\n    use()", False),
+        "the first epoch": ("if epoch < 1:\n    use()", True),
+        "a count of steps": ("if self.steps > 0:\n    pass\nelse:\n    use()", True),
+        "behind the first step": ("if self.steps > 0:\n    use()", False),
+        "a chain": ("if self.steps > 0:\n    pass\nelif y:\n    use()", False),
+        "a count of something else": ("if len(y) == 0:\n    use()", False),
+        "the first layer": ("for k in range(3):\n    if k == 0:\n        use()", False),
+        "the first step of a recurrence": ("for step in range(3):\n    if step == 0:\n        use()", False),
+        "what is kept": ("if self.mask is None:\n    self.mask = use()", True),
+        "what is not kept": ("if self.mask is None:\n    mask = use()", False),
+        "what is dropped": ("if self.mask is None:\n    self.mask = use()\nself.mask = None", False),
+        "a default": ("if mask is None:\n    mask = use()", False),
+    }.values(),
+)
+def test_conditions_that_hold_once(code: str, expected: bool) -> None:
+    body = textwrap.indent(code, " " * 8)
+    code = f"for epoch in range(9):\n    for i, x in enumerate(loader):\n        f(x).backward()\n{body}\n"
+    file = FileFacts(Source.parse(code.encode()))
+    call = next(c for c in find_all(file.source.module, cst.Call) if file.source.code(c.func) == "use")
+    assert file.steps.is_gated(call) is expected
+
+
 def regions(code: str) -> list[int]:
     """The lines on which the steps of a file begin."""
     file = FileFacts(Source.parse(textwrap.dedent(code).strip("\n").encode() + b"\n"))

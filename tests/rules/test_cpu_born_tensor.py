@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
 from perfmod.transforms.feeding.cpu_born_tensor import CpuBornTensor
 from perfmod.transforms.rule import Numerics, Safety
 
@@ -54,15 +56,12 @@ def body(result: FileResult) -> str:
         ("torch.zeros(n).long().to(device)", "torch.zeros(n, dtype=torch.long, device=device)"),
         ("torch.ones(n, 3).byte().cuda()", 'torch.ones(n, 3, dtype=torch.uint8, device="cuda")'),
         ("torch.zeros(n).long().view(1, -1).to(device)", "torch.zeros(n, dtype=torch.long, device=device).view(1, -1)"),
-        ("Variable(torch.zeros(n).long()).cuda()", 'Variable(torch.zeros(n, dtype=torch.long, device="cuda"))'),
         ("torch.eye(n).bool().to(x.device)", "torch.eye(n, dtype=torch.bool, device=x.device)"),
         (
             "torch.ones(n, dtype=torch.half).long().to(device)",
             "torch.ones(n, dtype=torch.half, device=device).long()",
         ),
         ("torch.zeros(n).long().to(device, torch.int)", "torch.zeros(n, device=device).long().to(torch.int)"),
-        ("Variable(torch.zeros(n)).cuda()", 'Variable(torch.zeros(n, device="cuda"))'),
-        ("Variable(torch.zeros(n).cuda())", 'Variable(torch.zeros(n, device="cuda"))'),
         ("torch.arange(n).unsqueeze(0).long().to(device)", "torch.arange(n, device=device).unsqueeze(0).long()"),
         (
             "torch.triu(torch.ones(n, n), diagonal=1).bool().to(device)",
@@ -85,6 +84,38 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
     assert [(f.safety, f.numerics) for f in result.applied] == [(Safety.SAFE, Numerics.BITWISE)]
     assert not run(after).applied
     assert not run(after).refused
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["Variable(torch.zeros(n).long()).cuda()", "Variable(torch.zeros(n)).cuda()", "Variable(torch.zeros(n).cuda())"],
+)
+def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
+    (held,) = run(code).held_back
+    assert body(run(code)) == code
+    assert (held.safety, held.reason) == (
+        Safety.OPT_IN,
+        "`Variable` does nothing since torch 0.4: remove it first",
+    )
+
+
+@pytest.mark.parametrize("argument", ["lens", "lengths=lens"])
+def test_lengths_of_packed_sequences_belong_on_the_cpu(argument: str) -> None:
+    code = CODE.replace("BODY", "torch.ones(n, dtype=torch.long).to(device)").replace(
+        "model(x.to(device), made)", "f(made)"
+    )
+    code += f"""
+
+from torch.nn.utils.rnn import pack_padded_sequence
+
+def f(lens):
+    return model(pack_padded_sequence(x, {argument}, batch_first=True))
+"""
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()])
+    (held,) = result.held_back
+    assert result.outcome is Outcome.UNCHANGED
+    assert held.safety is Safety.OPT_IN
+    assert re.fullmatch(r"`pack_padded_sequence` on line \d+ needs its lengths on the CPU: drop the copy", held.reason)
 
 
 def test_the_file_s_own_quotes_and_name_of_torch() -> None:

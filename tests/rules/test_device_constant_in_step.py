@@ -232,6 +232,7 @@ def test_is_no_instance(body: str) -> None:
     [
         ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step and copied from"),
         ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", "it runs only under the"),
+        ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", "it runs only under the"),
     ],
 )
 def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None:
@@ -250,6 +251,40 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
     assert held.safety is Safety.OPT_IN
     assert held.reason.startswith("its value is read back on line")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))",
+            "`0.5` inside of an expression needs no tensor: ",
+        ),
+        ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` inside of an expression needs no tensor: "),
+        ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` inside of an expression needs no tensor: "),
+        ("y = x * torch.tensor(2.0, device=device)", "`2.0` inside of an expression needs no tensor: "),
+        ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
+    ],
+)
+def test_constants_that_an_expert_would_not_fill(body: str, reason: str) -> None:
+    (held,) = result("from torch.autograd import Variable\n" + step(body)).held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = torch.max(x, torch.tensor(0.0, device=device))",
+        "loss = x.sum() + torch.tensor(0.0, device=device)",
+        "total = torch.tensor(2.0, device=device)",
+        "x.sum().backward(torch.tensor(args.scale * 1.0, device=device))",
+        "nn.functional.binary_cross_entropy(x, y, weight=torch.tensor([2.0], device=device))",
+        "model(x, torch.tensor([7], device=device))",
+    ],
+)
+def test_constants_that_are_filled_where_they_stand(body: str) -> None:
+    assert not result(step(body)).held_back
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,29 @@ LISTS = {
         (
             "losses = []",
             "losses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist() if losses else []\nreturn sum(losses) / len(losses)",
+            "losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses)",
+        ),
+    ),
+    "whose mean is taken where there is one": (
+        ("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses) if losses else 0"),
+        (
+            "losses = []",
+            "losses.append(loss.detach())",
+            (
+                "losses = torch.stack(losses).tolist() if losses else []\n"
+                "return sum(losses) / len(losses) if losses else 0"
+            ),
+        ),
+    ),
+    "whose mean is taken under a condition": (
+        ("losses = []", "losses.append(loss.item())", "if model:\n    return sum(losses) / len(losses)"),
+        (
+            "losses = []",
+            "losses.append(loss.detach())",
+            (
+                "losses = torch.stack(losses).tolist() if losses else []\n"
+                "if model:\n    return sum(losses) / len(losses)"
+            ),
         ),
     ),
     "of counts": (
@@ -805,6 +827,34 @@ def test_is_held_back(name: str) -> None:
     assert [(safety, why.partition("; ")[0]) for safety, why in held_back(training(*parts))] == [
         (Safety.UNSAFE, reason)
     ]
+
+
+@pytest.mark.parametrize(("size", "stays"), [("len(data)", True), ("8", False), ("len(other)", False)])
+def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
+    code = f"""\
+        import torch
+        import torch.nn.functional as F
+        from torch.utils.data import DataLoader
+
+        def evaluate(model, loader):
+            total = 0.0
+            losses = []
+            for x, y in loader:
+                loss = F.cross_entropy(model(x.cuda()), y.cuda())
+                total += loss.item()
+                losses.append(loss.item())
+            return total, losses
+
+        def main(model, data, other):
+            print(evaluate(model, DataLoader(data, batch_size=len(data))))
+            print(evaluate(model, DataLoader(data, batch_size={size})))
+        """
+    code = textwrap.dedent(code)
+    if stays:
+        why = "the loop on line 8 has one round: the loader on line 15 gives all in one batch"
+        assert reasons(code) == [why, why]
+    else:
+        assert "total += loss.detach().double()" in result(code).after.decode()
 
 
 def test_counts_need_no_float64() -> None:

@@ -171,6 +171,22 @@ class Loaders:
             found[loader] = (*found.get(loader, ()), end)
         return found
 
+    def of_one_batch(self, iterable: cst.BaseExpression) -> Loader | None:
+        """The loader of an iterable, if each that it may be gives all in one batch: `batch_size=len(dataset)`."""
+        found = [self._by_call.get(end.node) for end in self._tracing.ends(iterable, (None,))]
+        return (
+            found[0] if found and all(loader is not None and self._is_one_batch(loader) for loader in found) else None
+        )
+
+    def _is_one_batch(self, loader: Loader) -> bool:
+        sizes, datasets = loader.values("batch_size"), {self._code(each) for each in loader.values("dataset")}
+        counted = [
+            self._code(size.args[0].value)
+            for size in sizes
+            if isinstance(size, cst.Call) and self._names.qualified(size.func) == "builtins.len" and size.args
+        ]
+        return len(datasets) == 1 and len(sizes) == len(counted) > 0 and set(counted) == datasets
+
     def _may_construct(self, call: cst.Call) -> bool:
         """Whether `call` names a loader's class (a `.to()` of one, or a helper that makes one, does not)."""
         calls = self._values.calls

@@ -78,6 +78,16 @@ def _is_reduced(node: cst.BaseExpression) -> bool:
     return isinstance(func, cst.Attribute) and func.attr.value in ("mean", "sum")
 
 
+def in_variable(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a tensor is wrapped in a `Variable` in its expression, which does nothing since 0.4."""
+    for ancestor in file.tree.ancestors(node):
+        if isinstance(ancestor, cst.BaseSmallStatement):
+            return False
+        if isinstance(ancestor, cst.Call) and file.qualified(ancestor) == "torch.autograd.Variable":
+            return True
+    return False
+
+
 def import_of_ffi(file: FileFacts) -> cst.ImportFrom | None:
     """The first import of `torch.utils.ffi` that nobody would catch, in any of the files that are read together."""
     return file.once(_import_of_ffi)

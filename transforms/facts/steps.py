@@ -15,6 +15,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
+from perfmod.transforms.facts.firsts import runs_once
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Tree, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
@@ -161,7 +162,7 @@ class Steps:
         return self.gate(node, within) is not None
 
     def gate(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> cst.If | cst.ExceptHandler | None:
-        """The `if` around `node` that tests a modulo, the last step or a rank, or the `except`: few steps come by.
+        """The `if` around `node` that tests a modulo, or the first step, or the `except`: few steps come by.
 
         Only what stands in `within` is looked at, or what stands in the step. A condition that all of the training
         stands under (`if step % train_every == 0:` around the backward pass) tells when there is a step.
@@ -172,6 +173,9 @@ class Steps:
                 return ancestor
             is_rare = isinstance(ancestor, cst.If) and child is ancestor.body and self._tests_rarely(ancestor.test)
             if isinstance(ancestor, cst.If) and is_rare and not self._holds_step(ancestor):
+                return ancestor
+            is_first = isinstance(ancestor, cst.If) and runs_once(self._tree, ancestor, child, self._training_loops)
+            if isinstance(ancestor, cst.If) and is_first and not self.trains(child):
                 return ancestor
             if isinstance(ancestor, cst.FunctionDef) or ancestor in self.regions or ancestor is within:
                 return None

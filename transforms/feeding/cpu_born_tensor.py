@@ -17,6 +17,8 @@ masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `to
 generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
 rule is selected by its code or name.
 
+Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
+
 Only code that runs in training steps or forward passes is rewritten; a single copy at the start of a program does not
 matter.
 """
@@ -29,6 +31,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.keywords import add_keyword
@@ -104,6 +107,11 @@ class CpuBornTensor(Rule):
         elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
+        elif in_variable(file, birth.call):
+            safety, reason = Safety.OPT_IN, "`Variable` does nothing since torch 0.4: remove it first"
+        elif (packed := _packed(file, call)) is not None:
+            reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
+            safety = Safety.OPT_IN
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -130,6 +138,16 @@ class CpuBornTensor(Rule):
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
         return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+
+
+def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
+    """The call of `pack_padded_sequence` that takes a tensor for its lengths."""
+    for use in file.handing.uses(move):
+        arg = file.tree.parent(use.node)
+        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+        if isinstance(call, cst.Call) and (file.qualified(call) or "").endswith(".pack_padded_sequence"):
+            return call if argument(call, "lengths", 1) is use.node else None
+    return None
 
 
 def _cast(file: FileFacts, made: cst.Call) -> cst.Call | None:

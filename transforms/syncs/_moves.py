@@ -209,6 +209,11 @@ class Moves:
         file, taken = self.file, self._taken()
         targets = sorted(targets, key=lambda target: file.source.span(target.node))
         kept = [target.kept for target in targets if target.kept is not None]
+        for loop in (loop for each in kept for loop in each.loops):
+            whole = file.loaders.of_one_batch(loop.iter) if isinstance(loop, cst.For) else None
+            if whole is not None:
+                where = f"the loader on line {file.line(whole.call)}"
+                raise CannotRewrite(f"the loop on line {file.line(loop)} has one round: {where} gives all in one batch")
         given = [term for carrier in carriers for term in sources(file, carrier) if term.reads]
         is_wide = any(each.is_wide for each in kept) or any(not term.is_bare for term in given)
         edits = [edit for each in kept for edit in each.edits]

@@ -252,8 +252,8 @@ def read_late(file: FileFacts, code: str, places: Sequence[cst.BaseExpression], 
     blocks: dict[cst.CSTNode | None, list[cst.BaseExpression]] = {}
     for place in places:
         gate = file.steps.gate(place)
-        is_block = isinstance(gate, cst.If) and isinstance(gate.body, cst.IndentedBlock)
-        blocks.setdefault(gate.body if gate is not None and is_block else None, []).append(place)
+        is_inside = isinstance(gate, cst.If) and file.tree.is_within(place, gate.body)
+        blocks.setdefault(gate.body if gate is not None and is_inside else None, []).append(place)
     for block, inside in blocks.items():
         if isinstance(block, cst.IndentedBlock) and len(inside) >= _FEW:
             line = block.body[0]

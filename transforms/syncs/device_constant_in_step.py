@@ -10,7 +10,9 @@ tensor needs no copy:
 Values, dtype and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
 cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device
 is already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
-reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained.
+reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A constant inside
+an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
+`x.clamp(min=1e-7)` instead of `torch.max`; there, and inside a `Variable`, it is held back.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
@@ -83,9 +86,9 @@ class DeviceConstantInStep(Rule):
                 edits, reason = hoisted(file, made.node), "the numbers never change, and nothing modifies the tensor"
         except NotFollowed as refusal:
             return self.refused(file, made.node, str(refusal))
-        gainless = _why_no_gain(file, made.node)
-        safety = Safety.OPT_IN if gainless else None
-        return self.found(file, made.node, gainless or reason, edits, safety=safety, imports=imports)
+        better = _why_no_gain(file, made.node) or _better_line(file, made, found[1] if found is not None else None)
+        safety = Safety.OPT_IN if better else None
+        return self.found(file, made.node, better or reason, edits, safety=safety, imports=imports)
 
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
@@ -107,3 +110,25 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
             if not isinstance(ancestor, (cst.BaseExpression, cst.Arg)):
                 break
     return ""
+
+
+def _better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) -> str:
+    """What is better written than a tensor that is filled with a number; empty where nothing is."""
+    if in_variable(file, made.node):
+        return "`Variable` does nothing since torch 0.4: take it away first"
+    parent = file.tree.parent(made.node)
+    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else parent
+    is_inside = isinstance(around, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation)) or (
+        isinstance(around, cst.Call) and _computes(file, around)
+    )
+    if number is None or not is_inside or not constant_of(file, number):
+        return ""
+    return (
+        f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
+    )
+
+
+def _computes(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call is a plain operation, `torch.max(x, y)` or `x.max(y)`, and no layer, loss or collective."""
+    package, _, _ = (file.qualified(call) or "").rpartition(".")
+    return package == "torch" or (isinstance(call.func, cst.Attribute) and file.value(call.func.value).is_tensor)

@@ -1,0 +1,77 @@
+"""Conditions that hold once in a training: `if step == 0:`, `if self.mask is None:` in front of what sets it."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import Tree, find_all
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_COUNTERS = frozenset({"step", "steps", "epoch", "epochs", "iter", "iters", "iteration", "iterations", "itr"})
+_FIRST: frozenset[tuple[type, str]] = frozenset({(cst.Equal, "0"), (cst.LessThan, "1"), (cst.LessThanEqual, "0")})
+_LATER: frozenset[tuple[type, str]] = frozenset(
+    {(cst.NotEqual, "0"), (cst.GreaterThan, "0"), (cst.GreaterThanEqual, "1")}
+)
+
+
+def runs_once(tree: Tree, branch: cst.If, child: cst.CSTNode, rounds: tuple[cst.CSTNode, ...]) -> bool:
+    """Whether a part of an `if`, its body or its `else`, runs in the first step or epoch only, or until it has set
+    what is None before. `rounds` are the loops that train: a counter of another loop begins anew in each step.
+    """
+    if child is branch.body:
+        return _is_at(tree, branch.test, _FIRST, rounds) or _sets_attribute(tree, branch)
+    return isinstance(child, cst.Else) and child is branch.orelse and _is_at(tree, branch.test, _LATER, rounds)
+
+
+def _is_at(
+    tree: Tree, test: cst.BaseExpression, wanted: frozenset[tuple[type, str]], rounds: tuple[cst.CSTNode, ...]
+) -> bool:
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and wanted is _FIRST:
+        return any(_is_at(tree, side, wanted, rounds) for side in (test.left, test.right))
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    (compared,) = test.comparisons
+    number = compared.comparator.value if isinstance(compared.comparator, cst.Integer) else ""
+    return (type(compared.operator), number) in wanted and _counts_rounds(tree, test.left, rounds)
+
+
+def _counts_rounds(tree: Tree, node: cst.BaseExpression, rounds: tuple[cst.CSTNode, ...]) -> bool:
+    """Whether an expression is the number of the step or epoch: by the loop that sets it, or else by its name."""
+    if isinstance(node, cst.Name):
+        for loop in tree.loops(node):
+            if isinstance(loop, cst.For) and any(name.value == node.value for name in find_all(loop.target, cst.Name)):
+                return loop in rounds and _is_number(loop, node.value)
+    name = dotted(node).rpartition(".")[2]
+    return any(word.lower() in _COUNTERS for word in _WORDS.findall(name)[-1:])
+
+
+def _is_number(loop: cst.For, name: str) -> bool:
+    """Whether a loop counts its rounds by a name: `for i, x in enumerate(loader)`, `for epoch in range(9)`."""
+    maker = dotted(loop.iter.func) if isinstance(loop.iter, cst.Call) else ""
+    if isinstance(loop.target, cst.Name):
+        return maker in ("range", "trange", "tqdm")
+    first = loop.target.elements[0].value if isinstance(loop.target, cst.Tuple) else None
+    return isinstance(first, cst.Name) and first.value == name
+
+
+def _sets_attribute(tree: Tree, branch: cst.If) -> bool:
+    """Whether a body sets the attribute that its condition finds to be None, and only a constructor empties it."""
+    test = branch.test
+    if not isinstance(test, cst.Comparison) or not isinstance(test.left, cst.Attribute):
+        return False
+    (compared, *others) = test.comparisons
+    is_none = isinstance(compared.operator, cst.Is) and dotted(compared.comparator) == "None" and not others
+    name = dotted(test.left)
+    if not is_none or not name:
+        return False
+    is_set = False
+    for statement in find_all(tree.module_of(branch), cst.Assign):
+        if any(dotted(target.target) == name for target in statement.targets):
+            function = tree.function(statement)
+            is_set = is_set or tree.is_within(statement, branch.body)
+            if dotted(statement.value) == "None" and (function is None or function.name.value != "__init__"):
+                return False
+    return is_set
