@@ -17,7 +17,8 @@ triangles, casts of zeros and ones. Random fills (`torch.rand`, `torch.randn`, `
 stream instead of the host's, so they are other draws of the same distribution: they are rewritten only when the rule is
 selected by its code or name.
 
-What is wrapped in a `Variable` is held back, and so are lengths for `pack_padded_sequence`, which wants them on the CPU.
+What is wrapped in a `Variable` is held back, and so are lengths for `pack_padded_sequence`, which wants them on the
+CPU.
 
 Only code that training steps or forward passes run is rewritten; at the start of a program one copy does not matter.
 """
