@@ -287,6 +287,21 @@ def test_constants_that_are_filled_where_they_stand(body: str) -> None:
     assert not result(step(body)).held_back
 
 
+def test_an_early_return_is_filled_where_the_rest_of_the_function_fills_the_same() -> None:
+    code = step("loss = penalty(x)") + textwrap.dedent("""
+
+        def penalty(x):
+            if len(x) < 2:
+                return torch.tensor(0.0, device=x.device)
+            loss = {}
+            return loss + x.mean()
+        """)
+    after = result(code.format("torch.tensor(0.0, device=x.device)")).after.decode()
+    assert after.count("torch.zeros((), device=x.device)") == 2
+    (held,) = result(code.format("x.sum()")).held_back
+    assert held.reason == "it runs only under the `if` on line 18, and not in every step"
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -25,6 +25,7 @@ from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
@@ -100,7 +101,7 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
     """Why a step would wait as often without the copy; empty where it would not."""
     around = file.tree.ancestors(made)
     choice = next((node for node in around if isinstance(node, (cst.If, cst.IfExp, cst.FunctionDef))), None)
-    if isinstance(choice, cst.IfExp) or ends_step(file, made):
+    if isinstance(choice, cst.IfExp) or (ends_step(file, made) and not _is_made_again(file, made)):
         assert choice is not None
         return f"it runs only under the `if` on line {file.line(choice)}, not in every step"
     for use in file.handing.uses(made):
@@ -110,6 +111,15 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
             if not isinstance(ancestor, (cst.BaseExpression, cst.Arg)):
                 break
     return ""
+
+
+def _is_made_again(file: FileFacts, made: cst.Call) -> bool:
+    """Whether a tensor is returned early that the rest of the function makes in the same words: both are filled."""
+    function = file.tree.function(made)
+    if function is None or not isinstance(file.tree.parent(made), cst.Return):
+        return False
+    others = (call for call in find_all(function, cst.Call) if call is not made and file.code(call) == file.code(made))
+    return any(not ends_step(file, call) and not _why_no_gain(file, call) for call in others)
 
 
 def _better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) -> str:
