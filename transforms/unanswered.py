@@ -73,7 +73,7 @@ def _why_left(file: FileFacts, node: cst.CSTNode, found: Operation, evaluated: _
     is_of_step = file.steps.in_sight(node) or file.steps.in_forward(node) or _makes_batches(file, node)
     if not (is_of_step or _is_evaluated(file, node, evaluated)):
         return None
-    gate = _gate(file, node)
+    gate = file.steps.gate_of_callers(node)
     if gate is not None:
         word = "if" if isinstance(gate, cst.If) else "except"
         return f"it runs only under the `{word}` on line {file.line(gate)}"
@@ -155,25 +155,6 @@ def _parts(iterated: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     yield iterated
     for arg in iterated.args if isinstance(iterated, cst.Call) else ():
         yield from _parts(arg.value)
-
-
-def _gate(file: FileFacts, node: cst.CSTNode) -> cst.CSTNode | None:
-    """What few steps come by: a gate in the step, or else in front of every call of the function around."""
-    gate = file.steps.gate(node)
-    function = file.tree.function(node)
-    if gate is not None or function is None or file.steps.region(node) is not None:
-        return gate
-    known = file.once(_gates)
-    if function not in known:
-        known[function] = None  # what calls itself has none
-        gates = [_gate(file, call) for call in file.values.calls.callers(function)]
-        known[function] = gates[0] if gates and None not in gates else None
-    return known[function]
-
-
-def _gates(_file: FileFacts) -> dict[cst.FunctionDef, cst.CSTNode | None]:
-    """Those in front of all calls of functions, as far as they were asked for."""
-    return {}
 
 
 def _hundred(code: str) -> str:

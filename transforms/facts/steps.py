@@ -38,6 +38,7 @@ class Steps:
         self._classes = classes
         self._values = values
         self._called: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
+        self._gates: dict[cst.FunctionDef, cst.If | cst.ExceptHandler | None] = {}
         self.regions: tuple[Region, ...] = tuple(self._find_regions())
         self._in_modules = {tree.module_of(region) for region in self.regions}
         self._reached = self._reach(self.regions)
@@ -181,6 +182,18 @@ class Steps:
                 return None
             child = ancestor
         return None
+
+    def gate_of_callers(self, node: cst.CSTNode) -> cst.If | cst.ExceptHandler | None:
+        """The `gate` of a node, or else one of those in front of every call of the function around it."""
+        gate = self.gate(node)
+        function = self._tree.function(node)
+        if gate is not None or function is None or self.region(node) is not None:
+            return gate
+        if function not in self._gates:
+            self._gates[function] = None  # what calls itself has none
+            gates = [self.gate_of_callers(call) for call in self._values.calls.callers(function)]
+            self._gates[function] = gates[0] if gates and None not in gates else None
+        return self._gates[function]
 
     def _holds_step(self, branch: cst.If) -> bool:
         """Whether the loop around a branch runs `backward` in the branch's body and nowhere else."""

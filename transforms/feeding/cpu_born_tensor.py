@@ -32,6 +32,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
+from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.keywords import add_keyword
@@ -92,7 +93,10 @@ class CpuBornTensor(Rule):
             where = target(file, call)
             if where is None:
                 continue
-            reason = birth.refusal or where.refusal
+            gate = file.steps.gate_of_callers(call)
+            word = "if" if isinstance(gate, cst.If) else "except"
+            rarely = f"it runs only under the `{word}` on line {file.line(gate)}" if gate is not None else ""
+            reason = rarely or birth.refusal or where.refusal
             if reason:
                 yield self.refused(file, call, reason)
             else:
@@ -112,6 +116,8 @@ class CpuBornTensor(Rule):
         elif (packed := _packed(file, call)) is not None:
             reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
             safety = Safety.OPT_IN
+        elif file.steps.found and not _is_in_step(file, call):
+            safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -138,6 +144,10 @@ class CpuBornTensor(Rule):
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
         return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+
+
+def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
+    return file.steps.in_sight(call) or file.steps.in_forward(call) or in_evaluation(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
