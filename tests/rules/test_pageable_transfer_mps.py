@@ -117,5 +117,22 @@ def test_a_device_that_another_file_chooses() -> None:
     assert not any(result.applied for result in results)
 
 
+@pytest.mark.parametrize("device", ["torch.device(f'cuda:{rank}')", "f'cuda:{args.gpu}'", "f'' or 'cuda'", "choose()"])
+def test_devices_that_are_written_down_are_what_they_are(device: str) -> None:
+    head = """\
+best = "mps" if args.best else "cpu"
+rank = args.rank
+
+
+def choose(device=None):
+    if device is None:
+        device = torch.device("cuda")
+    return device
+
+
+"""
+    assert run(script(f"{head}device = {device}", "device")).applied
+
+
 def test_other_projects_are_not() -> None:
     assert run(script('device = "cuda" if torch.cuda.is_available() else "cpu"', "device")).applied

@@ -426,14 +426,17 @@ def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> b
                 return True
             if isinstance(part, cst.Call) and file.qualified(part) == "torch.accelerator.current_accelerator":
                 return True
-            inner = part.expression if isinstance(part, cst.FormattedStringExpression) and depth < _DEEPEST else None
-            if inner is not None and _names_mps(file, inner, depth + 1):
-                return True
+            # What an f-string begins with is the kind of a device: `f"{kind}:0"`, but `f"cuda:{rank}"`.
+            first = next(iter(part.parts), None) if isinstance(part, cst.FormattedString) else None
+            if isinstance(first, cst.FormattedStringExpression) and depth < _DEEPEST:
+                if _names_mps(file, first.expression, depth + 1):
+                    return True
         is_device = isinstance(made, cst.Call) and file.qualified(made) == "torch.device"
         named = argument(made, "device", 0) if is_device and isinstance(made, cst.Call) else None
         if named is not None and depth < _DEEPEST and _names_mps(file, named, depth + 1):
             return True
-        if not is_device and not isinstance(made, (cst.BaseString, cst.BaseNumber)) and file.once(_reckons_with_mps):
+        is_written = is_device or _is_none(made) or isinstance(made, (cst.BaseString, cst.BaseNumber))
+        if not is_written and file.once(_reckons_with_mps):
             return True
     return False
 
