@@ -21,7 +21,7 @@ def judged(before: list[str], **after: str) -> str:
 def test_a_list_that_another_cell_empties() -> None:
     after = LOOP.format(KEEP) + READ
     reason = judged(["losses = []", LOOP.format(APPEND), "plot(losses)"], cell_2=after)
-    assert reason == "cell 2 may run again without the one that sets losses, and leaves something else in it"
+    assert reason == "cell 2 may be run again without the cell that sets losses, and leaves another value in it"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_sum_that_is_read_where_it_is_used() -> None:
 def test_a_sum_that_is_read_above() -> None:
     before = ["total = 0.0", "history.append(total)", LOOP.format(ADD), "print(total / n)"]
     reason = judged(before, cell_3=LOOP.format(ADDED), cell_4="print(float(total) / n)")
-    assert reason == "cell 2 reads total and may run again after cell 3, when it is a tensor"
+    assert reason == "cell 2 reads total and may be run again after cell 3, when total is a tensor"
     plain = ["total = 0.0", "history.append(total)", LOOP.format("total = total + loss.item()"), "total"]
     assert judged(plain, cell_3=LOOP.format("total = total + loss.detach()"), cell_4="float(total)")
 
@@ -62,7 +62,7 @@ def test_a_name_that_is_used_elsewhere_for_something_else() -> None:
 def test_new_names() -> None:
     before = ["mask = y > 0", "for x in loader:\n    x[mask] = 0"]
     hoisted = judged(before, cell_1="mask = y > 0\nindex = mask.nonzero()", cell_2="for x in loader:\n    x[index] = 0")
-    assert hoisted == "index would be set in cell 1 and read in another, which may run again without it"
+    assert hoisted == "index would be set in cell 1 and read in another cell, which may be run again without it"
     assert not judged(before, cell_2="index = mask.nonzero()\nfor x in loader:\n    x[index] = 0")
 
 

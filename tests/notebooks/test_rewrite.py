@@ -75,7 +75,7 @@ def test_commands_are_left() -> None:
     result = renamed("!slow", "%time slow", "%%bash\nslow", "slow?", "x = slow")
     assert [each.cell for each in result.applied] == [6]
     assert [each.cell for each in result.refused] == [3, 5]
-    reason = "line 1 of cell 3 is no Python or shows a value in the notebook, and stays as it is"
+    reason = "line 1 of cell 3 is not plain Python or displays a value in the notebook, and is not changed"
     assert result.refused[0].reason == reason
     assert after(result)[1:] == ["!slow", "%time slow", "%%bash\nslow", "slow?", "x = fast"]
 
@@ -89,7 +89,7 @@ def test_an_edit_over_two_cells_is_refused() -> None:
     data = notebooks.document("import torch\nslow", "lazy")
     result = rewrite(data, "a.ipynb", [toys.rule(check)])
     assert result.outcome is Outcome.UNCHANGED
-    assert [each.reason for each in result.refused] == ["it would reach over the end of cell 1"]
+    assert [each.reason for each in result.refused] == ["the change would reach beyond the end of cell 1"]
 
 
 def test_a_finding_may_have_edits_in_several_cells() -> None:
@@ -105,7 +105,7 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
     locked = notebooks.document(cells[0], notebooks.code(cells[1], metadata={"editable": False}))
     kept = rewrite(locked, "a.ipynb", [toys.rule(check)])
     assert kept.after == locked
-    assert [each.reason for each in kept.refused] == ["cell 2 is not to be edited, as its metadata say"]
+    assert [each.reason for each in kept.refused] == ["the metadata of cell 2 mark it as not editable"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_whole_notebook_is_silenced() -> None:
 @pytest.mark.parametrize(
     ("data", "outcome", "reason"),
     [
-        (b"{torch", Outcome.FAILED, "is no notebook: broken JSON: expecting property name"),
+        (b"{torch", Outcome.FAILED, "is not a notebook: broken JSON: expecting property name"),
         (b"{", Outcome.UNCHANGED, ""),
         (
             notebooks.document("library(torch)", metadata={"kernelspec": {"language": "R"}}),
@@ -222,7 +222,7 @@ def test_a_list_that_another_cell_empties_is_held_back() -> None:
     result = by("PM106", IMPORTS, "losses = []", loop, "plt.plot(losses)")
     (finding,) = result.held_back
     assert finding.safety is Safety.UNSAFE
-    assert finding.reason.startswith("cell 3 may run again without the one that sets losses")
+    assert finding.reason.startswith("cell 3 may be run again without the cell that sets losses")
     assert by("PM106", IMPORTS, "losses = []", loop, "plt.plot(losses)", unsafe=True).outcome is Outcome.CHANGED
     assert by("PM106", IMPORTS, f"losses = []\n{loop}", "plt.plot(losses)").outcome is Outcome.CHANGED
 
@@ -253,7 +253,7 @@ def test_pipelines_of_one_data_set_move_together(is_shown: bool) -> None:
     result = by("PM205", imports, data, shown, LOOP, scores)
     if is_shown:
         stays = "the normalised images are used on line 2 of cell 3 before they are copied to the device"
-        reasons = [f"line 2 of cell 2, for a dataset of the same class, stays: {stays}", stays]
+        reasons = [f"the transform on line 2 of cell 2, of a dataset of the same class, has to stay: {stays}", stays]
         assert [each.reason for each in result.refused] == reasons
         return
     cells = after(result)

@@ -121,15 +121,15 @@ def test_line_endings_of_windows() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("pass", "x = 1", "is no Python or shows a value"),
+        ("pass", "x = 1", "is not plain Python or displays a value"),
         ("get_ipython().run", "f", ""),
-        ("train(model)", "train(net)", "is no Python or shows a value"),
+        ("train(model)", "train(net)", "is not plain Python or displays a value"),
         ("total / 3", "float(total) / 3", ""),
-        ("total / 3, ", "float(total) / 3, ", "is no Python or shows a value"),
+        ("total / 3, ", "float(total) / 3, ", "is not plain Python or displays a value"),
         ("# shown\n", "# shown\nx = 1\n", "cell 7 would no longer show the value of its last line"),
         ("# shown\n", "# more\n", ""),
-        ("if True:", "if x:", "is no Python or shows a value"),
-        ("again = 2\n", "again = 2", "it would reach over the end of cell 5"),
+        ("if True:", "if x:", "is not plain Python or displays a value"),
+        ("again = 2\n", "again = 2", "the change would reach beyond the end of cell 5"),
         ("again = 2\n", "again = 3\n", ""),
         ("    again = 2\n", "", ""),
         ("import torch\n", "import torch\nimport os\n", ""),
@@ -160,7 +160,7 @@ def test_insertions_beside_commands() -> None:
 def test_edits_across_cells_have_an_obstacle() -> None:
     source = parsed("a = 1", "b = 2")
     whole = Edit(0, len(source.text), "c = 3\n")
-    assert source.obstacle([whole]) == "it would reach over the end of cell 1"
+    assert source.obstacle([whole]) == "the change would reach beyond the end of cell 1"
     with pytest.raises(SourceError):
         source.reparse("c = 3\n")
 
@@ -168,7 +168,7 @@ def test_edits_across_cells_have_an_obstacle() -> None:
 def test_cells_of_other_languages_and_locked_cells_stay() -> None:
     locked = notebooks.code("a = 1\n", metadata={"editable": False})
     source = parsed(locked, "%%bash\nls\n")
-    assert source.obstacle(edits(source, "1", "2")) == "cell 1 is not to be edited, as its metadata say"
+    assert source.obstacle(edits(source, "1", "2")) == "the metadata of cell 1 mark it as not editable"
     end = len(source.text)
     assert source.obstacle([Edit(end, end, "x = 1\n")]) == "cell 2 belongs to a cell magic"
 
@@ -183,7 +183,7 @@ def test_cells_of_other_languages_and_locked_cells_stay() -> None:
         (["if x:\n    y = 1", "else:\n    y = 2"], "line 1 of cell 2"),
         (["a = 1", "@dec", "def f(): ..."], "of cell 2"),
         (["a = 1", "print 'x'"], "line 1 of cell 2, column 1: Python 2 code (perfmod reads Python 3): print 'x'"),
-        (["a = '\x00'"], "cell 1 contains null bytes, so it is no Python source"),
+        (["a = '\x00'"], "cell 1 contains null bytes, so it is not Python source"),
         (["a = 1\\", "b = 2"], "of cell 1"),
     ],
 )

@@ -104,7 +104,7 @@ class Cells:
         """The cells of a document. Raises `SourceError` for text that no Python can hold."""
         for cell in document.cells:
             if "\0" in cell.source:
-                raise SourceError(f"cell {cell.number} contains null bytes, so it is no Python source")
+                raise SourceError(f"cell {cell.number} contains null bytes, so it is not Python source")
             if any("\ud800" <= character <= "\udfff" for character in cell.source):
                 raise SourceError(f"cell {cell.number} contains half a character, a surrogate without its other half")
         sources = [cell.source for cell in document.cells]
@@ -144,9 +144,9 @@ class Cells:
         number = self.document.cells[index].number
         whole_lines = edit.replacement.endswith(("\n", "\r"))
         if edit.end > end or (edit.end == end and not whole_lines and not self._empties_lines(edit)):
-            return f"it would reach over the end of cell {number}"
+            return f"the change would reach beyond the end of cell {number}"
         if not self.document.cells[index].editable:
-            return f"cell {number} is not to be edited, as its metadata say"
+            return f"the metadata of cell {number} mark it as not editable"
         if ipython.is_foreign(self.document.cells[index].source):
             return f"cell {number} belongs to a cell magic"
         for hidden in self.hidden(index):
@@ -157,7 +157,7 @@ class Cells:
             beside = at_start and hidden.kind in ("opening", "closing")
             if not above and not beside and hidden.touched_by(edit):
                 line = len(_LINE_END.findall(self.text, 0, hidden.start)) + 1
-                return f"line {line} is no Python or shows a value in the notebook, and stays as it is"
+                return f"line {line} is not plain Python or displays a value in the notebook, and is not changed"
         return ""
 
     def end(self, offset: int) -> int:

@@ -85,21 +85,21 @@ class Document:
         try:
             text = data[len(bom) :].decode()
         except UnicodeDecodeError as error:
-            raise SourceError(f"is no notebook: cannot be decoded: {error}") from error
+            raise SourceError(f"is not a notebook: cannot be decoded: {error}") from error
         if not text.strip():
-            raise SourceError("is no notebook: it is empty")
+            raise SourceError("is not a notebook: it is empty")
         try:
             top, cells = _Reader(text).document()
         except json.JSONDecodeError as error:
             place = f"{error.msg} in line {error.lineno}, column {error.colno} of the file"
-            raise SourceError(f"is no notebook: broken JSON: {place[0].lower()}{place[1:]}") from error
+            raise SourceError(f"is not a notebook: broken JSON: {place[0].lower()}{place[1:]}") from error
         except ValueError as error:
-            raise SourceError(f"is no notebook: broken JSON: {error}") from error
+            raise SourceError(f"is not a notebook: broken JSON: {error}") from error
         except RecursionError as error:
-            raise SourceError("is no notebook: its JSON is nested too deeply") from error
+            raise SourceError("is not a notebook: its JSON is nested too deeply") from error
         _require_python(top)
         if cells is None:
-            raise SourceError("is no notebook: it has no list of cells")
+            raise SourceError("is not a notebook: it has no list of cells")
         return cls(text, bom, cells)
 
     def with_sources(self, sources: Mapping[int, str]) -> Document:
@@ -128,15 +128,15 @@ class Document:
         for index, source in sources.items():
             expected["cells"][self.cells[index].number - 1]["source"] = source
         if repr(expected) != repr(written):
-            raise SourceError("cannot be written: more than the sources of its cells would change")
+            raise SourceError("cannot be written: something other than the source of its cells would change")
 
 
 def _require_python(top: object) -> None:
     """Raise `SourceError` unless `top`, without its cells, belongs to a notebook of format 4 whose code is Python."""
     if not isinstance(top, dict) or not isinstance(top.get("nbformat"), int):
-        raise SourceError("is no notebook: it is JSON without a format number")
+        raise SourceError("is not a notebook: it is JSON without a format number")
     if top["nbformat"] < _READ_FORMAT:
-        raise ForeignSource(f"is a notebook of format {top['nbformat']}; save it in a current Jupyter to convert it")
+        raise ForeignSource(f"is a notebook of format {top['nbformat']}: save it with a current Jupyter to convert it")
     if top["nbformat"] > _READ_FORMAT:
         raise ForeignSource(f"is a notebook of format {top['nbformat']}, and perfmod reads format {_READ_FORMAT}")
     language = _language(top.get("metadata"))
@@ -201,7 +201,7 @@ class _Reader:
         if kind != "code":
             return None
         if source is None:
-            raise SourceError(f"is no notebook: cell {number} has no source")
+            raise SourceError(f"is not a notebook: cell {number} has no source")
         editable = not (isinstance(metadata, dict) and metadata.get("editable") is False)
         return CodeCell(number, *source, editable=editable)
 

@@ -38,14 +38,20 @@ def doubt(before: Mapping[int, str], after: Mapping[int, str], changed: Sequence
         settled = {name for name in stored if any(f"{name} = {kind}({name})" in added for kind in ("float", "int"))}
         for name in set(stored) - settled:
             if name in known and not old[number].resets(name):
-                return f"cell {number} may run again without the one that sets {name}, and leaves something else in it"
+                return (
+                    f"cell {number} may be run again without the cell that sets {name}, and leaves another value in it"
+                )
             if name not in known and not all(new[other].resets(name) for other in changed if other != number):
-                return f"{name} would be set in cell {number} and read in another, which may run again without it"
+                return (
+                    f"{name} would be set in cell {number} and read in another cell, which may be run again without it"
+                )
         for name in {name for text in added for name in _added_to(text)} - set(stored):
             for other in [one for one in old if one <= number]:
                 kept = new.get(other, old[other]).simple & old[other].simple
                 if name in old[other].read_in(kept) and not old[other].resets(name):
-                    return f"cell {other} reads {name} and may run again after cell {number}, when it is a tensor"
+                    return (
+                        f"cell {other} reads {name} and may be run again after cell {number}, when {name} is a tensor"
+                    )
     return ""
 
 
