@@ -18,7 +18,7 @@ from attrs import field, frozen
 from corpus_index import python_of
 from corpus_sources import git
 
-OURS = ("internal error", "does not settle", "would break it", "nested too deeply")
+OURS = ("internal error", "do not converge", "would write invalid code", "nested too deeply")
 """How a file's failure begins when it is perfmod's fault, whatever is in the file."""
 
 CHECKS = ("no crash", "outputs parse", "second run is empty", "diff applies", "diff reverts")

@@ -335,7 +335,7 @@ class _Rewriting:
             if stalled == MAX_ROUNDS:
                 moving = found.admitted[0].path
                 codes = _codes(each.finding for each in found.admitted if each.path == moving)
-                raise _Failed(moving, f"does not settle: {codes} would go on changing it")
+                raise _Failed(moving, f"the rewrites do not converge: {codes} would keep changing it")
             self._apply(found)
             found = self._find()
         return found
@@ -377,7 +377,7 @@ class _Rewriting:
         """What a file says of the torch that it runs with, or else its project."""
         old = loss_read_as_vector(file)
         if old is not None:
-            said = f"line {file.line(old)} reads a loss as one had to before 0.4 (`{file.code(old)}`)"
+            said = f"line {file.line(old)} uses `{file.code(old)}`, which only works before 0.4"
             return Pin(LAST_WITH_VECTOR_LOSSES, said)
         volatile = made_volatile(file)
         if volatile is not None:
@@ -385,7 +385,7 @@ class _Rewriting:
             return Pin(LAST_WITH_VECTOR_LOSSES, said)
         ffi = import_of_ffi(file)
         if ffi is not None:
-            return Pin(LAST_WITH_FFI, f"line {file.line(ffi)} imports torch.utils.ffi, which is gone since 1.0")
+            return Pin(LAST_WITH_FFI, f"line {file.line(ffi)} imports torch.utils.ffi, which was removed in 1.0")
         return self.files[path].pin
 
     def _sort_out(self, reported: Finding, path: str, world: World, found: _Round) -> None:
@@ -396,7 +396,7 @@ class _Rewriting:
             finding = self._fitted(finding, place, change, path, world)
         unnamed = tuple(place for place in changes if self.files[place].part is Part.UNNAMED)
         if unnamed and not finding.refused:
-            needs = f"also needs {' and '.join(unnamed)}: name {'it' if len(unnamed) == 1 else 'them'} too"
+            needs = f"also needs {' and '.join(unnamed)}: pass {'it' if len(unnamed) == 1 else 'them'} too"
             is_admitted = self.choice.admits(finding, self.rules[finding.code])
             reason = needs if is_admitted else f"{finding.reason}; it {needs}"
             finding = evolve(finding, reason=reason, unnamed=unnamed)
@@ -417,9 +417,11 @@ class _Rewriting:
             return finding
         source = self.texts[place].source
         if self.files[place].part is Part.READ:
-            return _refusal(finding, f"{self.labels[place]} would have to change too, and is only read here")
+            return _refusal(finding, f"{self.labels[place]} would have to change too, and perfmod only reads that file")
         if place != path and trains_with_another(world.files[source]):
-            return _refusal(finding, f"{self.labels[place]} would have to change too, and is not PyTorch code alone")
+            return _refusal(
+                finding, f"{self.labels[place]} would have to change too, and also trains with another framework"
+            )
         if obstacle := source.obstacle(change.edits):
             return _refusal(finding, self._said_of(place, obstacle, path))
         if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(change.edits)):
@@ -481,7 +483,7 @@ class _Rewriting:
                     first_use = splice.new(found.preambles[place].first_use(edits[place]))
                     text.splice(preamble_edits(text.source, needed, first_use).edits)
             except SourceError as error:
-                raise _Failed(place, f"{codes} would break it: {error.reason}") from error
+                raise _Failed(place, f"{codes} would write invalid code: {error.reason}") from error
 
     def _join(self, changed: set[str]) -> None:
         """Remember that files were changed by one finding."""

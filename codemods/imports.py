@@ -119,7 +119,7 @@ class Preamble:
 
     def _taken(self, name: str, definition: Definition, wanted: str) -> str:
         line = self._source.line(definition.node)
-        return f"{name} is bound to something else on line {line}, so {wanted} cannot be added"
+        return f"{name} has another meaning on line {line}, so {wanted} cannot be added"
 
     def _is_imported(self, wanted: Import, before: int) -> bool:
         for line in self._source.module.body:

@@ -160,7 +160,7 @@ class _Reader:
         line = self.source.position(offset)[0]
         if match["kind"] not in {kind.value for kind in Kind}:
             kinds = ", ".join(kind.value for kind in Kind)
-            self._complain(line, f"`{match.group().strip()}` is none of {kinds}")
+            self._complain(line, f"`{match.group().strip()}` is not one of {kinds}")
             return None
         if match["codes"] is None:
             return Directive(offset, line, Kind(match["kind"]), (catalog.ALL,))
@@ -173,7 +173,7 @@ class _Reader:
         line, end = directive.line, len(self.source.line_starts)
         if directive.kind is Kind.IGNORE_FILE:
             if self._statements and line >= min(lines.first for lines in self._statements):
-                self._complain(line, "`ignore-file` has to stand above the first statement")
+                self._complain(line, "`ignore-file` has to be above the first statement")
                 return evolve(directive, selectors=())
             return evolve(directive, first=1, last=end)
         if directive.kind is Kind.IGNORE:

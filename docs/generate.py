@@ -59,7 +59,7 @@ NUMERICS = {
 SAFETY = {
     "safe": "applied by default",
     "unsafe": "applied with `--unsafe`",
-    "opt-in": "applied when it is selected by code or name",
+    "opt-in": "applied only when selected by code or name",
     "advice": "reported, never rewritten",
 }
 
@@ -88,7 +88,7 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
         table_row("family", rule.family.value),
         table_row("rewrite", rule.fix_title),
         table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
-        table_row("safety", f"{safety}: {SAFETY[safety]}, where everything could be shown"),
+        table_row("safety", f"{safety}: {SAFETY[safety]}, where everything could be proven"),
         table_row("needs", f"torch {rule.min_torch} or later"),
         table_row("status", rule.status.value),
     ]
@@ -100,7 +100,7 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
     parts += ["## When this changes results", rule.changes_results]
     if refusals := list(_refusals(rule, cases)):
-        intro = "Left as it is, and reported with the reason; these are the reasons that the goldens show:"
+        intro = "Left as it is and reported with the reason. Reasons shown by the goldens:"
         parts += ["## What it refuses", intro, bullets(refusals)]
     if rule.references:
         parts += ["## References", bullets(rule.references)]
@@ -156,7 +156,7 @@ def render_gains(reference: Mapping[str, Any] | None) -> str:
     setting = (
         f"Time of a step as written over that of a rewritten one, with its 95 % interval, on one {environment['gpu']} "
         f"(torch {environment['torch']}); each rule on top of those above it. 1.00x is no gain: what a pattern costs "
-        "depends on the script, and `apply --verify` keeps only what pays on yours."
+        "depends on the script, and `apply --verify` keeps only what is faster on yours."
     )
     lines = [table_row("script", "rule", "training", "step"), table_row("---", "---", "---", "--:")]
     for row in runs:
@@ -220,7 +220,7 @@ def render_results(results: Mapping[str, Any] | None) -> str:
     setting = (
         f"Two published scripts on one {machine['gpu']} with {machine['cores']} CPU cores and torch "
         f"{machine['torch']}; medians over fresh, interleaved processes. The expert's version is the same "
-        "script mended by hand."
+        "script improved by hand."
     )
     same = (
         "The training stays the same: largest relative difference to the script as written, and implicit "
@@ -242,7 +242,7 @@ def render_verified(
     machine = f"one {environment['gpu']} (driver {environment['driver']}), torch {environment['torch']}"
     setting = (
         f"The reference scripts on {machine}, {environment['cpu']}. The ratio is the time of a step as written over "
-        "that of a rewritten one, with its 95 % interval; noise is how far the original strays from itself."
+        "that of a rewritten one, with its 95 % interval; noise is how much the original differs from itself."
     )
     headings = ("verdict", "ratio", "noise", "syncs per step", "ms per step")
     scripts = [table_row("script", *headings, "verifying took"), table_row("---", "---", *["--:"] * 5)]
@@ -366,7 +366,7 @@ def render_times(measured: Mapping[str, Any] | None) -> str:
     source = TIMES.with_suffix(".md").relative_to(ROOT).as_posix()
     return (
         f"{len(rows)} repositories that are in no corpus, {sum(row['files'] for row in rows):,} files, one process "
-        f"each: {sum(row['processor_seconds'] for row in rows):,.0f} s of processor time; the slowest group of files "
+        f"each: {sum(row['processor_seconds'] for row in rows):,.0f} s of CPU time; the slowest group of files "
         f"that are read together took {slowest['slowest']['seconds']:.1f} s ({slowest['repository']}), the limit is "
         f"{measured['time_limit']:g} s; groups beyond it: {sum(row['over'] for row in rows)}. Measured by "
         f"`python benchmarks/time_budget.py` ([`{source}`](../{source}))."

@@ -147,7 +147,7 @@ def _is_restored(each: Examined) -> bool:
 def _spread(bundle: Bundle, troubles: Reasons) -> Reasons:
     """The reasons of all files of a bundle, of which some are in trouble."""
     names = [each.result.path for each in bundle if each.file.real in troubles]
-    partner = f"was left as it was, because {' and '.join(names)}, which changes along with it, cannot be written"
+    partner = f"was not changed, because {' and '.join(names)}, which has to change with it, cannot be written"
     return {each.file.real: troubles.get(each.file.real, partner) for each in bundle}
 
 

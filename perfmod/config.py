@@ -125,7 +125,7 @@ def _read_table(path: Path) -> Mapping[str, Any] | None:
     except UnicodeDecodeError as error:
         raise UsageMistake(f"{shown(path)}: is not UTF-8: {error}") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageMistake(f"{shown(path)}: is no valid TOML: {error}") from error
+        raise UsageMistake(f"{shown(path)}: is not valid TOML: {error}") from error
     table = document.get("tool", {}).get("perfmod")
     if table is not None and not isinstance(table, Mapping):
         raise UsageMistake(f"{shown(path)}: tool.perfmod must be a table")

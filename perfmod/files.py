@@ -63,13 +63,13 @@ def read(file: FoundFile) -> bytes:
     try:
         state = file.real.stat()
         if not stat.S_ISREG(state.st_mode):
-            raise Unreadable("is no regular file", failed=file.named)
+            raise Unreadable("is not a regular file", failed=file.named)
         if state.st_size > largest:
             size = f"{state.st_size / 1e6:.1f} MB, and perfmod reads up to {largest / 1e6:.0f} MB"
             raise Unreadable(f"is too large: {size}", failed=file.named)
         return file.real.read_bytes()
     except FileNotFoundError as error:
-        raise Unreadable("is gone: it was removed while perfmod ran", failed=file.named) from error
+        raise Unreadable("was removed while perfmod ran", failed=file.named) from error
     except OSError as error:
         raise Unreadable(f"cannot be read: {explain(error)}") from error
 
@@ -104,7 +104,7 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
         inside = list(walk.files())
         unlisted |= walk.unlisted
         if not inside and not walk.unlisted:
-            raise UsageMistake(f"{shown(target)}: no Python file here, besides what is ignored or excluded")
+            raise UsageMistake(f"{shown(target)}: no Python file found, apart from ignored or excluded ones")
         for file in inside:
             found.setdefault(file.real, file)
     files = sorted(found.values(), key=lambda file: file.real.parts)

@@ -173,7 +173,7 @@ def _restore(entry: Entry) -> bool | NotWritten:
         if current == entry.before:
             return False
         if _digest(current) != entry.after:
-            return NotWritten("was edited since perfmod wrote it, so it was left alone")
+            return NotWritten("was edited after perfmod wrote it, so it was left alone")
         replace(entry.path, entry.before, current, entry.mode)
     except NotWritten as error:
         return error

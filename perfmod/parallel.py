@@ -65,7 +65,7 @@ def _spread(items: Iterable[Results | Task], jobs: int) -> Generator[Results, No
         while ahead:
             yield _settled(ahead.popleft())
     except BrokenProcessPool as error:
-        raise Failure("a worker process died, perhaps for want of memory; try --jobs 1") from error
+        raise Failure("a worker process died, perhaps out of memory; try --jobs 1") from error
     except BaseException:
         # Nobody will ask for what the workers are at, and the interpreter would wait for it at its end.
         for worker in multiprocessing.active_children():

@@ -86,7 +86,7 @@ class Task:
             return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
         number = sum(matters(each.data, self.rules) for each in self.files)
         work = f"{number} files that belong together need" if number > 1 else "it needs"
-        reason = f"not analysed: {work} more than {self.time_limit:g} s; --time-limit gives more"
+        reason = f"not analysed: {work} more than {self.time_limit:g} s; raise --time-limit"
         outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED
         return FileResult(file.path, outcome, file.data, file.data, reason)
 

@@ -53,7 +53,7 @@ def _reasons() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotWritten("is gone: it was removed while perfmod ran") from error
+        raise NotWritten("was removed while perfmod ran") from error
     except PermissionError as error:
         raise NotWritten(f"its folder cannot be written: {explain(error)}") from error
     except OSError as error:
@@ -101,7 +101,7 @@ def _take_over(temporary: Path, state: os.stat_result, mode: int | None) -> None
         try:
             os.chown(temporary, state.st_uid, state.st_gid)
         except PermissionError as error:
-            raise NotWritten("belongs to somebody else, and replacing it would change that") from error
+            raise NotWritten("belongs to another user, and replacing it would change its owner") from error
     temporary.chmod(stat.S_IMODE(state.st_mode) if mode is None else mode)
 
 

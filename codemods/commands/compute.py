@@ -9,6 +9,8 @@ from perfmod.transforms.rule import Family
 class ComputeCommand(FamilyCommand):
     """Rewrites of `perfmod.transforms.compute` that keep the mathematics; all of them are opt-in rules."""
 
-    DESCRIPTION = "Drops needless work from PyTorch code: graphs in evaluations, zeroed gradients, losses in two steps."
+    DESCRIPTION = (
+        "Removes needless work from PyTorch code: autograd graphs in evaluations, zeroed gradients, two-step losses."
+    )
     family = Family.COMPUTE
     opts_in = True

@@ -9,5 +9,5 @@ from perfmod.transforms.rule import Family
 class FeedingCommand(FamilyCommand):
     """Rewrites of `perfmod.transforms.feeding`."""
 
-    DESCRIPTION = "Feeds PyTorch training steps faster: workers, pinned memory, normalisation on the device."
+    DESCRIPTION = "Feeds PyTorch training faster: loader workers, pinned memory, normalisation on the GPU."
     family = Family.FEEDING

@@ -9,5 +9,5 @@ from perfmod.transforms.rule import Family
 class LeftoversCommand(FamilyCommand):
     """Rewrites of `perfmod.transforms.leftovers`."""
 
-    DESCRIPTION = "Removes debugging that was left switched on in PyTorch training code."
+    DESCRIPTION = "Removes debugging aids left switched on in PyTorch training code."
     family = Family.LEFTOVERS

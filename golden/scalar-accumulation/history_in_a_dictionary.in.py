@@ -1,4 +1,4 @@
-# golden: stay refused="is an attribute that other code may read while the loop runs"
+# golden: stay refused="belongs to an object that other code may read while the loop runs"
 """Losses are collected in a dictionary of lists, which others may look at."""
 from collections import defaultdict
 

@@ -47,7 +47,9 @@ PatchFile = Annotated[
 ]
 Verify = Annotated[
     bool,
-    typer.Option("--verify", help="Keep only what is proven equal and faster; the script's arguments behind --."),
+    typer.Option(
+        "--verify", help="Run the script, keep only rewrites proven equal and faster; script arguments after --."
+    ),
 ]
 
 
@@ -78,10 +80,10 @@ def apply(
 ) -> int:
     """Rewrite training code so that its steps run faster on CUDA.
 
-    Only what is proven to leave the training as it is; the rest is held back or refused, and -v says why.
-    With a file, those of its project that it imports are rewritten as well, and no others. Rewrites that go over
+    By default only what is proven to leave the training unchanged; the rest is held back or refused, and -v says why.
+    Given a file, the project files that it imports are rewritten as well, and no others. Rewrites that span
     several files are written together or not at all. From stdin (-), the new code goes to stdout.
-    `perfmod revert` takes the changes back.
+    `perfmod revert` undoes the changes.
     """
     from perfmod import applying
     from perfmod.cli.examining import examined
@@ -96,7 +98,7 @@ def apply(
 
     cwd = Path.cwd()
     if verify and (len(paths) != 1 or paths == [STDIN]):
-        raise UsageMistake("--verify takes one script, or one folder with --entry; its arguments stand behind --")
+        raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
     as_json = output_format is OutputFormat.JSON
     talk = console(stderr=True)
 

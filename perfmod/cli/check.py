@@ -29,10 +29,10 @@ ExplainAll = Annotated[
     bool,
     typer.Option(
         "--explain-all",
-        help="As -v, also what comments silence, and count the reasons at the end.",
+        help="Like -v, plus findings silenced by comments and a count of all reasons.",
     ),
 ]
-ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 also if something would be rewritten.")]
+ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if something would be rewritten.")]
 
 
 def check(
@@ -49,10 +49,10 @@ def check(
     explain_all: ExplainAll = False,
     exit_zero: ExitZero = False,
 ) -> int:
-    """List what makes the steps of training code slow, and change nothing.
+    """List what makes training steps slow, and change nothing.
 
-    Exits with 1 if `apply` with the same options would rewrite something; what is held back, refused or advice does
-    not count. With a file, those of its project that it imports are examined as well, as `apply` does.
+    Exits with 1 if `apply` with the same options would rewrite something; held-back, refused and advice findings do
+    not count. Given a file, the project files that it imports are examined as well, as in `apply`.
     """
     from perfmod.cli.examining import examined
     from perfmod.codemods import catalog

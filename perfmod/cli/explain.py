@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-RuleName = Annotated[str, typer.Argument(metavar="CODE_OR_NAME", help="Such as PM101 or masked-loss.")]
+RuleName = Annotated[str, typer.Argument(metavar="CODE_OR_NAME", help="For example PM101 or masked-loss.")]
 
 
 def explain(rule: RuleName) -> int:

@@ -47,7 +47,7 @@ def _program(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Rewrite PyTorch training code so that its steps run faster on CUDA, as a diff a reviewer can accept."""
+    """Rewrite PyTorch training code so that its steps run faster on CUDA, as a small diff for review."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -65,7 +65,7 @@ def run() -> None:
     except PerfmodError as error:
         code = _complain(str(error), error.exit_code)
     except typer.TyperException as error:
-        code = _complain(f"{error.format_message()} (perfmod --help tells more)", ExitCode.USAGE)
+        code = _complain(f"{error.format_message()} (see perfmod --help)", ExitCode.USAGE)
     except (BrokenPipeError, SystemExit) as error:
         # typer and rich answer a broken pipe by SystemExit(1), which would read as "check found something".
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):

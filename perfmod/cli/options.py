@@ -20,27 +20,27 @@ class OutputFormat(str, enum.Enum):
 
 Paths = Annotated[
     list[str],
-    typer.Argument(help="Python files, notebooks, folders (without what git ignores), or - for stdin."),
+    typer.Argument(help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."),
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option("--select", metavar="RULE", help="Run only these rules: code, name or prefix, as PM101 or PM1."),
+    typer.Option("--select", metavar="RULE", help="Run only these rules: code, name or prefix, such as PM101 or PM1."),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="RULE", help="Leave these rules out: code, name or prefix."),
+    typer.Option("--ignore", metavar="RULE", help="Skip these rules: code, name or prefix."),
 ]
 Unsafe = Annotated[
     bool | None,
     typer.Option("--unsafe/--no-unsafe", help="Include rewrites that are usually right but could not be proven."),
 ]
-Format = Annotated[OutputFormat, typer.Option("--output-format", help="How to print the result.")]
+Format = Annotated[OutputFormat, typer.Option("--output-format", help="Output format.")]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", "-j", min=1, metavar="N", help="The most processes to use.", show_default="processors"),
+    typer.Option("--jobs", "-j", min=1, metavar="N", help="Maximum number of processes.", show_default="processors"),
 ]
 Isolated = Annotated[
-    bool, typer.Option("--isolated", help="Keep to the given files, and read each for itself, without its project.")
+    bool, typer.Option("--isolated", help="Analyse each given file on its own, without the rest of its project.")
 ]
 TimeLimit = Annotated[
     float | None,
@@ -48,14 +48,15 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         min=0.1,
-        help="Leave files alone that take longer to analyse together.",
+        help="Skip files whose analysis (with the files they belong to) takes longer.",
         show_default="20",
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say why: also what is held back, what is refused, and advice.")
+    bool,
+    typer.Option("--verbose", "-v", help="Also show held-back and refused findings and advice, each with its reason."),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Read every file anew.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore cached results and analyse every file again.")]
 
 
 def options(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def revert() -> int:
-    """Take back the last apply in this repository.
+    """Undo the last apply in this repository.
 
-    Files that were edited since are left alone, with the reason; the exit code is 3 then.
+    Files edited since then are left alone and named with the reason; the exit code is then 3.
     """
     from perfmod import journal
     from perfmod.errors import ExitCode

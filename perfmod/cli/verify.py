@@ -33,12 +33,14 @@ class Closeness(str, enum.Enum):
     PRECISION = "precision"
 
 
-Script = Annotated[str, typer.Argument(metavar="SCRIPT", help="The script that trains, or a folder (with --entry).")]
+Script = Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, or a folder (with --entry).")]
 Against = Annotated[
     str | None,
-    typer.Option("--against", metavar="OTHER", help="Compare with this script instead of rewriting; or a folder."),
+    typer.Option("--against", metavar="OTHER", help="Compare with this script or folder instead of rewriting."),
 ]
-ClosenessName = Annotated[Closeness, typer.Option("--numerics", help="How far the two may lie apart, with --against.")]
+ClosenessName = Annotated[
+    Closeness, typer.Option("--numerics", help="With --against: how much the results may differ.")
+]
 
 
 def verify(
@@ -61,10 +63,10 @@ def verify(
     link: Link = None,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
-    """Run a training script as it is and rewritten, and prove: the same training, and a faster step.
+    """Run a training script before and after the rewrites, and check that it trains the same and faster.
 
-    Arguments of the script stand behind --. Both sides run in scratch copies; no file of yours is changed.
-    Exits with 0 if the training is the same and not slower, with 4 if it differs or is slower, with 5 if that
+    Arguments of the script go after --. Both versions run in scratch copies; your files are not changed.
+    Exits with 0 if the training is the same and not slower, with 4 if it differs or is slower, with 5 if this
     could not be decided, with 3 if the script could not be run.
     """
     from perfmod.cli.examining import examined

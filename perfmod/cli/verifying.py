@@ -28,12 +28,14 @@ class Device(str, enum.Enum):
 
 Entry = Annotated[
     str | None,
-    typer.Option("--entry", metavar="FILE", help="The script in the given folder that trains.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--entry", metavar="FILE", help="The training script inside the given folder.", rich_help_panel=_PANEL
+    ),
 ]
 DeviceName = Annotated[
     Device,
     typer.Option(
-        "--device", help="Where the script trains; on cpu only equality is judged, not speed.", rich_help_panel=_PANEL
+        "--device", help="Where to train; on cpu only equality is checked, not speed.", rich_help_panel=_PANEL
     ),
 ]
 Python = Annotated[
@@ -41,7 +43,7 @@ Python = Annotated[
     typer.Option(
         "--python",
         metavar="PY",
-        help="The interpreter to run the script with.",
+        help="Python interpreter that runs the script.",
         show_default="this one",
         rich_help_panel=_PANEL,
     ),
@@ -52,12 +54,12 @@ Steps = Annotated[
         "--steps",
         min=2,
         metavar="N",
-        help="Optimizer steps to compare.",
+        help="Number of optimizer steps to compare.",
         show_default="20; 10 with --quick",
         rich_help_panel=_PANEL,
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats, and no rows per rule.", rich_help_panel=_PANEL)]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats, and no results per rule.", rich_help_panel=_PANEL)]
 NProc = Annotated[
     int | None,
     typer.Option(
@@ -70,7 +72,7 @@ NProc = Annotated[
 ]
 Timeout = Annotated[
     float,
-    typer.Option("--timeout", min=1, metavar="S", help="Seconds after which a run is ended.", rich_help_panel=_PANEL),
+    typer.Option("--timeout", min=1, metavar="S", help="Stop a run after this many seconds.", rich_help_panel=_PANEL),
 ]
 ReportFolder = Annotated[
     Path | None,
@@ -83,7 +85,7 @@ Link = Annotated[
     typer.Option(
         "--link",
         metavar="DIR",
-        help="Data that is only read: linked into the scratch copies, not copied.",
+        help="Folder of read-only data: linked into the scratch copies, not copied.",
         rich_help_panel=_PANEL,
     ),
 ]

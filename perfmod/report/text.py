@@ -122,12 +122,12 @@ def _became(row: FindingRow) -> str:
 def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight
-    return " (no training step in sight)" if unseen else ""
+    return " (no training step found)" if unseen else ""
 
 
 def _figures(row: FindingRow) -> str:
     """What a rewrite leaves as it was but for a rounding: never the training."""
-    return "; shown figures may differ in the last digits" if row.figures_may_differ else ""
+    return "; printed values may differ in the last digits" if row.figures_may_differ else ""
 
 
 def _along(row: FindingRow) -> str:

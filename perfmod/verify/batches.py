@@ -42,13 +42,13 @@ class _Parting:
     def text(self) -> str:
         """What seems to have happened."""
         if self.permuted:
-            return "the same batches come in another order"
+            return "the same batches are in another order"
         if self.old.samples != self.new.samples:
             return f"it has {self.new.samples} samples, and {self.old.samples} in the original"
         same = [one.content == other.content for one, other in zip(self.old.leaves, self.new.leaves, strict=False)]
         if any(same):
-            return f"the same samples seem to be loaded with other contents (tensor {same.index(False)} of the batch)"
-        return "other samples, or the same ones mixed in another way"
+            return f"the same samples seem to be loaded with other values (tensor {same.index(False)} of the batch)"
+        return "other samples, or the same samples in other batches"
 
 
 def compare_batches(runs: Runs[Trace], tolerance: Tolerance) -> Check | None:
@@ -70,7 +70,7 @@ def compare_batches(runs: Runs[Trace], tolerance: Tolerance) -> Check | None:
         return _equal(f"{count} batches" + (f"; {abs(surplus)} more drawn ahead on one side" if surplus else ""))
     outputs = _compare_outputs(runs, tolerance)
     if outputs == "" and all(_excused(one, other) for one, other in pairs):
-        return _equal("the loader hands over other tensors, of which the model makes the same")
+        return _equal("the loader yields other tensors, but the model computes the same from them")
     first = min(partings, key=lambda parting: parting.old.step, default=None)
     reason = "only one of the sides reads a DataLoader"
     if first is not None:

@@ -95,7 +95,9 @@ def compare_curves(
     """
     places = [point.place for point in runs.original]
     if [point.place for point in runs.rewritten] != places:
-        return [Check(name, Verdict.INCONCLUSIVE, reason=f"the {what} belongs to other steps than in the original")]
+        return [
+            Check(name, Verdict.INCONCLUSIVE, reason=f"the {what} was recorded at other steps than in the original")
+        ]
     if not places:
         return []
     figures = Runs(

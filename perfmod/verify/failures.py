@@ -108,7 +108,7 @@ def _symptom(text: str, words: str, circumstances: Circumstances) -> Trouble | N
     if symptom is None:
         return None
     if symptom.kind is Kind.NO_GPU and circumstances.device == "cpu":
-        return Trouble(Kind.NO_GPU, f"it insists on a GPU, which --device cpu hides from it: {words}")
+        return Trouble(Kind.NO_GPU, f"it requires a GPU, which --device cpu hides: {words}")
     return Trouble(symptom.kind, symptom.reason.format(words=words, python=shown(circumstances.python)))
 
 
@@ -117,13 +117,11 @@ def _from_time_limit(ended: Ended, trained: int, circumstances: Circumstances) -
     if place:
         seen = f" and was at {shown(place)}"
     elif words:
-        seen = f"; the last it printed was: {words}"
+        seen = f"; its last output was: {words}"
     else:
         seen = " and had printed nothing"
-    of = f" ({trained} of {circumstances.nproc} ranks were)" if trained else ""
-    return Trouble(
-        Kind.TIME_LIMIT, f"it was not done after {circumstances.timeout:g} s{of}{seen}; --timeout gives it more"
-    )
+    of = f" ({trained} of {circumstances.nproc} ranks had)" if trained else ""
+    return Trouble(Kind.TIME_LIMIT, f"it had not finished after {circumstances.timeout:g} s{of}{seen}; raise --timeout")
 
 
 def _from_status(ended: Ended, circumstances: Circumstances) -> Trouble:
@@ -131,9 +129,9 @@ def _from_status(ended: Ended, circumstances: Circumstances) -> Trouble:
     if ended.code < 0:
         return _from_signal(-ended.code, ended, circumstances)
     if ended.code == _ARGPARSE_STATUS and "usage:" in ended.tail:
-        return Trouble(Kind.USAGE, f"it does not take these arguments: {words}; arguments stand behind --")
+        return Trouble(Kind.USAGE, f"it does not accept these arguments: {words}; arguments of the script go after --")
     found = _symptom(_last_lines(ended.tail), words, circumstances)
-    said = f": {words}" if words else " and said nothing"
+    said = f": {words}" if words else " and printed nothing"
     return found or Trouble(Kind.EXITED, f"it exited with status {ended.code} before it had trained{said}")
 
 
@@ -142,8 +140,8 @@ def _from_signal(number: int, ended: Ended, circumstances: Circumstances) -> Tro
         peak = f" (its processes held {ended.peak_resident_mib:.0f} MiB)" if ended.peak_resident_mib else ""
         return Trouble(
             Kind.HOST_MEMORY,
-            f"it was killed{peak}, most likely because this machine is out of memory; ask for fewer workers or smaller "
-            "batches behind --",
+            f"it was killed{peak}, most likely because this machine is out of memory; use fewer workers or smaller "
+            "batches (arguments after --)",
         )
     try:
         name = signal.Signals(number).name
@@ -159,18 +157,18 @@ def _from_nothing(ended: Ended, records: Sequence[Mapping[str, Any]], circumstan
         backwards = max(record["backwards"] for record in records)
         return Trouble(
             Kind.NEVER_STEPPED,
-            f"no optimizer of torch has stepped after {backwards} backward passes; nothing to compare",
+            f"no torch optimizer has stepped after {backwards} backward passes; nothing to compare",
         )
     trained = sum(any(record["steps"].values()) for record in records)
     if trained:
-        return Trouble(Kind.NO_RECORD, f"only {trained} of {circumstances.nproc} ranks trained or left a record of it")
+        return Trouble(Kind.NO_RECORD, f"only {trained} of {circumstances.nproc} ranks trained")
     found = _symptom(_last_lines(ended.tail), _last_words(ended.tail), circumstances)
     if found or records:
         return found or Trouble(
-            Kind.NEVER_STEPPED, "it ended before an optimizer of torch had stepped; is this the script that trains?"
+            Kind.NEVER_STEPPED, "it ended before a torch optimizer had stepped; is this the training script?"
         )
     return Trouble(
-        Kind.NO_RECORD, "it ended and left no record: it never imports torch, or starts the training in another Python"
+        Kind.NO_RECORD, "it ended without a record: it never imports torch, or starts the training with another Python"
     )
 
 

@@ -85,7 +85,7 @@ class Family:
         while left := self.look(thorough=True):
             if time.monotonic() > deadline:
                 pids = ", ".join(str(process.pid) for process in left)
-                raise Failure(f"process {pids} of the script cannot be ended; end it by hand")
+                raise Failure(f"process {pids} of the script cannot be stopped; stop it by hand")
             self.signal(signal.SIGKILL)
             self._wait(_PATIENCE / 20)
 

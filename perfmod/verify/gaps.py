@@ -59,10 +59,10 @@ class Gap(Generic[K]):
             verdict = Verdict.REFUTED
             if tolerance.blind and over.measured <= tolerance.beyond_rounding:
                 verdict = Verdict.INCONCLUSIVE
-                reason += "; no control run says how this script spreads rounding"
+                reason += "; no control run shows how much rounding is amplified in this script"
             elif self.spread.measured <= self.unclear:
                 verdict = Verdict.INCONCLUSIVE
-                reason += "; a single unit that is switched over at its kink would do that"
+                reason += "; a single unit that switches sides at its kink (as in ReLU) would explain it"
         return Check(
             name=name,
             verdict=verdict,

@@ -23,11 +23,11 @@ from perfmod.verify.trace import Step, Trace
 from perfmod.verify.training import compare_training
 
 _DRAWN_ANEW: Final = {
-    "counts": "the original does another number of steps each time it runs",
-    "initial parameters": "the original draws other initial parameters each time it runs: seed it",
-    "initial buffers": "the original starts with other buffers each time it runs: seed it",
-    "batches": "the original reads other batches each time it runs",
-    "learning rates and other settings": "the original uses other settings of its optimizers each time it runs",
+    "counts": "the original does another number of steps in every run",
+    "initial parameters": "the original draws other initial parameters in every run: set its seeds",
+    "initial buffers": "the original starts with other buffers in every run: set its seeds",
+    "batches": "the original reads other batches in every run: set its seeds",
+    "learning rates and other settings": "the original uses other optimizer settings in every run",
 }
 """Why an original that differs from itself cannot be judged, by the row in which it does."""
 _BATCHES: Final = "batches"
@@ -146,7 +146,7 @@ def _checks(
     checks = _premises(runs, tolerance)
     weighing = list(checks)
     if all(check.name != _BATCHES for check in checks):
-        reason = "no DataLoader was seen; losses and gradients have to tell"
+        reason = "no DataLoader was used; judged by losses and gradients"
         checks.append(Check(_BATCHES, Verdict.INCONCLUSIVE, reason=reason))
     if any(check.verdict is Verdict.INCONCLUSIVE for check in weighing):
         return checks, weighing
@@ -163,7 +163,7 @@ def _reported(check: Check) -> Check:
     """A distance that is shown beside the control and decides nothing."""
     if check.verdict is Verdict.PROVEN or check.measured is None:
         return check
-    return evolve(check, verdict=Verdict.INCONCLUSIVE, reason=f"not what decides for this class: {check.reason}")
+    return evolve(check, verdict=Verdict.INCONCLUSIVE, reason=f"not decisive for this class: {check.reason}")
 
 
 def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
@@ -226,9 +226,9 @@ def _reservation(numerics: Numerics, strict: Equality | None) -> Check | None:
     """Why a class is not proven although no row stands against it."""
     reason = ""
     if numerics is Numerics.BEHAVIOURAL:
-        reason = "the rewrite changes the training itself; whether the result is as good, only a full training tells"
+        reason = "the rewrite changes the training itself; only a full training shows whether the result is as good"
     elif numerics is Numerics.SAMPLING and strict is None:
-        reason = "the rewrite draws other random numbers, and the sides were not compared without them"
+        reason = "the rewrite draws other random numbers, and the two versions were not compared without them"
     return Check(numerics.value, Verdict.INCONCLUSIVE, reason=reason) if reason else None
 
 
@@ -238,7 +238,7 @@ def _summary(checks: Sequence[Check], original: Trace, strict: Equality | None) 
         return f"without dropout: {strict.reason}"
     first = next((check for check in checks if check.measured), None)
     if first is None:
-        return f"equal bits over {_steps(original)}"
+        return f"bitwise equal over {_steps(original)}"
     return (
         f"equal within the limits over {_steps(original)}: {first.name} by {first.measured:.1e}"
         f" (allowed {first.allowed:.1e})"

@@ -73,7 +73,7 @@ class Facts:
                 "--device cpu compares the training without judging the speed"
             )
         if device == "cuda" and nproc > self.gpus:
-            raise Failure(f"--nproc {nproc}: only {self.gpus} GPUs are there")
+            raise Failure(f"--nproc {nproc}: only {self.gpus} GPUs are available")
 
 
 def probe(python: str) -> Facts:
@@ -91,17 +91,19 @@ def probe(python: str) -> Facts:
     found = _asked(path)
     if tuple(found["version"][:2]) < OLDEST_PYTHON:
         raise Failure(
-            f"{shown(path)}: is Python {_dotted(found['version'])}, but it takes {_dotted(OLDEST_PYTHON)} or later; "
+            f"{shown(path)}: is Python {_dotted(found['version'])}, but perfmod needs "
+            f"{_dotted(OLDEST_PYTHON)} or later; "
             "name another interpreter with --python"
         )
     if found["torch"] is None:
         raise Failure(
-            f"{shown(path)}: cannot import torch: {found['error']}; install it there, or name the interpreter that "
+            f"{shown(path)}: cannot import torch: {found['error']}; install it there, or give the interpreter that "
             "runs the script with --python"
         )
     if _release(found["torch"]) < OLDEST_TORCH:
         raise Failure(
-            f"{shown(path)}: has torch {found['torch']}, but it takes {_dotted(OLDEST_TORCH)} or later; name another "
+            f"{shown(path)}: has torch {found['torch']}, but perfmod needs {_dotted(OLDEST_TORCH)} or "
+            "later; name another "
             "interpreter with --python"
         )
     return Facts(
@@ -182,8 +184,8 @@ def _asked(python: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(lines[-1])
     except ValueError:
-        words = (ran.stderr.strip() or "it said nothing").splitlines()[-1].strip()
-        raise Failure(f"{shown(python)}: is no Python that works: {shown(words)}") from None
+        words = (ran.stderr.strip() or "it printed nothing").splitlines()[-1].strip()
+        raise Failure(f"{shown(python)}: is not a working Python: {shown(words)}") from None
     return found
 
 

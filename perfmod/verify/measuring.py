@@ -80,7 +80,7 @@ class Stopwatch:
         record = max(ran.records, key=_mean_ms)
         if not record["window_steps"]:
             steps = sum(record["steps"].values())
-            raise NoWindow(f"{side.name}: it ended after {steps} steps, before a window to time was full")
+            raise NoWindow(f"{side.name}: it ended after {steps} steps, too few to time")
         return TimedRun(
             side=side.name,
             order=order,

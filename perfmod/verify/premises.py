@@ -23,7 +23,7 @@ def captured(side: str, trace: Trace) -> Check | None:
     if trace.ended == "error":
         reason = f"the {side} script failed: {trace.error}"
     elif trace.ended == "stuck":
-        reason = f"the {side} script never reached another optimizer step"
+        reason = f"the {side} script reached no further optimizer step"
     elif not any(trace.steps.values()):
         reason = f"no optimizer step was recorded in the {side} script"
     elif not trace.losses():
@@ -64,7 +64,7 @@ def compare_start(what: str, original: Mapping[str, Digest], other: Mapping[str,
     differing = [key for key, vector in old.items() if not vector.equals(new[key])]
     if differing:
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
-        reason = f"{name} differ: {shown(differing[0])}{more}; other random numbers were drawn before the training"
+        reason = f"{name} differ: {shown(differing[0])}{more}; other random numbers were drawn before training"
         return Check(name, Verdict.INCONCLUSIVE, float(len(differing)), 0.0, reason=reason)
     return Check(name, Verdict.PROVEN, 0.0, 0.0, reason=f"{len(old)} tensors with equal bits")
 
@@ -78,7 +78,7 @@ def compare_settings(original: Trace, other: Trace) -> Check:
         done[old.optimizer] = done.get(old.optimizer, 0) + 1
         at = f"at step {done[old.optimizer]}" + (f" of optimizer {old.optimizer}" if old.optimizer else "")
         if old.optimizer != new.optimizer or len(old.hyper) != len(new.hyper):
-            reason = f"other optimizers or parameter groups take part {at}"
+            reason = f"other optimizers or parameter groups are used {at}"
             return Check(name, Verdict.INCONCLUSIVE, reason=reason)
         for group, (one, two) in enumerate(zip(old.hyper, new.hyper, strict=True)):
             for key in dict.fromkeys((*one, *two)):

@@ -140,7 +140,9 @@ class Prover:
         flaky = next((each.trouble for each in originals if each.trouble is not None), None)
         if flaky is not None:
             return Equality(
-                Verdict.INCONCLUSIVE, f"the original did not run as well a second time: {flaky.reason}", numerics.value
+                Verdict.INCONCLUSIVE,
+                f"the original failed when it was run a second time: {flaky.reason}",
+                numerics.value,
             )
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
@@ -172,4 +174,4 @@ def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -
     hangs = trouble.kind is Kind.TIME_LIMIT
     elsewhere = trouble.kind in _ELSEWHERE or (hangs and ran.seconds < _PATIENCE * original.seconds)
     verdict = Verdict.INCONCLUSIVE if elsewhere else Verdict.REFUTED
-    return Equality(verdict, f"the original runs, and on the other side {trouble.reason}", numerics.value)
+    return Equality(verdict, f"the original runs, but the other version fails: {trouble.reason}", numerics.value)

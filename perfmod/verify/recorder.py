@@ -58,7 +58,7 @@ class Recorder:
             "refused": sum(len(each.result.refused) for each in rewriting.examined),
         }
         seen = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-        reason = f"nothing to verify: no rule rewrites anything here ({seen or 'nothing was found'})"
+        reason = f"nothing to verify: there is nothing to rewrite here ({seen or 'nothing was found'})"
         return self.record({}, Equality(Verdict.NO_CHANGE, reason, ""), None)
 
 
@@ -72,7 +72,7 @@ def _verdict(equality: Equality, speed: Speed | None) -> tuple[Verdict, str]:
 
 
 def _same(equality: Equality) -> str:
-    horizon = " (a short horizon: the numbers of this rewrite differ)" if equality.short_horizon else ""
+    horizon = " (only few steps: this rewrite changes values)" if equality.short_horizon else ""
     return f"the same training over {equality.steps} steps{horizon}"
 
 

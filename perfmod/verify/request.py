@@ -53,7 +53,7 @@ def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:
     path = cwd / given
     if path.is_dir():
         if entry is None:
-            raise UsageMistake(f"{shown(given)}: is a folder; say which script in it trains: --entry train.py")
+            raise UsageMistake(f"{shown(given)}: is a folder; name its training script: --entry train.py")
         path /= entry
     if not path.exists():
         raise UsageMistake(f"{shown(path if entry else given)}: no such file")

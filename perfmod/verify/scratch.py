@@ -115,7 +115,7 @@ class Scratch:
         if size > self.limit:
             largest = ", ".join(f"{shown(path)} {_readable(bytes_)}" for path, bytes_ in tree.largest())
             raise Failure(
-                f"{shown(tree.root)}: {_readable(size)} are too much to copy for every run (largest: {largest}); "
+                f"{shown(tree.root)}: {_readable(size)} is too much to copy for every run (largest: {largest}); "
                 "--link PATH links to data that the script only reads"
             )
         free = shutil.disk_usage(self.folder).free
@@ -168,7 +168,7 @@ def _copy_file(tree: Tree, file: TreeFile, root: Path, clones: bool) -> None:
 def _write(tree: Tree, path: Path, data: bytes, root: Path) -> None:
     target = root / path
     if not target.parent.resolve().is_relative_to(root):
-        raise Failure(f"{shown(tree.root / path)}: is reached through a link out of the tree, so no copy of it is made")
+        raise Failure(f"{shown(tree.root / path)}: is reached through a link out of the tree, so it is not copied")
     with _explained(f"{shown(target)}: cannot be written"):
         target.unlink(missing_ok=True)
         target.write_bytes(data)

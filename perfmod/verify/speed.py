@@ -63,7 +63,7 @@ def compare(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], seed: i
     limit = _limit(speed)
     interval = f"{low:.3f} to {high:.3f}"
     if low > limit:
-        reason = f"{ratio:.3f}x as fast ({interval}), which clears the noise of {limit - 1.0:.1%}"
+        reason = f"{ratio:.3f}x as fast ({interval}), beyond the noise of {limit - 1.0:.1%}"
         return evolve(
             speed,
             verdict=Verdict.PROVEN,
@@ -74,7 +74,7 @@ def compare(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], seed: i
     if high < 1.0 / limit:
         reason = f"slower: {ratio:.3f}x as fast ({interval}), beyond the noise of {limit - 1.0:.1%}"
         return evolve(speed, verdict=Verdict.REFUTED, reason=reason)
-    return evolve(speed, reason=f"{ratio:.3f}x ({interval}) does not clear the noise of {limit - 1.0:.1%}")
+    return evolve(speed, reason=f"{ratio:.3f}x ({interval}) is within the noise of {limit - 1.0:.1%}")
 
 
 def too_good(speed: Speed, busy_ms: float | None = None) -> str:
@@ -83,7 +83,7 @@ def too_good(speed: Speed, busy_ms: float | None = None) -> str:
     `busy_ms` is for how long a rewritten step keeps the GPU busy, from its profile; None where that is unknown.
     """
     if speed.ratio > TOO_GOOD:
-        return f"{speed.ratio:.1f}x is more than removing overhead gives: is the work still done?"
+        return f"{speed.ratio:.1f}x is more than removing overhead can give: is the work still done?"
     if busy_ms is not None and 0.0 < speed.rewritten_ms < _PROFILED * busy_ms:
         return (
             f"a step takes {speed.rewritten_ms:.3g} ms, less than the {busy_ms:.3g} ms"

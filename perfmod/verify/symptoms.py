@@ -69,22 +69,24 @@ SYMPTOMS = (
     ),
     Symptom(
         Kind.INPUT_WANTED,
-        "it asks for input, and nobody answers: {words}; say what it asks for in arguments behind --",
+        "it asks for input: {words}; give the input as arguments after --",
         (r"^EOFError: EOF when reading a line", r"lost sys\.stdin"),
     ),
     Symptom(
         Kind.DEVICE_MEMORY,
-        "the GPU is out of memory: {words}; end what else uses it, or ask for smaller batches behind --",
+        "the GPU is out of memory: {words}; stop other programs that use it, or use smaller batches "
+        "(arguments after --)",
         (r"OutOfMemoryError", r"(CUDA|HIP)( error:)? out of memory", r"CUBLAS_STATUS_ALLOC_FAILED"),
     ),
     Symptom(
         Kind.NO_SPACE,
-        "/dev/shm is full: {words}; give it more room (docker run --shm-size), or ask for fewer workers behind --",
+        "/dev/shm is full: {words}; give it more room (docker run --shm-size), or use fewer workers "
+        "(arguments after --)",
         (r"killed by signal: Bus error", r"out of shared memory", r"</torch_\d+", r"/dev/shm.*No space left"),
     ),
     Symptom(
         Kind.HOST_MEMORY,
-        "this machine is out of memory: {words}; ask for fewer workers or smaller batches behind --",
+        "this machine is out of memory: {words}; use fewer workers or smaller batches (arguments after --)",
         (
             r"MemoryError",
             r"DefaultCPUAllocator",
@@ -113,7 +115,8 @@ SYMPTOMS = (
     ),
     Symptom(
         Kind.DATA_MISSING,
-        "it wants data or weights that are not on this machine: {words}; run it once by itself to fetch them",
+        "it needs data or weights that are not on this machine: {words}; run the script once by itself "
+        "to download them",
         (
             r"OfflineMode",
             r"LocalEntryNotFound",
@@ -128,7 +131,7 @@ SYMPTOMS = (
     ),
     Symptom(
         Kind.PORT_TAKEN,
-        "its port is in use: {words}; end the process that has it, or choose another port",
+        "its port is in use: {words}; stop the process that uses it, or choose another port",
         (r"EADDRINUSE", r"[Aa]ddress already in use"),
     ),
     Symptom(
@@ -138,7 +141,7 @@ SYMPTOMS = (
     ),
     Symptom(
         Kind.FILE_MISSING,
-        "{words}: it runs in a copy of its tree, with nothing beyond; --link brings a folder of data there",
+        "{words}: the script runs in a copy of its folder, without the files around it; --link adds a folder of data",
         (r"^FileNotFoundError: .*'\.\./",),
     ),
 )

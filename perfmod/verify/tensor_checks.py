@@ -89,7 +89,7 @@ def compare_tensors(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, cours
     if not kind.alike:
         return [worst.check(kind.name, tolerance, _differ(kind, worst, off))]
     whole = _whole(kind, runs, tolerance, course)
-    reason = f"{kind.name} differ as a whole by {whole.shown}, most in {shown(worst.place)}"
+    reason = f"{kind.name} differ by {whole.shown} overall, most in {shown(worst.place)}"
     return [
         whole.check(kind.name, tolerance, _differ(kind, worst, off) if off else reason),
         worst.check(f"{kind.name}, tensor by tensor", tolerance, _differ(kind, worst, off)),
@@ -202,7 +202,7 @@ def _patterns(kind: Kind, runs: Runs[Vectors]) -> Check | None:
     for key, old in runs.original.items():
         new = runs.rewritten[key]
         if any(vectors[key].pattern != old.pattern for vectors in runs.repeats):
-            reason = f"{kind.name}: {shown(key)} of the original has other NaN or infinities each time it runs"
+            reason = f"{kind.name}: {shown(key)} of the original has other NaN or infinities in every run"
             return Check(kind.name, Verdict.INCONCLUSIVE, reason=reason)
         if new.pattern != old.pattern:
             reason = f"{kind.name}: {shown(key)} has {_count(new)}, and {_count(old)} in the original"

@@ -79,7 +79,7 @@ def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> t
 @contextlib.contextmanager
 def _opened(request: Request, progress: Progress) -> Iterator[Verification]:
     recorder = Recorder(request)
-    progress("looking at the interpreter")
+    progress("checking the interpreter")
     facts = machine.probe(request.python)
     facts.require(request.device, request.nproc or 1)
     tree = Tree.of(request.script, request.links)
@@ -181,7 +181,7 @@ class Verification:
         spared = rewriting.sparing(unseen)
         along = {each.file.real for each in spared.files}
         told = {
-            True: "is not imported by this script, and changes only along with files that are",
+            True: "is not imported by this script, and only changes together with files that are",
             False: "is not imported by this script, so its rewrites are not verified",
         }
         self._unseen = tuple(
@@ -215,12 +215,12 @@ class Verification:
         doubt = too_good(speed, found.busy_ms)
         if not doubt:
             return speed
-        self.lab.progress("repeating what looks too good")
+        self.lab.progress("repeating a result that looks too good")
         try:
             (again,) = Prover(self.lab, self.original, seed=self._prover.seed + 1).judge([candidate])
         except CannotRun as error:
             # It did run on the first inputs, so this is no failure of the whole.
-            again = Equality(Verdict.INCONCLUSIVE, f"the original gives nothing to judge: {error}", "")
+            again = Equality(Verdict.INCONCLUSIVE, f"the original cannot be judged: {error}", "")
         if again.verdict is not Verdict.PROVEN:
             reason = f"{doubt}, and on fresh inputs: {again.reason}"
             return evolve(speed, verdict=again.verdict, reason=reason, suspicious=reason)
@@ -241,7 +241,9 @@ class Verification:
 
     def _warnings(self, rewritten: Side) -> Sequence[str]:
         links = dict.fromkeys((*self.original.tree.outside_links, *rewritten.tree.outside_links))
-        told = (f"{path}: is a link out of the tree; what the script writes there is not caught" for path in links)
+        told = (
+            f"{path}: is a link out of the tree; files that the script writes there are not isolated" for path in links
+        )
         return [*self._unseen, *told]
 
     def _nothing_to_do(self, rewriting: Rewriting) -> Evidence:

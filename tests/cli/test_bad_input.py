@@ -40,13 +40,13 @@ def test_folder_without_python(write: Write, perfmod: Run) -> None:
     write("notes/readme.md", "torch_slow()")
     ran = perfmod("check", "notes")
     assert ran.code == ExitCode.USAGE
-    assert ran.complaint == "notes: no Python file here, besides what is ignored or excluded"
+    assert ran.complaint == "notes: no Python file found, apart from ignored or excluded ones"
 
 
 def test_folder_whose_python_is_ignored(write: Write, perfmod: Run) -> None:
     write(".gitignore", "*.py\n")
     write("train.py", "torch_slow()\n")
-    assert perfmod("check", ".").complaint == ".: no Python file here, besides what is ignored or excluded"
+    assert perfmod("check", ".").complaint == ".: no Python file found, apart from ignored or excluded ones"
 
 
 def test_syntax_error(write: Write, perfmod: Run) -> None:
@@ -154,22 +154,22 @@ def test_vanished_file(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("perfmod.examine.discover", remove_after)
     ran = perfmod("apply", "pkg")
     assert ran.code == ExitCode.OK
-    assert "pkg/gone.py: skipped: is gone: it was removed while perfmod ran" in ran.err
+    assert "pkg/gone.py: skipped: was removed while perfmod ran" in ran.err
 
 
 def test_pipe(project: Path, write: Write, perfmod: Run) -> None:
     """Nobody writes to it, so that reading it would wait for ever."""
     write("train.py", "torch_slow()\n")
     os.mkfifo(project / "pipe.py")
-    assert failed(perfmod("apply", "pipe.py"), "pipe.py") == "is no regular file"
+    assert failed(perfmod("apply", "pipe.py"), "pipe.py") == "is not a regular file"
     ran = perfmod("apply", ".")
     assert ran.code == ExitCode.OK
-    assert "pipe.py: skipped: is no regular file" in ran.err
+    assert "pipe.py: skipped: is not a regular file" in ran.err
 
 
 def test_notebook(write: Write, perfmod: Run) -> None:
     write("train.ipynb", "{broken")
-    assert failed(perfmod("apply", "train.ipynb"), "train.ipynb").startswith("is no notebook: broken JSON")
+    assert failed(perfmod("apply", "train.ipynb"), "train.ipynb").startswith("is not a notebook: broken JSON")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_notebook(write: Write, perfmod: Run) -> None:
         ("time-limit = true", '"time-limit" must be a positive number of seconds'),
         ('time-limit = "20"', '"time-limit" must be a positive number of seconds'),
         ("time_limit = 20", 'has no key "time_limit"; did you mean "time-limit"?'),
-        ("select = [1 2]", "is no valid TOML"),
+        ("select = [1 2]", "is not valid TOML"),
         ('unsafe = true\nselect = ["PM9" "PM1"]', "line 3"),
     ],
 )

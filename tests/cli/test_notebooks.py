@@ -18,11 +18,11 @@ NOTEBOOK = notebooks.document(
 )
 TALK = """\
 train.ipynb:cell 2:3:1: PM901 slow-call: a slow call
-    rewrite, bitwise: the fast one does the same (no training step in sight)
+    rewrite, bitwise: the fast one does the same (no training step found)
 train.ipynb:cell 2:4:1: PM902 risky-call: a slow call
-    held back, add --unsafe: the fast one does the same (no training step in sight)
+    held back, add --unsafe: the fast one does the same (no training step found)
 train.ipynb:cell 3:2:1: PM904 kept-call: a slow call
-    refused: its result is used on line 41 (no training step in sight)
+    refused: its result is used on line 41 (no training step found)
 """
 
 
@@ -94,9 +94,9 @@ def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run
 @pytest.mark.parametrize(
     ("data", "named", "found"),
     [
-        (b"{torch_slow", "failed: is no notebook: broken JSON", "failed: is no notebook: broken JSON"),
-        (b"", "failed: is no notebook: it is empty", ""),
-        (b'{"cells": [1', "failed: is no notebook: broken JSON", ""),
+        (b"{torch_slow", "failed: is not a notebook: broken JSON", "failed: is not a notebook: broken JSON"),
+        (b"", "failed: is not a notebook: it is empty", ""),
+        (b'{"cells": [1', "failed: is not a notebook: broken JSON", ""),
         (notebooks.document("torch_slow(", "x"), "failed: line 1 of cell 1", "failed: line 1 of cell 1"),
         (notebooks.document("x = (", "y"), "failed: line 1 of cell 1", ""),
         (
@@ -106,7 +106,7 @@ def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run
         ),
         (
             notebooks.document("torch_slow()", nbformat=3),
-            "failed: is a notebook of format 3; save it in a current Jupyter to convert it",
+            "failed: is a notebook of format 3: save it with a current Jupyter to convert it",
             "skipped: is a notebook of format 3",
         ),
     ],

@@ -20,14 +20,14 @@ SUMMARY = """\
 """
 VERBOSE_TALK = """\
 train.py:1:1: PM901 slow-call: a slow call
-    rewrite, bitwise: the fast one does the same (no training step in sight)
+    rewrite, bitwise: the fast one does the same (no training step found)
 train.py:2:1: PM902 risky-call: a slow call
-    held back, add --unsafe: the fast one does the same (no training step in sight)
+    held back, add --unsafe: the fast one does the same (no training step found)
 train.py:3:1: PM903 optional-call: a slow call
-    held back, add --select PM903: the fast one does the same; shown figures may differ in the last \
-digits (no training step in sight)
+    held back, add --select PM903: the fast one does the same; printed values may differ in the last \
+digits (no training step found)
 train.py:4:1: PM904 kept-call: a slow call
-    refused: its result is used on line 41 (no training step in sight)
+    refused: its result is used on line 41 (no training step found)
 """
 VERBOSE_SUMMARY = """\
 1 rewrite in 1 of 1 file; nothing was written

@@ -286,7 +286,7 @@ class TestTogether:
         assert ran.code == ExitCode.OK
         first, second = ran.out.decode().splitlines()
         assert first == "train.py:3:1: PM906 far-call: a slow call"
-        assert second.startswith("    held back, add evaluate.py: also needs evaluate.py: name it too (also changes ")
+        assert second.startswith("    held back, add evaluate.py: also needs evaluate.py: pass it too (also changes ")
         assert ran.err == "nothing to rewrite in 2 files\n1 held back: 1 with evaluate.py\n"
         assert perfmod("apply", "train.py").code == ExitCode.OK
         assert perfmod("apply", "train.py", "--dry-run").out == b""
@@ -303,7 +303,7 @@ class TestTogether:
         """Their paths are those from where the user stands."""
         write("tools/export.py", FAR["evaluate.py"])
         ran = perfmod("check", "train.py", "-v")
-        assert "also needs evaluate.py and tools/export.py: name them too" in ran.out.decode()
+        assert "also needs evaluate.py and tools/export.py: pass them too" in ran.out.decode()
         assert "1 with evaluate.py tools/export.py" in ran.err
         monkeypatch.chdir(project / "tools")
         ran = perfmod("check", "../train.py", "export.py")
@@ -317,14 +317,14 @@ class TestTogether:
         write("engine.py", "def torch_far(x): pass\n")
         write("evaluate.py", "from engine import torch_far\n")
         ran = perfmod("check", "train.py", "-v")
-        reason = "the fast one may not take arguments; it also needs evaluate.py: name it too"
+        reason = "the fast one may not take arguments; it also needs evaluate.py: pass it too"
         assert f"    held back, add evaluate.py --unsafe: {reason} (" in ran.out.decode()
         ran = perfmod("check", "train.py", "evaluate.py", "-v")
         assert ran.code == ExitCode.OK
         assert "    held back, add --unsafe: the fast one may not take arguments (" in ran.out.decode()
         ran = perfmod("check", "train.py", "--unsafe", "-v")
         assert ran.code == ExitCode.OK
-        assert ": also needs evaluate.py: name it too (" in ran.out.decode()
+        assert ": also needs evaluate.py: pass it too (" in ran.out.decode()
         assert perfmod("check", "train.py", "evaluate.py", "--unsafe").code == ExitCode.FOUND
 
     def test_diffs_and_reports_show_all(self, project: Path, paths: dict[str, Path], perfmod: Run) -> None:
@@ -346,7 +346,7 @@ class TestTogether:
         ran = perfmod("apply", *TRAINING, "other.py")
         assert ran.code == ExitCode.FAILED
         assert f"{partner}: failed: is read-only" in ran.err
-        because = f"failed: was left as it was, because {partner}, which changes along with it, cannot be written"
+        because = f"failed: was not changed, because {partner}, which has to change with it, cannot be written"
         assert f"train.py: {because}" in ran.err
         assert self.unchanged(paths, "other.py")
         assert paths["other.py"].read_text() == FAST
@@ -381,7 +381,7 @@ class TestTogether:
         monkeypatch.setattr(applying, name, meddling)
         ran = perfmod("apply", *TRAINING)
         assert ran.code == ExitCode.FAILED
-        assert "train.py: failed: " + ("is gone" if what == "gone" else "was edited") in ran.err
+        assert "train.py: failed: " + ("was removed" if what == "gone" else "was edited") in ran.err
         assert ran.err.endswith("\nnothing to rewrite in 3 files\n3 files failed\n")
         assert self.unchanged(paths, "train.py")
         assert not victim.exists() if what == "gone" else victim.read_text() == "mine\n"

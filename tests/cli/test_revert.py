@@ -61,7 +61,7 @@ def test_edited_since(write: Write, perfmod: Run) -> None:
     edited.write_text("torch_fast(1)\n")
     ran = perfmod("revert")
     assert ran.code == ExitCode.FAILED
-    assert "a.py: not restored: was edited since perfmod wrote it, so it was left alone" in ran.err
+    assert "a.py: not restored: was edited after perfmod wrote it, so it was left alone" in ran.err
     assert "2 files: 1 restored, 0 already as before, 1 not restored" in ran.err
     assert edited.read_text() == "torch_fast(1)\n"
     assert other.read_text() == "torch_slow()\n"

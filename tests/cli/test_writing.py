@@ -52,7 +52,7 @@ def test_ownership_that_cannot_be_kept(path: Path, monkeypatch: pytest.MonkeyPat
 
     created = os.stat_result((0o100600, 0, 0, 1, os.geteuid() + 1, os.getegid(), 3, 0, 0, 0))
     monkeypatch.setattr(os, "chown", refuse)
-    with pytest.raises(NotWritten, match="belongs to somebody else"):
+    with pytest.raises(NotWritten, match="belongs to another user"):
         writing._take_over(path, created, None)
 
 
@@ -84,7 +84,7 @@ def test_edited_in_the_meantime(path: Path) -> None:
 
 def test_gone_in_the_meantime(path: Path) -> None:
     path.unlink()
-    with pytest.raises(NotWritten, match="is gone"):
+    with pytest.raises(NotWritten, match="was removed"):
         replace(path, b"new", b"old")
     assert not list(path.parent.iterdir())
 

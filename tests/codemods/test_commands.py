@@ -70,7 +70,7 @@ def test_a_failure_is_reported_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "rules", lambda: [toys.renaming(new="(")])
     done = transform_module(SyncsCommand(CodemodContext(filename="a.py")), "import torch\nslow\n")
     assert isinstance(done, TransformFailure), done
-    assert "PM901 would break it" in str(done.error)
+    assert "PM901 would write invalid code" in str(done.error)
 
 
 def test_the_tool_of_libcst_finds_the_command(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_rule_that_runs_in_circles_leaves_the_file_as_it_was() -> None:
     )
     result = rewrite(CODE.encode(), "a.py", [there, back])
     assert (result.outcome, result.after) == (Outcome.FAILED, CODE.encode())
-    assert "does not settle" in result.reason
+    assert "do not converge" in result.reason
     assert "PM90" in result.reason
 
 
@@ -174,13 +174,13 @@ def test_circles_with_fewer_findings_in_every_other_round_are_seen() -> None:
 def test_a_rule_that_grows_its_own_pattern_leaves_the_file_as_it_was() -> None:
     result = rewrite(CODE.encode(), "a.py", [toys.renaming("slow", "slow, slow")])
     assert result.outcome is Outcome.FAILED
-    assert "does not settle: PM901" in result.reason
+    assert "do not converge: PM901" in result.reason
 
 
 def test_a_result_that_does_not_parse_is_not_kept() -> None:
     result = rewrite(CODE.encode(), "a.py", [toys.renaming("slow", "(")])
     assert (result.outcome, result.after, result.applied) == (Outcome.FAILED, CODE.encode(), ())
-    assert result.reason.startswith("PM901 would break it: line 2")
+    assert result.reason.startswith("PM901 would write invalid code: line 2")
 
 
 def test_a_result_that_the_encoding_cannot_hold_is_not_kept() -> None:

@@ -123,7 +123,7 @@ def test_a_file_without_imports_gets_them_on_top() -> None:
 )
 def test_a_taken_name_is_a_refusal(binding: str) -> None:
     assert refusal(f"import torch\n{binding}\nslow\n", "os") == (
-        "os is bound to something else on line 2, so import os cannot be added"
+        "os has another meaning on line 2, so import os cannot be added"
     )
 
 
@@ -187,7 +187,7 @@ def test_a_definition_that_stands_there_is_used() -> None:
 
 def test_a_taken_definition_is_a_refusal() -> None:
     assert refusal("import torch\nCOUNT = 4\nslow\n", definitions=(COUNT,)) == (
-        "COUNT is bound to something else on line 2, so the rewrite's own cannot be added"
+        "COUNT has another meaning on line 2, so the rewrite's own cannot be added"
     )
 
 

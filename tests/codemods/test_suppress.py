@@ -92,7 +92,7 @@ def test_a_file_is_silenced_above_its_first_statement() -> None:
 def test_further_down_it_does_not_silence_the_file() -> None:
     result = run("# perfmod: ignore-file\nslow\n")
     assert suppressed(result) == []
-    assert result.warnings == ("line 2: `ignore-file` has to stand above the first statement",)
+    assert result.warnings == ("line 2: `ignore-file` has to be above the first statement",)
 
 
 def test_text_in_strings_is_no_comment() -> None:
@@ -117,7 +117,7 @@ def test_unknown_unused_and_misspelt_comments_are_warned_of() -> None:
         "line 2: unknown rule 'W605'; `perfmod rules` lists them",
         "line 2: unused `# perfmod: ignore[PM901]`",
         "line 3: unused `# perfmod: ignore[second]`",
-        "line 4: `# perfmod: ingore[PM901]` is none of ignore, ignore-file, off, on",
+        "line 4: `# perfmod: ingore[PM901]` is not one of ignore, ignore-file, off, on",
         "line 5: `# perfmod: ignore[]` names no rule",
         "line 6: unknown rule 'tooy'; did you mean toy?",
     )

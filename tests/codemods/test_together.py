@@ -121,7 +121,7 @@ def test_what_a_file_cannot_get_refuses_the_finding_for_all() -> None:
     results = together({"a.py": A, "b.py": other}, [pairing(needs=needs)])
     assert {result.outcome for result in results.values()} == {Outcome.UNCHANGED}
     (finding,) = results["a.py"].refused
-    assert finding.reason == "os is bound to something else on line 6 of b.py, so import os cannot be added"
+    assert finding.reason == "os has another meaning on line 6 of b.py, so import os cannot be added"
 
 
 def test_edits_that_get_in_the_way_elsewhere_wait_for_the_next_round() -> None:
@@ -150,7 +150,7 @@ def test_what_may_be_done_with_the_other_file(part: Part) -> None:
     else:
         assert {result.outcome for result in results.values()} == {Outcome.UNCHANGED}
         assert [each.reason for each in results["a.py"].refused] == [
-            "b.py would have to change too, and is only read here"
+            "b.py would have to change too, and perfmod only reads that file"
         ]
 
 
@@ -275,7 +275,7 @@ def test_a_file_that_nobody_named_is_not_changed(choice: Choice) -> None:
     """The finding is held back, whatever else is admitted, and a comment silences it as any other."""
     result = together({"a.py": A, "b.py": B}, [pairing(safety=Safety.UNSAFE)], choice, b=Part.UNNAMED)
     (finding,) = result["a.py"].held_back
-    needs = "also needs b.py: name it too"
+    needs = "also needs b.py: pass it too"
     assert finding.reason == (needs if choice.unsafe else f"as on line 5 of b.py; it {needs}")
     assert finding.unnamed == ("b.py",)
     assert {each.outcome for each in result.values()} == {Outcome.UNCHANGED}
@@ -296,7 +296,9 @@ def test_a_file_of_another_framework_is_not_changed_along(b: str) -> None:
     files = {"a.py": A, "b.py": b, "c.py": "import paddle\nimport b\n"}
     result = together(files, [pairing()])["a.py"]
     assert result.outcome is Outcome.UNCHANGED
-    assert [each.reason for each in result.refused] == ["b.py would have to change too, and is not PyTorch code alone"]
+    assert [each.reason for each in result.refused] == [
+        "b.py would have to change too, and also trains with another framework"
+    ]
 
 
 def test_a_finding_may_change_nothing_but_other_files() -> None:
@@ -324,7 +326,7 @@ def test_rewrites_that_never_end_leave_the_files_as_they_were() -> None:
     forth = toys.renaming(r"\bslow\b", "slow, slow")
     results = together({"a.py": A, "b.py": B}, [forth])
     assert results["a.py"].outcome is Outcome.FAILED
-    assert "does not settle: PM901" in results["a.py"].reason
+    assert "do not converge: PM901" in results["a.py"].reason
     assert results["b.py"].outcome is Outcome.UNCHANGED
 
 

@@ -149,7 +149,7 @@ def test_a_loss_that_is_read_as_a_vector_tells_of_an_old_torch() -> None:
     print(loss.data[0])""",
     )
     (result,) = rewrite_together([Given("train.py", old)], [MaskedLoss()], Choice())
-    reason = "it needs torch 1.12 or later, and line 9 reads a loss as one had to before 0.4 (`loss.data[0]`)"
+    reason = "it needs torch 1.12 or later, and line 9 uses `loss.data[0]`, which only works before 0.4"
     assert [finding.reason for finding in result.held_back] == [reason]
     (result,) = rewrite_together([Given("train.py", old.replace(b"loss.data", b"(loss + 1).data"))], [MaskedLoss()])
     assert "`(loss + 1).data[0]`" in result.held_back[0].reason
@@ -199,7 +199,7 @@ def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
         result, _ = rewrite_together([train, Given("nms.py", extension, ("nms",))], [MaskedLoss()], Choice())
         return [finding.reason for finding in result.held_back]
 
-    reason = "it needs torch 1.12 or later, and line 1 of nms.py imports torch.utils.ffi, which is gone since 1.0"
+    reason = "it needs torch 1.12 or later, and line 1 of nms.py imports torch.utils.ffi, which was removed in 1.0"
     wrapped = b"from torch.utils.ffi import _wrap_function\n"
     assert examined(wrapped) == [reason]
     assert examined(b"try:\n    " + wrapped + b"except ImportError:\n    pass\n") == []

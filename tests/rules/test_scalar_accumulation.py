@@ -934,7 +934,7 @@ def test_sums_of_one_loop_are_one_finding() -> None:
     step = "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()"
     found = result(training("total, hits = 0.0, 0", step, "return total, hits"))
     assert [finding.reason for finding in found.applied] == [
-        "`total` and `hits` are not needed as a number inside the steps, only later, on line 16"
+        "`total` and `hits` are only needed as a number outside of the steps, on line 16"
     ]
 
 

@@ -118,7 +118,7 @@ def test_nothing_is_wrong() -> None:
 
 def test_gpu_that_is_hidden() -> None:
     told = trouble(ended(), failed("RuntimeError", "No CUDA GPUs are available"), device="cpu")
-    assert told.reason.startswith("it insists on a GPU, which --device cpu hides from it")
+    assert told.reason.startswith("it requires a GPU, which --device cpu hides")
     shown = trouble(ended(), failed("RuntimeError", "No CUDA GPUs are available"))
     assert shown.reason.startswith("no GPU for /venv/bin/python: RuntimeError: No CUDA GPUs are available (train.py:7)")
 
@@ -148,7 +148,7 @@ def test_launcher_is_not_to_blame() -> None:
 
 
 def test_rank_that_did_not_train() -> None:
-    assert trouble(ended(code=0), record(), nproc=2).reason == "only 1 of 2 ranks trained or left a record of it"
+    assert trouble(ended(code=0), record(), nproc=2).reason == "only 1 of 2 ranks trained"
 
 
 def test_message_of_several_lines_becomes_one() -> None:
@@ -184,10 +184,10 @@ def test_prompt_stands_before_the_traceback() -> None:
 
 def test_time_limit() -> None:
     told = trouble(ended(f"epoch 1\n{PLACE}", how=End.TIME_LIMIT))
-    assert told == Trouble(Kind.TIME_LIMIT, "it was not done after 60 s and was at a.py:9; --timeout gives it more")
+    assert told == Trouble(Kind.TIME_LIMIT, "it had not finished after 60 s and was at a.py:9; raise --timeout")
     told = trouble(ended("epoch 1\n 5%\r 10%\r", how=End.TIME_LIMIT), record(), nproc=2)
     assert told.reason == (
-        "it was not done after 60 s (1 of 2 ranks were); the last it printed was: 10%; --timeout gives it more"
+        "it had not finished after 60 s (1 of 2 ranks had); its last output was: 10%; raise --timeout"
     )
 
 

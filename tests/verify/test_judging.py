@@ -53,7 +53,7 @@ CLASSES = pytest.mark.parametrize("numerics", [Numerics.BITWISE, Numerics.ROUNDI
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_the_original_against_itself_is_proven(numerics: Numerics, optimizer: str) -> None:
     equality = judged(train(Recipe(steps=STEPS), optimizer=optimizer), numerics, optimizer=optimizer)
-    assert (equality.verdict, equality.reason) == (Verdict.PROVEN, "equal bits over 12 steps")
+    assert (equality.verdict, equality.reason) == (Verdict.PROVEN, "bitwise equal over 12 steps")
     assert {row.verdict for row in equality.checks} == {Verdict.PROVEN}
     assert (equality.numerics, equality.short_horizon) == (numerics.value, False)
     assert (equality.steps, equality.backwards, equality.samples) == (STEPS, STEPS, 16 * STEPS)
@@ -237,7 +237,7 @@ def test_half_precision_hides_no_gross_mistake(mutant: str, optimizer: str) -> N
         ({"skipped": 1}, "unequal numbers: 1 skipped steps, and 0 in the original"),
         ({"steps": {}}, "no optimizer step was recorded in the rewritten script"),
         ({"ended": "error", "error": "ValueError: no"}, "the rewritten script failed: ValueError: no"),
-        ({"ended": "stuck"}, "the rewritten script never reached another optimizer step"),
+        ({"ended": "stuck"}, "the rewritten script reached no further optimizer step"),
     ],
 )
 @CLASSES
@@ -301,11 +301,11 @@ def test_other_initial_parameters_are_inconclusive() -> None:
     [
         (
             lambda: trained(seed=3),
-            "the original draws other initial parameters each time it runs: seed it",
+            "the original draws other initial parameters in every run: set its seeds",
         ),
-        (lambda: trained(data_seed=500), "the original reads other batches each time it runs"),
-        (lambda: evolve(trained(), skipped=2), "the original does another number of steps each time it runs"),
-        (lambda: trained(lr=0.04), "the original uses other settings of its optimizers each time it runs"),
+        (lambda: trained(data_seed=500), "the original reads other batches in every run: set its seeds"),
+        (lambda: evolve(trained(), skipped=2), "the original does another number of steps in every run"),
+        (lambda: trained(lr=0.04), "the original uses other optimizer settings in every run"),
         (
             lambda: with_losses(trained(), lambda step, loss: math.nan if step == 2 else loss),
             "loss at step 2 is not finite in some runs of the original only",
@@ -332,7 +332,7 @@ def test_batches_in_another_order() -> None:
     )
     equality = judged(swapped, Numerics.BITWISE)
     assert equality.verdict is Verdict.INCONCLUSIVE
-    assert equality.reason == "batches differ from step 1 on: the same batches come in another order"
+    assert equality.reason == "batches differ from step 1 on: the same batches are in another order"
 
 
 def _rewritten_batches(change: Callable[[Batch], Batch], outputs: Callable[[Forward], Forward] | None = None) -> Trace:
@@ -363,14 +363,14 @@ def test_the_same_samples_with_other_contents() -> None:
         _other_leaf(0, images, step=3), lambda event: evolve(event, leaves=(images,)) if event.step >= 3 else event
     )
     assert judged(changed).reason == (
-        "batches differ from step 4 on: the same samples seem to be loaded with other contents"
+        "batches differ from step 4 on: the same samples seem to be loaded with other values"
         " (tensor 0 of the batch); the model's outputs differ at step 4"
     )
 
 
 def test_other_samples() -> None:
     reason = judged(trained(data_seed=1000)).reason
-    assert reason.startswith("batches differ from step 1 on: other samples, or the same ones mixed in another way")
+    assert reason.startswith("batches differ from step 1 on: other samples, or the same samples in other batches")
 
 
 def test_another_batch_size() -> None:
@@ -385,7 +385,7 @@ def test_work_that_moved_to_the_device(numerics: Numerics) -> None:
     equality = judged(_rewritten_batches(_other_leaf(0, BYTES)), numerics)
     assert equality.verdict is Verdict.PROVEN, equality.reason
     assert check(equality, "batches").reason == (
-        "the loader hands over other tensors, of which the model makes the same"
+        "the loader yields other tensors, but the model computes the same from them"
     )
 
 
@@ -455,7 +455,7 @@ def test_without_a_loader_it_is_noted_and_not_fatal(without: Callable[[Event], E
     assert equality.verdict is Verdict.PROVEN
     row = check(equality, "batches")
     assert row.verdict is Verdict.INCONCLUSIVE
-    assert row.reason == "no DataLoader was seen; losses and gradients have to tell"
+    assert row.reason == "no DataLoader was used; judged by losses and gradients"
     wrong = with_events(trained(targets=lambda _, y: (y + 1) % 10), without)
     assert judge(bare, wrong, Controls((bare,)), Numerics.BITWISE).reason.startswith("loss first differs at step 1")
     fewer = evolve(bare, samples=5)
@@ -491,7 +491,7 @@ def test_other_parameter_groups_are_inconclusive() -> None:
     doubled = with_events(
         trained(), lambda event: evolve(event, hyper=event.hyper * 2) if isinstance(event, Step) else event
     )
-    assert judged(doubled).reason == "other optimizers or parameter groups take part at step 1"
+    assert judged(doubled).reason == "other optimizers or parameter groups are used at step 1"
 
 
 # Names of tensors.
@@ -525,7 +525,7 @@ def test_without_a_control_small_differences_stay_open() -> None:
     off = with_losses(trained(), lambda _, loss: loss * (1.0 + 1e-4))
     equality = judge(trained(), off, alone, Numerics.ROUNDING)
     assert equality.verdict is Verdict.INCONCLUSIVE
-    assert equality.reason.endswith("; no control run says how this script spreads rounding")
+    assert equality.reason.endswith("; no control run shows how much rounding is amplified in this script")
     gross = with_losses(trained(), lambda _, loss: loss * 1.01)
     assert judge(trained(), gross, alone, Numerics.ROUNDING).verdict is Verdict.REFUTED
     assert judge(trained(), trained(reordered=True), alone, Numerics.ROUNDING).verdict is Verdict.PROVEN
@@ -534,7 +534,7 @@ def test_without_a_control_small_differences_stay_open() -> None:
 def test_what_one_kink_explains_stays_open() -> None:
     equality = judged(with_digest(trained(), "gradients", 1, "0.first.weight", scaled(1.0005)))
     assert equality.verdict is Verdict.INCONCLUSIVE
-    assert equality.reason.endswith("; a single unit that is switched over at its kink would do that")
+    assert equality.reason.endswith("; a single unit that switches sides at its kink (as in ReLU) would explain it")
 
 
 def test_what_reaches_the_last_layer_is_no_kink() -> None:
@@ -670,7 +670,7 @@ def test_the_worst_rank_decides() -> None:
     both = judge_ranks((good, good), (good, bad), (controls(), controls()), Numerics.ROUNDING)
     assert (both.verdict, both.reason[:14]) == (Verdict.REFUTED, "rank 1: lr is ")
     fine = judge_ranks((good, good), (good, good), (controls(), controls()), Numerics.ROUNDING)
-    assert (fine.verdict, fine.reason) == (Verdict.PROVEN, "all 2 ranks: equal bits over 12 steps")
+    assert (fine.verdict, fine.reason) == (Verdict.PROVEN, "all 2 ranks: bitwise equal over 12 steps")
     fewer = judge_ranks((good, good), (good,), (controls(), controls()), Numerics.ROUNDING)
     assert (fewer.verdict, fewer.reason) == (
         Verdict.INCONCLUSIVE,

@@ -79,10 +79,10 @@ def test_link_of_a_virtual_environment_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"version": [3, 7, 9]}, "is Python 3.7.9, but it takes 3.8 or later"),
+        ({"version": [3, 7, 9]}, "is Python 3.7.9, but perfmod needs 3.8 or later"),
         ({"version": [2, 7, 18], "torch": None}, "is Python 2.7.18"),
         ({"torch": None, "error": "No module named torch"}, "cannot import torch: No module named torch; install it"),
-        ({"torch": "1.13.1+cu117"}, "has torch 1.13.1+cu117, but it takes 2.1 or later"),
+        ({"torch": "1.13.1+cu117"}, "has torch 1.13.1+cu117, but perfmod needs 2.1 or later"),
         ({"torch": "2.0.1"}, "has torch 2.0.1"),
     ],
 )
@@ -104,9 +104,9 @@ def test_no_interpreter(tmp_path: Path) -> None:
         probe(str(tmp_path / "missing"))
     with pytest.raises(Failure, match="text: cannot be started"):
         probe(str(tmp_path / "text"))
-    with pytest.raises(Failure, match="is no Python that works: it said nothing"):
+    with pytest.raises(Failure, match="is not a working Python: it printed nothing"):
         probe(str(program(tmp_path / "true", "true")))
-    with pytest.raises(Failure, match="is no Python that works: no licence"):
+    with pytest.raises(Failure, match="is not a working Python: no licence"):
         probe(str(program(tmp_path / "false", "echo 'no licence' >&2; exit 1")))
 
 
@@ -124,7 +124,7 @@ def test_device_that_is_not_there() -> None:
         Failure, match=r"no GPU for /venv/bin/python \(torch 2.4.0\): No CUDA GPUs are available; --device"
     ):
         facts.require("cuda")
-    with pytest.raises(Failure, match="--nproc 4: only 2 GPUs are there"):
+    with pytest.raises(Failure, match="--nproc 4: only 2 GPUs are available"):
         Facts("python", "3.12.1", "2.4.0", gpus=2).require("cuda", 4)
 
 

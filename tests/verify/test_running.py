@@ -84,7 +84,7 @@ def test_crash(workshop: Workshop) -> None:
 
 
 def test_never_steps(workshop: Workshop) -> None:
-    assert_trouble(workshop.script("record(steps={}, ended='exit')"), Kind.NEVER_STEPPED, "before an optimizer")
+    assert_trouble(workshop.script("record(steps={}, ended='exit')"), Kind.NEVER_STEPPED, "before a torch optimizer")
     stuck = workshop.script("record(steps={}, ended='stuck', backwards=501)")
     assert_trouble(stuck, Kind.NEVER_STEPPED, "after 501 backward passes")
     assert_trouble(workshop.script("print('hello')"), Kind.NO_RECORD, "never imports torch")
@@ -102,13 +102,13 @@ def test_hang_says_where(workshop: Workshop) -> None:
         """,
         timeout=2,
     )
-    assert_trouble(ran, Kind.TIME_LIMIT, "it was not done after 2 s", "was at train.py:5", "--timeout")
+    assert_trouble(ran, Kind.TIME_LIMIT, "it had not finished after 2 s", "was at train.py:5", "--timeout")
     assert 2 <= ran.seconds < 4
 
 
 def test_hang_without_a_word_of_where(workshop: Workshop) -> None:
     ran = workshop.script("import time\nprint('epoch 1\\r50%', flush=True)\ntime.sleep(600)", timeout=1)
-    assert_trouble(ran, Kind.TIME_LIMIT, "the last it printed was: 50%")
+    assert_trouble(ran, Kind.TIME_LIMIT, "its last output was: 50%")
 
 
 def test_hang_in_a_worker(workshop: Workshop) -> None:
@@ -293,7 +293,7 @@ def test_exit_status(workshop: Workshop) -> None:
     assert_trouble(
         workshop.script("raise SystemExit('no data in ./data')"), Kind.EXITED, "status 1", "no data in ./data"
     )
-    assert_trouble(workshop.script("os._exit(7)"), Kind.EXITED, "status 7", "said nothing")
+    assert_trouble(workshop.script("os._exit(7)"), Kind.EXITED, "status 7", "printed nothing")
 
 
 def test_interpreter_that_cannot_be_started(workshop: Workshop) -> None:

@@ -16,7 +16,7 @@ _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 _SHOWS_FLOATING = frozenset(
     {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
 )
-_OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"requires_grad_"}
+_OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS | torch_api.SAME_DTYPE) - {"requires_grad_"}
 
 
 def may_carry_gradient(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -71,7 +71,7 @@ class ScalarAccumulation(Rule):
         are = "is" if len(move.labels) == 1 else "are"
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
         where = f", on {file.lines(move.uses)}" if move.uses else ""
-        reason = f"{labels} {are} not needed as a number inside the steps, only later{where}"
+        reason = f"{labels} {are} only needed as a number outside of the steps{where}"
         safety = Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None
         return self.found(
             file,

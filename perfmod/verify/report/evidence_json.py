@@ -49,10 +49,10 @@ def load(text: str) -> Evidence:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotEvidence(f"no JSON: {error}") from error
+        raise NotEvidence(f"not valid JSON: {error}") from error
     version: _Json = document.get("schema") if isinstance(document, dict) else None
     if not _is_whole(version) or version < 1:
-        raise NotEvidence("no record of a verification: it has no schema version")
+        raise NotEvidence("not a record of a verification: it has no schema version")
     if version > SCHEMA_VERSION:
         raise NotEvidence(f"schema version {version} is from a later perfmod; this one reads up to {SCHEMA_VERSION}")
     return _record(Evidence, document, "")

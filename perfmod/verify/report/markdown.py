@@ -63,7 +63,7 @@ def _outcome(evidence: Evidence) -> Iterator[str]:
             figures = wording.typeset(f" **{wording.ratio(speed.ratio)}** ({interval}), {times};")
         yield f"- **Speed:** {speed.verdict.value}:{figures} {escaped(speed.reason)}"
         if speed.suspicious:
-            yield f"- **Too good to be taken on trust:** {escaped(speed.suspicious)}"
+            yield f"- **Suspiciously fast:** {escaped(speed.suspicious)}"
     counts = summary.sync_counts(evidence.why)
     if counts is not None:
         before, after = map(wording.per_step, counts)

@@ -117,7 +117,7 @@ def step_times(speed: Speed) -> Drawing | None:
     description = (
         f"Median step {wording.from_to(speed.original_ms, speed.rewritten_ms, 'ms')} over {rows} processes; "
         f"{wording.ratio(speed.ratio)} as fast, 95 % interval {wording.interval(speed.low, speed.high)}, "
-        f"the original against itself strays by {wording.percent(speed.spread)}."
+        f"the original against itself differs by {wording.percent(speed.spread)}."
     )
 
     def paint(figure: Figure) -> None:

@@ -50,7 +50,7 @@ def _equality(equality: Equality, console: Console) -> None:
     amounts = f" ({equality.numerics}; {summary.compared(equality)})"
     _print(console, ("training", "bold"), ": ", _verdict(equality.verdict), f": {equality.reason}{amounts}")
     if equality.short_horizon:
-        _print(console, "  judged over these few steps only: this class of numerics changes results")
+        _print(console, "  only these few steps were compared: this class of rewrites changes results")
     _columns(console, [_check(check) for check in summary.telling(equality.checks)])
     held = sum(check.verdict is Verdict.PROVEN for check in equality.checks)
     if equality.checks:
@@ -75,9 +75,9 @@ def _speed(speed: Speed, console: Console) -> None:
         _print(console, "  ", (wording.ratio(speed.ratio), "bold"), f", 95 % interval {figures}")
     if speed.break_even_step is not None:
         earned = wording.counted(speed.break_even_step, "step")
-        _print(console, f"  it starts more slowly, which is earned back after {earned}")
+        _print(console, f"  its start is slower, which pays off after {earned}")
     if speed.suspicious:
-        _print(console, "  ", ("too good to be taken on trust", "yellow"), f": {speed.suspicious}")
+        _print(console, "  ", ("suspiciously fast", "yellow"), f": {speed.suspicious}")
 
 
 def _waiting(why: Why, console: Console) -> None:

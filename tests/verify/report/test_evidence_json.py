@@ -94,8 +94,8 @@ def test_what_an_earlier_version_did_not_know_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "no schema version"),
         ("{}", "no schema version"),
         (changed(schema=True), "no schema version"),

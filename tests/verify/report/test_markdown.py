@@ -61,7 +61,7 @@ def test_the_verdict_comes_first_and_the_figures_are_there() -> None:
         ("against", "no measurable change: **1.002", "| rule |"),
         ("nan_losses", "| loss curve | refuted | NaN | 1.2e-05 |", "**Speed:** proven"),
         ("failed", "failed: the script ended with RuntimeError in train.py:12", "<summary>Diff"),
-        ("crowded", "**Too good to be taken on trust:** 12.1x is above 10x", "x150 = "),
+        ("crowded", "**Suspiciously fast:** 12.1x is above 10x", "x150 = "),
     ],
 )
 def test_what_is_missing(name: str, there: str, missing: str) -> None:

@@ -104,7 +104,7 @@ def test_what_stands_on_the_page() -> None:
         "8 → 2.2",
         "40 steps, 40 backward passes, 1,280 samples",
         "gradients of step 1 proven 4.1e-07 1.2e-05 0 6.0e-06",
-        "earned back after 214 steps",
+        "pays off after 214 steps",
         "train.py:92 running += loss.item() 1 → 0.2 1.90 → 0.41 ms PM106 rewritten",
         "inside torch/optim/adam.py:417",
         "of it from pageable memory 39.3 MB 0 B",
@@ -129,7 +129,7 @@ def test_what_stands_on_the_page() -> None:
         ("nan_losses", ("Refuted", "34 are NaN or infinite on one side only", "Speed was not measured.", "not finite")),
         ("failed", ("Failed", "No loss curve was recorded", "No rule was applied", "Nothing, or it was not recorded.")),
         ("one_step", ("1 backward pass, with equal losses on both sides.",)),
-        ("crowded", ("188 more lines", "5,604 more lines in evidence.json", "Too good to be taken on trust: 12.1x")),
+        ("crowded", ("188 more lines", "5,604 more lines in evidence.json", "Suspiciously fast: 12.1x")),
     ],
 )
 def test_what_is_missing_is_said(name: str, parts: Sequence[str]) -> None:
