@@ -160,3 +160,14 @@ def test_functions_that_evaluate_may_be_a_trainings() -> None:
     code = f"{imports}\n\ndef evaluate(net):\n{body}"
     after, _ = codes({"evaluate.py": code}, "evaluate.py")
     assert "pin_memory=True" in after
+
+
+def test_a_method_that_its_class_defines_again() -> None:
+    method = "    def forward(self, x):\n        return x + torch.ones(x.shape).to(x.device)\n"
+    code = f"import torch\n\n\nclass Net(torch.nn.Module):\n{method}\n{method}"
+    after, held_back = codes({"net.py": code}, "net.py")
+    assert after.count("device=x.device") == 1
+    assert after.rindex("torch.ones(x.shape).to") < after.index("device=x.device")
+    assert [reason.partition("; ")[2] for reason in held_back] == [
+        "line 8 defines `forward` once more, so that this one never runs"
+    ]

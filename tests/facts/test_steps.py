@@ -95,6 +95,8 @@ def test_conditions_around_the_training(code: str, expected: bool) -> None:
         "the first round, or more": ("if i == 0 or args.quick:\n    use()", False),
         "the first epoch": ("if epoch < 1:\n    use()", True),
         "a count of steps": ("if self.steps > 0:\n    pass\nelse:\n    use()", True),
+        "made when it is missing": ("if not hasattr(self, 'mask'):\n    self.mask = use()", True),
+        "missing for good": ("if not hasattr(self, 'mask'):\n    use()", False),
         "behind the first step": ("if self.steps > 0:\n    use()", False),
         "a chain": ("if self.steps > 0:\n    pass\nelif y:\n    use()", False),
         "a count of something else": ("if len(y) == 0:\n    use()", False),

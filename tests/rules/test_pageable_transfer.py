@@ -956,7 +956,10 @@ def test_graphs_that_a_transform_stores_otherwise(transform: str, reason: str) -
 
 
 def test_evaluation_too() -> None:
-    assert run(written("x = batch[0].to(device)").replace("loss.backward()", "pass")).applied
+    code = written("x = batch[0].to(device)").replace("loss.backward()", "pass")
+    (held,) = run(code).held_back
+    assert held.reason.endswith("they only evaluate")
+    assert run(f"{code}optimizer.step()\n").applied
 
 
 @pytest.mark.parametrize(
@@ -1008,7 +1011,7 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert result.after.decode() == code
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason.startswith("the loader beside it on line 5 would stay pageable: half() on line 8 makes another")
+    assert held.reason.startswith("the loader beside it on line 5 would stay pageable: half() on line 8 makes a new")
     # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
     code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
     assert run(code).after.decode().count("pin_memory=True") == 1
@@ -1035,7 +1038,7 @@ def test_loaders_side_by_side_pin_together() -> None:
 )
 def test_one_batch(body: str, loader: str, reason: str) -> None:
     head = "from torch.utils.data import DataLoader\nfrom data import photos, model\n\n"
-    code = f"{head}loader = DataLoader{loader}\n{body}\n"
+    code = f"{head}loader = DataLoader{loader}\n{body}\noptimizer.step()\n"
     result = run(code)
     if not reason:
         assert result.applied
@@ -1204,3 +1207,14 @@ def test_tensors_that_are_filled_with_batches_are_named() -> None:
     code = written("images, labels = batch", "inputs.copy_(images)", "x = model(inputs)")
     (finding,) = run(code.replace("loader = Data", "inputs = torch.empty(4, 3, device=device)\nloader = Data")).refused
     assert finding.reason == "line 23 copies its batches into a tensor whose device could not be determined"
+
+
+@pytest.mark.parametrize("move", ["buffer.to(device)", "buffer.cuda()"])
+def test_samples_of_what_was_moved_to_the_device(move: str) -> None:
+    head = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n\n\ndef train(buffer, device):\n    "
+    body = f"{move}\n    loader = DataLoader(TensorDataset(buffer.x, buffer.y), 4)\n    for x, y in loader:\n"
+    code = f"{head}{body}        model(x.cuda()).mean().backward()\n"
+    result = run(code)
+    assert not result.applied
+    assert "line 6 moves what its samples are taken from" in result.held_back[0].reason
+    assert run(code.replace(move, "pass")).applied

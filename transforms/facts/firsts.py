@@ -58,20 +58,29 @@ def _is_number(loop: cst.For, name: str) -> bool:
 
 
 def _sets_attribute(tree: Tree, branch: cst.If) -> bool:
-    """Whether a body sets the attribute that its condition finds to be None, and only a constructor empties it."""
-    test = branch.test
-    if not isinstance(test, cst.Comparison) or not isinstance(test.left, cst.Attribute):
-        return False
-    (compared, *others) = test.comparisons
-    is_none = isinstance(compared.operator, cst.Is) and dotted(compared.comparator) == "None" and not others
-    name = dotted(test.left)
-    if not is_none or not name:
-        return False
+    """Whether a body sets the attribute that its condition finds to be missing or None, and nothing but a constructor
+    empties it.
+    """
+    name = _missing(branch.test)
     is_set = False
-    for statement in find_all(tree.module_of(branch), cst.Assign):
+    for statement in find_all(tree.module_of(branch), cst.Assign) if name else ():
         if any(dotted(target.target) == name for target in statement.targets):
             function = tree.function(statement)
             is_set = is_set or tree.is_within(statement, branch.body)
             if dotted(statement.value) == "None" and (function is None or function.name.value != "__init__"):
                 return False
     return is_set
+
+
+def _missing(test: cst.BaseExpression) -> str:
+    """`self.mask` of `self.mask is None` and of `not hasattr(self, "mask")`."""
+    if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Attribute) and len(test.comparisons) == 1:
+        (compared,) = test.comparisons
+        is_none = isinstance(compared.operator, cst.Is) and dotted(compared.comparator) == "None"
+        return dotted(test.left) if is_none else ""
+    asked = test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else None
+    if not isinstance(asked, cst.Call) or dotted(asked.func) != "hasattr" or len(asked.args) != 2:
+        return ""
+    owner, attribute = (arg.value for arg in asked.args)
+    is_plain = dotted(owner) and isinstance(attribute, cst.SimpleString)
+    return f"{dotted(owner)}.{attribute.raw_value}" if is_plain and isinstance(attribute, cst.SimpleString) else ""

@@ -25,6 +25,9 @@ _OF_MODULES = frozenset({"apply", "eval", "train"})
 
 def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     """Why nothing is gained at a node, if so: nobody uses what it is part of, or only what never trains runs it."""
+    again = _defined_again(file, node)
+    if again is not None:
+        return f"line {file.line(again)} defines `{again.name.value}` once more, so that this one never runs"
     uses = file.once(_Uses.of)
     unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
     if unused:
@@ -32,6 +35,15 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     if uses.only_evaluated(file.source.module):
         return "nothing in the files read here trains with it, they only evaluate"
     return None
+
+
+def _defined_again(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """What a class defines under the name of the method around a node, further below."""
+    function = file.tree.function(node)
+    cls = file.tree.class_of(function) if function is not None and not function.decorators else None
+    methods = [each for each in cls.body.body if isinstance(each, cst.FunctionDef)] if cls is not None else []
+    named = [each for each in methods if function is not None and each.name.value == function.name.value]
+    return named[-1] if function in named[:-1] else None
 
 
 @frozen

@@ -428,9 +428,9 @@ def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> b
                 return True
             # What an f-string begins with is the kind of a device: `f"{kind}:0"`, but `f"cuda:{rank}"`.
             first = next(iter(part.parts), None) if isinstance(part, cst.FormattedString) else None
-            if isinstance(first, cst.FormattedStringExpression) and depth < _DEEPEST:
-                if _names_mps(file, first.expression, depth + 1):
-                    return True
+            kind = first.expression if isinstance(first, cst.FormattedStringExpression) else None
+            if kind is not None and depth < _DEEPEST and _names_mps(file, kind, depth + 1):
+                return True
         is_device = isinstance(made, cst.Call) and file.qualified(made) == "torch.device"
         named = argument(made, "device", 0) if is_device and isinstance(made, cst.Call) else None
         if named is not None and depth < _DEEPEST and _names_mps(file, named, depth + 1):

@@ -196,6 +196,9 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
             f"the function called on line {line} may modify the batch on the CPU while line {copied} may "
             "still be copying it"
         )
+    moved = _moved_samples(file, loader) if not pinned else None
+    if moved is not None:
+        return f"line {file.line(moved)} moves what its samples are taken from: what is on the device cannot be pinned"
     graph = unseen_graph(file, loader)
     if graph is not None and not pinned:
         return f"its graph (line {file.line(graph)}) comes from elsewhere: if it is on the device, it cannot be pinned"
@@ -216,6 +219,23 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
             "tuple as a whole"
         )
     return ""
+
+
+def _moved_samples(file: FileFacts, loader: Loader) -> cst.Call | None:
+    """What moves an object in place whose tensors the loader's data set is made of: `buffer.to(device)`."""
+    function = file.tree.function(loader.call)
+    sources = {
+        owner
+        for dataset in loader.values("dataset")
+        for end in file.tracing.ends(dataset)
+        if isinstance(end.node, cst.Call) and file.qualified(end.node) == "torch.utils.data.TensorDataset"
+        for attribute in find_all(end.node, cst.Attribute)
+        if (owner := dotted(attribute.value))
+    }
+    statements = find_all(function, cst.Expr) if function is not None and sources else ()
+    calls = (statement.value for statement in statements if isinstance(statement.value, cst.Call))
+    moves = (call for call in calls if dotted(call.func).rpartition(".")[2] in ("to", "cuda"))
+    return next((call for call in moves if dotted(call.func).rpartition(".")[0] in sources), None)
 
 
 def unseen_write(file: FileFacts, good: list[Copy]) -> BatchWrite | None:
