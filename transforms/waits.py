@@ -15,11 +15,11 @@ from attrs import define, field, frozen
 from perfmod.transforms import implicit_reads, operations
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
-from perfmod.transforms.facts.rounds import in_evaluation, round_loop
+from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import children
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import implicit_read
-from perfmod.transforms.operations import Operation, goes_on, operation
+from perfmod.transforms.operations import NUMBER, Operation, goes_on, operation
 
 _NODES = (*operations.NODES, *implicit_reads.NODES)
 _NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
@@ -27,6 +27,7 @@ _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 # Methods and attributes that show the same values.
 _SAME = frozenset({"detach", "data", "cpu", "numpy", "item", "tolist", "view", "reshape", "squeeze", "float", "double"})
+_REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "std", "var"})
 
 _Path = frozenset[int]
 """The branches that code stands in, by the ids of their blocks."""
@@ -116,6 +117,7 @@ class Waits:
 
     def _walk(self, start: cst.CSTNode, found: _Round) -> None:
         """Note the waits at and below a node in the order of evaluation; a branch's test comes before what it holds."""
+        file = self._file
         stack: list[tuple[cst.CSTNode, _Path, bool]] = [(start, frozenset(), False)]
         while stack:
             node, path, is_done = stack.pop()
@@ -128,13 +130,15 @@ class Waits:
                 self._note(node, path, found)
             if not is_done:
                 stack.append((node, path, True))
-                parts = [(part, path | {id(part)} if _is_branch(node, part) else path) for part in children(node)]
-                stack += [(part, inner, False) for part, inner in reversed(parts)]
+                parts = list(children(node))
+                stack += [
+                    (part, path | {id(part)} if _is_branch(file, node, part) else path, False) for part in parts[::-1]
+                ]
 
     def _note(self, node: cst.CSTNode, path: _Path, found: _Round) -> None:
         file, order = self._file, len(found.orders)
         asked = operation(file, node) or implicit_read(file, node)
-        if asked is not None and asked.code not in _NO_WAITS and not goes_on(file, node) and _is_shown(file, asked):
+        if asked is not None and asked.code not in _NO_WAITS and not goes_on(file, node) and _waits(file, asked):
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
             found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
@@ -154,13 +158,21 @@ class Waits:
         yield from self._file.values.calls.handed(call)
 
 
-def _is_branch(node: cst.CSTNode, part: cst.CSTNode) -> bool:
-    """Whether a part of a node runs only sometimes when the node does."""
+def _is_branch(file: FileFacts, node: cst.CSTNode, part: cst.CSTNode) -> bool:
+    """Whether a part of a node runs only sometimes when the node does; what asks for a tensor is given one."""
     if isinstance(node, (cst.If, cst.IfExp)):
-        return part is not node.test
+        return part is not node.test and not (part is node.body and _asks_for_tensor(file, node.test))
     if isinstance(node, cst.BooleanOperation):
         return part is node.right
     return isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
+
+
+def _asks_for_tensor(file: FileFacts, test: cst.BaseExpression) -> bool:
+    """Whether a test is `torch.is_tensor(x)` or `isinstance(x, torch.Tensor)`."""
+    if not isinstance(test, cst.Call):
+        return False
+    name, kinds = file.qualified(test), [file.qualified(arg.value) for arg in test.args[1:]]
+    return name == "torch.is_tensor" or (name == "builtins.isinstance" and kinds == ["torch.Tensor"])
 
 
 def _path(file: FileFacts, node: cst.CSTNode, around: cst.CSTNode) -> _Path:
@@ -169,18 +181,27 @@ def _path(file: FileFacts, node: cst.CSTNode, around: cst.CSTNode) -> _Path:
     for ancestor in file.tree.ancestors(node):
         if ancestor is around:
             break
-        if _is_branch(ancestor, child):
+        if _is_branch(file, ancestor, child):
             found.add(id(child))
         child = ancestor
     return frozenset(found)
 
 
-def _is_shown(file: FileFacts, asked: Operation) -> bool:
-    """Whether an operation is shown to wait for the device, or is named so that it can do nothing else."""
+def _waits(file: FileFacts, asked: Operation) -> bool:
+    """Whether an operation is shown to wait for the device, or may do so and is named so that it can do nothing else.
+
+    That is `x.cpu()` for any `x`, and `float(x.sum())`.
+    """
     if asked.tensor is None:
         return True
     value = file.value(asked.tensor)
     value = value.present or value
     if value.kind is Kind.UNKNOWN:
-        return asked.is_named and (file.steps.in_sight(asked.tensor) or in_evaluation(file, asked.tensor))
+        return asked.is_named or (asked.wait is NUMBER and _is_reduced(file, asked.tensor))
     return value.is_tensor and value.device is not Device.CPU
+
+
+def _is_reduced(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a value is a method's figure of many, as tensors have it: `nll.sum()`, `loss.detach().mean()`."""
+    method = node.func.attr.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else ""
+    return method in _REDUCTIONS and file.qualified(node) is None

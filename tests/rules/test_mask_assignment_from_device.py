@@ -140,6 +140,13 @@ def test_a_tensor_that_is_trained_itself_stays_the_same_tensor() -> None:
     BODIES.assert_becomes(f"{made}t[b] = w[b]\nreturn t", f"{made}t.copy_(torch.where(b, w, t))\nreturn t")
 
 
+def test_an_if_that_waits_for_the_mask_is_no_gain() -> None:
+    found = BODIES.result("m = x > 0\nif m.any():\n    x[m] = w[m]\n    print(1)\nreturn x", unsafe=False)
+    assert [(each.safety, each.reason) for each in found.held_back] == [
+        (Safety.OPT_IN, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
+    ]
+
+
 def test_comment_inside_is_kept_or_held_back() -> None:
     BODIES.assert_becomes(
         "t = x + 0\nb = t > 0\nt[b] = (\n    w[b]  # teacher\n)",

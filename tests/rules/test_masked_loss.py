@@ -1243,3 +1243,34 @@ def forward(out: th.Tensor, y: th.Tensor):
     assert "nnf.nll_loss(out, th.where(m, y, -100))" in found.after.decode()
     assert "nnf.l1_loss(" in found.after.decode()
     assert "torch.where" not in found.after.decode()
+
+
+def held(body: str) -> list[tuple[Safety, str]]:
+    found = result(body, unsafe=False)
+    return [(finding.safety, finding.reason) for finding in found.held_back]
+
+
+@pytest.mark.parametrize(
+    "test", ["(mask).any()", "torch.any(mask)", "mask.sum() > 0", "mask.any().item()", "w is not None and mask.any()"]
+)
+def test_an_if_around_waits_for_the_mask_anyway(test: str) -> None:
+    body = f"losses = x - y\nmask = losses > 0\nif {test}:\n    print(losses[mask].mean())\nreturn losses"
+    line = module(body)[: module(body).index("if ")].count("\n") + 1
+    why = f"the `if` on line {line} waits for `mask` anyway, so nothing is gained"
+    assert held(body) == [(Safety.OPT_IN, why)]
+
+
+@pytest.mark.parametrize(
+    ("between", "stays"), [("", True), ("y = x\n", True), ("y = F.relu(x)\n", False), ("mask = losses > 1\n", False)]
+)
+def test_an_if_directly_in_front_waits_for_the_mask_anyway(between: str, stays: bool) -> None:
+    front = "losses = x - y\nmask = losses > 0\nif mask.sum() == 0:\n    return x.sum()\n"
+    body = f"{front}{between}picked = losses[mask]\nreturn picked.mean() + y.sum()"
+    assert [safety for safety, _ in held(body)] == [Safety.OPT_IN] * stays
+    assert (result(body, unsafe=False).outcome is Outcome.UNCHANGED) is stays
+
+
+@pytest.mark.parametrize("test", ["y.sum() > 0", "(x < 0).any()", "mask.numel() > 0", "(~mask).any()"])
+def test_an_if_about_something_else(test: str) -> None:
+    body = f"losses = x - y\nmask = losses > 0\nif {test}:\n    print(losses[mask].mean())\nreturn losses"
+    assert result(body, unsafe=False).outcome is Outcome.CHANGED

@@ -256,3 +256,11 @@ def train(model, loader):
     found = rewrite(code, "train.py", [NonzeroIndexAssignment()])
     assert [finding.line for finding in found.applied] == [9]
     assert found.refused == ()
+
+
+def test_an_if_that_waits_for_the_mask_is_no_gain() -> None:
+    body = "m = x > 0\nif m.any():\n    at = torch.nonzero(m, as_tuple=True)\n    x[at] = 0.0\n    print(1)\nreturn x"
+    found = BODIES.result(body, unsafe=False)
+    assert [(each.safety, each.reason) for each in found.held_back] == [
+        (Safety.OPT_IN, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
+    ]

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from snippets import dotted_names
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
 from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
@@ -857,6 +858,36 @@ def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
         assert "total += loss.detach().double()" in result(code).after.decode()
 
 
+@pytest.mark.parametrize(("size", "stays"), [("len(val)", True), ("8", False)])
+def test_loaders_of_other_files_that_give_all_in_one_batch(size: str, stays: bool) -> None:
+    code = {
+        "engine.py": """
+            import torch.nn.functional as F
+
+            def evaluate(data_iter, model):
+                total = 0.0
+                for x, y in data_iter:
+                    total += F.cross_entropy(model(x.cuda()), y.cuda()).item()
+                return total
+            """,
+        "main.py": f"""
+            import engine
+            from torch.utils.data import DataLoader
+
+            def load(val, test):
+                return DataLoader(val, batch_size={size}), DataLoader(test, batch_size=len(test))
+
+            def main(model, val, test):
+                dev_iter, test_iter = load(val, test)
+                print(engine.evaluate(dev_iter, model), engine.evaluate(test_iter, model))
+            """,
+    }
+    given = [Given(path, textwrap.dedent(text).lstrip().encode(), dotted_names(path)) for path, text in code.items()]
+    found = rewrite_together(given, [ScalarAccumulation()], Choice())[0]
+    assert (found.outcome is Outcome.UNCHANGED) is stays
+    assert any("gives all in one batch" in each.reason for each in found.refused) is stays
+
+
 def test_counts_need_no_float64() -> None:
     parts = ("accelerator = Accelerator()\nhits = 0", "hits += (out.argmax(1) == y).sum().item()", "return hits")
     assert result(training(*parts)).outcome is Outcome.CHANGED
@@ -870,6 +901,8 @@ WAITS = {
     "a tensor is shown": ("total += loss.item()\nprint(out)", 15),
     "everything is synchronised": ("total += loss.item()\ntorch.cuda.synchronize()", 15),
     "a report of a number": ("total += loss.item()\nlog(float(loss.item()))", 15),
+    "figures of what is not known": ("total += loss.item()\nseen += float(nll.sum())", 15),
+    "a copy of what is not known": ("total += loss.item()\nkeep.append(state.hidden.cpu())", 15),
     "a sum that stays": ("print(loss.item())\ntotal += loss.item()", 14),
 }
 SCORE = """
@@ -887,7 +920,8 @@ def later(out):
 @pytest.mark.parametrize("name", WAITS)
 def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
     step, line = WAITS[name]
-    code = training("total, keep = 0.0, []", step, "print(total)")
+    code = training("total, keep, nll, seen = 0.0, [], None, 0", step, "print(total, seen)")
+    code = code.replace("        optimizer.zero_grad()\n", "        nll = model.nll; optimizer.zero_grad()\n")
     # What `score` waits for stands behind the training.
     code += SCORE
     line = code[: code.index("out.max()")].count("\n") + 1 if line == 27 else line
@@ -903,11 +937,91 @@ def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
         "total += loss.item()\ntry:\n    step += 1\nexcept ValueError:\n    print(loss.item())",
         "total += loss.item()\ny = y.to(device)",
         "total += loss.item()\nkeep.append(loss.item())",
+        "total += loss.item()\nkeep.append(float(model.rate))",
+        "total += loss.item()\nkeep.append(float(np.square(3).sum()))",
     ],
 )
 def test_what_few_steps_wait_for_does_not_count(step: str) -> None:
-    found = result(training("total, keep = 0.0, []", step, "print(total, keep)"))
+    found = result(training("import numpy as np\ntotal, keep = 0.0, []", step, "print(total, keep)"))
     assert "total += loss.detach().double()" in found.after.decode(), found.held_back
+
+
+TESTER = """
+import torch
+
+class Tester:
+    def __init__(self, model, loader, criterion, metric, device):
+        self.model, self.loader, self.device = model, loader, device
+        self.criterion = criterion
+        self.metric = metric
+
+    def run(self):
+        total = 0.0
+        for data in self.loader:
+            x, y = data[0].to(self.device), data[1].to(self.device)
+            with torch.no_grad():
+                out = self.model(x)
+                loss = self.criterion(out, y)
+            total += loss.item()
+            self.metric.add(out.detach(), y.detach())
+        return total / len(self.loader)
+"""
+METRICS = """
+import numpy as np
+import torch
+
+class Confusion:
+    def __init__(self, count):
+        self.table = np.zeros((count, count))
+
+    def add(self, predicted, target):
+        if {asked}:
+            predicted = predicted.cpu().numpy()
+        self.table += np.bincount(predicted * 3 + target, minlength=9).reshape(3, 3)
+
+class Metric:
+    def add(self):
+        raise NotImplementedError
+
+class Overlap(Metric):
+    def __init__(self, count):
+        self.confusion = Confusion(count)
+
+    def add(self, predicted, target):
+        if predicted.dim() == 4:
+            _, predicted = predicted.max(1)
+        self.confusion.add(predicted.view(-1), target.view(-1))
+"""
+CALLER = """
+import torch
+from torch import nn
+from metrics import Overlap
+from tester import Tester
+
+def train(model, loader):
+    metric = Overlap(3)
+    val = Tester(model, loader, nn.CrossEntropyLoss(), metric, "cuda")
+    print(val.run())
+
+def test(model, loader):
+    metric = Overlap(3)
+    print(Tester(model, loader, nn.CrossEntropyLoss(), metric, "cuda").run())
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"),
+    [("torch.is_tensor(predicted)", True), ("isinstance(predicted, torch.Tensor)", True), ("self.table.any()", False)],
+)
+def test_a_metric_of_another_file_that_waits(asked: str, waits: bool) -> None:
+    code = {"tester.py": TESTER, "metrics.py": METRICS.replace("{asked}", asked), "main.py": CALLER}
+    given = [Given(path, text.lstrip().encode(), dotted_names(path)) for path, text in code.items()]
+    found = next(each for each in rewrite_together(given, [ScalarAccumulation()], Choice()) if each.path == "tester.py")
+    if waits:
+        why = "line 10 of metrics.py waits for the device in every step anyway"
+        assert [(each.safety, each.reason) for each in found.held_back] == [(Safety.OPT_IN, why)]
+    else:
+        assert "total += loss.double()" in found.after.decode(), found.refused
 
 
 def test_what_waits_before_the_loss_is_there_does_not_count() -> None:

@@ -17,6 +17,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._mask_shapes import covers
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, masked_write
 from perfmod.transforms.writing import comments, replace
@@ -122,14 +123,18 @@ class MaskAssignmentFromDevice(Rule):
         found = masked_write(file, statement, target, selection)
         start, end = file.source.span(statement)
         lost = any(start <= at < end and text not in found.text for at, text in comments(file.source, statement))
+        reason, safety = "torch.where selects the same values elementwise, without counting them", self.safety
+        asked = why_asked(file, statement, [mask])
+        if lost:
+            reason, safety = "a comment inside the statement would be lost", Safety.UNSAFE
+        elif asked is not None:
+            reason, safety = asked, Safety.OPT_IN
         return self.found(
             file,
             statement,
-            "a comment inside the statement would be lost"
-            if lost
-            else "torch.where selects the same values elementwise, without counting them",
+            reason,
             [replace(file.source, statement, found.text)],
-            safety=Safety.UNSAFE if lost else None,
+            safety=safety,
             imports=found.imports,
         )
 

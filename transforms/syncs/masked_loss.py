@@ -18,7 +18,7 @@ precision. Other losses have no such form, and a rewrite of more than four lines
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import libcst as cst
@@ -29,6 +29,7 @@ from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
 from perfmod.transforms.syncs._loss_calls import CLASSES, loss_call, reduction_of, subject
@@ -109,7 +110,7 @@ class MaskedLoss(Rule):
         else:
             assert loss is not None
             form = (ignoring if loss.short in CLASSES else cleaned)(file, loss, gathers)
-        yield self._judged(file, call, next(reversed(gathers.values())), form)
+        yield self._judged(file, call, list(gathers.values()), form)
 
     def _hoisted(self, file: FileFacts, call: cst.Call, gathers: list[Gather]) -> Finding | None:
         masks = [constant_mask(file, each.mask) for each in gathers if isinstance(each.selection, cst.Subscript)]
@@ -117,14 +118,19 @@ class MaskedLoss(Rule):
             return None
         edits, name = hoisted(file, masks[0])
         reason, safety = f"the mask is the same in every step, so its index `{name}` is computed once", self.safety
+        asked = _why_asked(file, gathers)
         if not masks[0].is_shown:
             reason = f"`{file.code(masks[0].node)}` is not known to be a boolean mask"
             safety = Safety.UNSAFE
+        elif asked is not None:
+            reason, safety = asked, Safety.OPT_IN
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
-    def _judged(self, file: FileFacts, call: cst.Call, target: Gather, form: Form) -> Finding:
+    def _judged(self, file: FileFacts, call: cst.Call, gathers: list[Gather], form: Form) -> Finding:
         """The finding, held back where something could not be shown, or a comment would go."""
+        target = gathers[-1]
         reason, safety, mask = form.reason, self.safety, file.code(target.mask)
+        asked = _why_asked(file, gathers)
         if not is_mask(file, target.mask):
             if not is_mask_name(target.mask):
                 raise NoForm(f"`{mask}` may be a boolean mask or an index, which could not be determined")
@@ -133,7 +139,14 @@ class MaskedLoss(Rule):
             reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
         elif _lines(file, form) > _MOST_LINES:
             reason, safety = f"the rewrite is right, but adds more than {_MOST_LINES} lines", Safety.UNSAFE
+        elif asked is not None:
+            reason, safety = asked, Safety.OPT_IN
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
+
+
+def _why_asked(file: FileFacts, gathers: Iterable[Gather]) -> str | None:
+    """Why it saves nothing to select otherwise, if an `if` waits for the mask in front of one of the selections."""
+    return next(filter(None, (why_asked(file, each.selection, [each.mask]) for each in gathers)), None)
 
 
 def _lines(file: FileFacts, form: Form) -> int:

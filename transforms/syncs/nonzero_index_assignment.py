@@ -21,6 +21,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._mask_for_index import MaskForIndex
 from perfmod.transforms.syncs._masked_writes import CannotWrite
 from perfmod.transforms.syncs._nonzero import Bound, NonzeroIndex, Write, bound, nonzero_index, writes
@@ -82,13 +83,13 @@ class NonzeroIndexAssignment(Rule):
             rewriting.write(write)
         if names is not None:
             rewriting.bind(names, found)
-        doubt = rewriting.doubt
+        doubt, asked = rewriting.doubt, why_asked(file, index.node, [index.condition])
         return self.found(
             file,
             index.node,
-            doubt or "the index is only used in assignments, and the mask selects the same elements",
+            doubt or asked or "the index is only used in assignments, and the mask selects the same elements",
             rewriting.edits,
-            safety=Safety.UNSAFE if doubt else None,
+            safety=Safety.UNSAFE if doubt else Safety.OPT_IN if asked else None,
             imports=dict.fromkeys(rewriting.imports),
         )
 

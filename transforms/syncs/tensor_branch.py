@@ -19,6 +19,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.syncs._asked import questions, why_asked
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
 from perfmod.transforms.syncs._conditions import CannotSelect, shown, tests_device
 from perfmod.transforms.syncs._guards import without_guard
@@ -77,7 +78,9 @@ class TensorBranch(Rule):
             found = rewrite()
         except CannotSelect as reason:
             return self.refused(file, node.test, str(reason))
-        return self.found(file, node.test, found.reason, found.edits, safety=found.safety, imports=found.imports)
+        asked = why_asked(file, node, questions(file, node.test)) if found.safety is Safety.SAFE else None
+        safety = Safety.OPT_IN if asked is not None else found.safety
+        return self.found(file, node.test, asked or found.reason, found.edits, safety=safety, imports=found.imports)
 
 
 def _without_branch(file: FileFacts, node: cst.If) -> Rewrite:
