@@ -255,9 +255,9 @@ class Rule(ABC):
         line, column = file.source.position(start)
         own, *others = _by_file(file.source.path, edits, elsewhere)
         safety = safety or self.safety
-        idle = why_idle(file, node) if safety is Safety.SAFE else None
+        idle = why_idle(file, node) if safety is not Safety.ADVICE else None
         if idle is not None:
-            safety, reason = Safety.OPT_IN, f"{reason}; {idle}"
+            safety, reason = Safety.OPT_IN if safety is Safety.SAFE else safety, f"{reason}; {idle}"
         return Finding(
             code=self.code,
             start=start,
