@@ -19,11 +19,12 @@ _BEHIND = re.compile(
 def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True) -> tuple[Edit, ...]:
     """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
-    Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere, and where
-    the only one has a line that is long enough for both, it joins the last line. Where all of them have one line to themselves, and that would get too long, each gets its own, as
-    formatters write it. Comments stay with the arguments that they stand behind. With `wrap`, the new one starts a line
-    of its own, aligned with the others, where theirs would get too long for the file. Where the others have spaces
-    around `=`, so does it; where the commas have none behind them, neither has the new one.
+    Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
+    last line, as it does where the only one has a line that is long enough for both. Where all of them have one line to
+    themselves, and that would get too long, each gets its own, as formatters write it. Comments stay with the arguments
+    that they stand behind. With `wrap`, the new one starts a line of its own, aligned with the others, where theirs
+    would get too long for the file. Where the others have spaces around `=`, so does it; where the commas have none
+    behind them, neither has the new one.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):

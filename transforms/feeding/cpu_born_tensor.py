@@ -170,7 +170,8 @@ def _cast_of_copy(file: FileFacts, move: cst.Call, made: cst.Call) -> cst.Call |
 
 def _dtype(file: FileFacts, made: cst.Call, cast: cst.Call) -> str:
     """The type that a cast casts to, as the factory takes it: `torch.long`."""
-    assert isinstance(made.func, cst.Attribute) and isinstance(cast.func, cst.Attribute)
+    assert isinstance(made.func, cst.Attribute)
+    assert isinstance(cast.func, cst.Attribute)
     return f"{file.code(made.func.value)}.{_CASTS[cast.func.attr.value]}"
 
 
