@@ -20,10 +20,11 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
-    last line. Where all of them have one line to themselves, and that would get too long, each gets its own, as
-    formatters write it. Comments stay with the arguments that they stand behind. With `wrap`, the new one starts a line
-    of its own, aligned with the others, where theirs would get too long for the file. Where the others have spaces
-    around `=`, so does it; where the commas have none behind them, neither has the new one.
+    last line, as it does where the only one has a line that is long enough for both. Where all of them have one line to
+    themselves, and that would get too long, each gets its own, as formatters write it. Comments stay with the arguments
+    that they stand behind. With `wrap`, the new one starts a line of its own, aligned with the others, where theirs
+    would get too long for the file. Where the others have spaces around `=`, so does it; where the commas have none
+    behind them, neither has the new one.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):
@@ -43,15 +44,16 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     comment = behind["comment"] if behind is not None else ""
     is_open = behind is not None and not behind["close"].strip()
     is_inside = is_open or source.line_start(opening) < source.line_start(end)
-    if (starts_line[-1] and all(starts_line[not is_hanging :])) or (is_inside and comment.strip()):
-        if behind is None or not (comment.strip() or (is_open and behind["comma"])):
-            return (Edit(end, end, "," + line, source.path),)
-        comma = behind["comma"] or ""
-        return (Edit(end, behind.end(), "," + comment + line + comma + behind["close"], source.path),)
     commas = [arg.comma for arg in call.args if isinstance(arg.comma, cst.Comma)]
     comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
     fits = length + len(comma + text) <= width(source) or length > width(source)
+    joins = len(call.args) == 1 and not commas and fits and not comment.strip()
+    if (starts_line[-1] and all(starts_line[not is_hanging :]) and not joins) or (is_inside and comment.strip()):
+        if behind is None or not (comment.strip() or (is_open and behind["comma"])):
+            return (Edit(end, end, "," + line, source.path),)
+        trailing = behind["comma"] or ""
+        return (Edit(end, behind.end(), "," + comment + line + trailing + behind["close"], source.path),)
     if is_hanging and not fits and len(named) == len(call.args):
         alone = _line_each(source, call, text)
         if alone:

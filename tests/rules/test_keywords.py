@@ -46,6 +46,11 @@ CALLS = {
     "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
     "one of several on its line": ("make(a, b,\n     c)", "make(a, b,\n     c, flag=True)"),
     "behind a long line": (f"make({'a' * 40}, {'b' * 30})", f"make({'a' * 40}, {'b' * 30},\n     flag=True)"),
+    "the only one on a line of its own": ("make(\n    a)", "make(\n    a, flag=True)"),
+    "the only one, bracket on the next line": ("make(\n    a\n)", "make(\n    a, flag=True\n)"),
+    "the only one, with a comma": ("make(\n    a,\n)", "make(\n    a,\n    flag=True,\n)"),
+    "the only one, a call with a comma": ("make(\n    len(a,))", "make(\n    len(a,), flag=True)"),
+    "the only one on a long line": (f"make(\n    {'a' * 80})", f"make(\n    {'a' * 80},\n    flag=True)"),
     "several on a line of their own": ("make(\n    a, b\n)", "make(\n    a, b, flag=True\n)"),
     "several on a line that is too long already": (
         f"make(\n    {'a' * 60}, {'b' * 40}\n)",

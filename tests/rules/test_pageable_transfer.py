@@ -1110,6 +1110,20 @@ def test_settings_in_dictionaries_and_variables(head: str, loader: str, after: s
     assert "non_blocking=True" in result
 
 
+def test_keywords_that_a_caller_may_pass() -> None:
+    maker = (
+        "class Maker:\n    def __init__(self, options={}):\n        self.options = options\n\n"
+        "    def make(self, data):\n        return DataLoader(data, batch_size=2, **self.options)\n\n\n"
+    )
+    code = written("x = batch[0].to(device)", loader="Maker().make(photos)").replace(
+        "loader = ", f"{maker}loader = ", 1
+    )
+    (held,) = run(code).held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason == "`**self.options` may hold pin_memory already"
+    assert run(code.replace("Maker().make(photos)", "Maker({'drop_last': True}).make(photos)")).applied
+
+
 @pytest.mark.parametrize("head", ["options = dict(pin_memory=False)", "options = {'pin_memory': False}"])
 def test_a_refusal_to_pin_in_a_dictionary(head: str) -> None:
     code = written("x = batch[0].to(device)", loader="DataLoader(photos, **options)")

@@ -107,15 +107,55 @@ GENERATORS = frozenset(
 
 CHEAP = frozenset(
     {
-        "builtins.len",
-        "builtins.int",
-        "builtins.range",
-        "builtins.super",
-        "builtins.isinstance",
-        "builtins.tuple",
+        *(
+            f"builtins.{name}"
+            for name in (
+                "len", "int", "float", "bool", "str", "range", "super", "isinstance", "tuple", "list", "dict", "zip",
+                "enumerate", "max", "min", "sum", "sorted", "reversed",
+            )
+        ),
+        *(f"numpy.{name}" for name in ("array", "asarray", "stack", "int64", "float32")),
+        *(
+            f"torch.{name}"
+            for name in (
+                "tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor",
+                "ByteTensor", "DoubleTensor", "is_tensor", "stack", "cat", "zeros", "ones", "full", "empty",
+                "nn.utils.rnn.pad_sequence", "nn.functional.pad",
+            )
+        ),
+        *(f"torch.utils.data.{name}" for name in ("default_collate", "dataloader.default_collate")),
     }
+)  # fmt: skip
+"""Calls that pick, convert, pad and stack: code without others works on samples that are ready in memory."""
+
+CHEAP_METHODS = frozenset(
+    {
+        "append", "extend", "sort", "items", "keys", "values", "get", "update", "size", "dim", "item", "tolist",
+        "numpy", "long", "int", "float", "double", "half", "bool", "byte", "type", "astype", "clone", "copy", "detach",
+        "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "new_zeros",
+    }
+)  # fmt: skip
+
+_ARRAY_LIBRARIES = (
+    "builtins.",
+    "numpy.",
+    "torch.",
+    "pandas.",
+    "pickle.",
+    "json.",
+    "csv.",
+    "sklearn.",
+    "scipy.",
+    "copy.",
 )
-"""Calls that cost nothing: code without others only picks samples."""
+"""What makes arrays, tables and lists, which are in memory, whatever is taken out of them."""
+_ON_DISK = frozenset({"numpy.memmap", "builtins.open", "numpy.lib.format.open_memmap"})
+
+
+def is_in_memory(name: str) -> bool:
+    """Whether what the call of a library gives lies in memory, so that indexing it neither reads nor decodes."""
+    return name.startswith(_ARRAY_LIBRARIES) and name not in _ON_DISK and not name.startswith("torch.utils.data.")
+
 
 _TORCH_RANDOM = frozenset(
     f"torch.{name}"

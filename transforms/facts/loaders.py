@@ -93,6 +93,8 @@ class Loader:
         cls: the subclass in sight, if it is one.
         settings: what is passed, by parameter name, `**kwargs` resolved where the dictionary is in sight.
         unseen: why some of the keywords are not known; empty where all are.
+        open_keywords: the code of a dictionary of keywords that is known as the default of a parameter only, for which
+            whoever calls may pass another: `**self.options`; else empty.
         iterations: every place in sight that draws batches from it.
     """
 
@@ -101,6 +103,7 @@ class Loader:
     cls: ClassFacts | None
     settings: dict[str, Setting]
     unseen: str
+    open_keywords: str = ""
     iterations: list[Iteration] = field(factory=list)
 
     @property
@@ -139,7 +142,7 @@ class Loaders:
             if value.kind is Kind.LOADER and value.call is call:
                 name = value.name or TORCH_LOADER
                 settings, unseen = self._settings(call, parameters_of(name))
-                self._by_call[call] = Loader(call, name, value.cls, settings, unseen)
+                self._by_call[call] = Loader(call, name, value.cls, settings, unseen, self._open_keywords(call))
         if self._by_call:
             self._collect_iterations()
 
@@ -256,6 +259,15 @@ class Loaders:
             elif position < len(positional):
                 settings[positional[position]] = Setting((arg.value,), None if arg in before else arg, always=True)
         return settings, unseen
+
+    def _open_keywords(self, call: cst.Call) -> str:
+        """What stands behind `**` and is, as far as it shows, the default of a parameter."""
+        for arg in call.args:
+            if arg.star == "**" and any(
+                isinstance(self._tree.parent(end.node), cst.Param) for end in self._tracing.ends(arg.value)
+            ):
+                return f"**{self._code(arg.value)}"
+        return ""
 
     def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
         """The keywords of a dictionary, over all ways in which it may be made and filled; `None` if some are

@@ -71,7 +71,7 @@ class WorkerCode:
         functions: functions and lambdas that run in a worker.
         classes: classes whose instances are sent to a worker.
         datasets: the expressions that make the dataset (several where a condition or a caller chooses).
-        in_memory: whether every dataset only picks samples out of memory, without computing anything.
+        in_memory: whether every dataset only picks samples out of memory, and the batches only pad and stack them.
     """
 
     remarks: list[Remark] = field(factory=list)
@@ -115,14 +115,61 @@ class _Survey:
         in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
         if not datasets:
             self._remark(Trait.UNSEEN, loader.call, "the dataset")
-        callables = [*loader.values("collate_fn"), *loader.values("worker_init_fn")]
-        for value in callables:
+        for value in loader.values("collate_fn"):
+            in_memory = self._collate(value) and in_memory
+        self.found.in_memory = in_memory and all(self._only_picks(function) for function in self.found.functions)
+        for value in loader.values("worker_init_fn"):
             self._held(value)
             self._callee(value, held=True)
         for target, node in self._written:
             if was_made_before(self.file, target, self.found.functions):
                 self._remark(Trait.MAY_WRITE, node, self._code(target))
-        self.found.in_memory = in_memory and not loader.values("collate_fn")
+
+    def _collate(self, value: cst.BaseExpression) -> bool:
+        """Look at a collate function. Whether its code is in sight, or that of PyTorch."""
+        before = len(self.found.functions)
+        self._held(value)
+        self._callee(value, held=True)
+        is_default = self._code(value) == "None" or self._qualified(value) in data_api.CHEAP
+        return is_default or len(self.found.functions) > before
+
+    def _only_picks(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        """Whether a function that workers run only takes what is in memory, converts, pads and stacks it."""
+        for node in walk(function.body):
+            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+                return False
+            if isinstance(node, cst.Call) and not (self._is_cheap(node) or self._is_raised(node)):
+                return False
+            if isinstance(node, cst.Subscript) and not self._holds_in_memory(node.value):
+                return False
+        return True
+
+    def _is_cheap(self, call: cst.Call) -> bool:
+        name = self._qualified(call)
+        if name is not None:
+            return name in data_api.CHEAP
+        if self.file.values.calls.resolve(call) in self.found.functions:
+            return True
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in data_api.CHEAP_METHODS
+
+    def _is_raised(self, call: cst.Call) -> bool:
+        return isinstance(self.file.tree.parent(call), cst.Raise)
+
+    def _holds_in_memory(self, node: cst.BaseExpression) -> bool:
+        """Whether indexing a value only looks up what lies in memory; in some libraries it reads a file."""
+        for end in self.file.tracing.ends(node):
+            name = self._qualified(end.node) if isinstance(end.node, cst.Call) else None
+            if name is not None and not data_api.is_in_memory(name):
+                return False
+            if (
+                isinstance(end.node, cst.Call)
+                and name == "numpy.load"
+                and argument(end.node, "mmap_mode", 1) is not None
+            ):
+                return False
+            if isinstance(end.node, cst.Param) and "dataset" in end.node.name.value.lower():
+                return False
+        return True
 
     def _qualified(self, node: cst.CSTNode) -> str | None:
         """The name of a library's thing; of a call, that of what is called."""
@@ -231,13 +278,10 @@ class _Survey:
             if cls.derives("torchvision.datasets."):
                 for call in self.file.values.calls.constructions(cls):
                     self._library_dataset(call)
-        before = set(self.found.functions)
         for root in roots:
             if root is not None:
                 self._runs(root)
-        run = [f for f in self.found.functions if f not in before]
-        calls = (n for f in run for n in walk(f.body) if isinstance(n, cst.Call))
-        return bool(run) and all(self._qualified(call) in data_api.CHEAP for call in calls)
+        return any(root is not None for root in roots)
 
     def _instance(self, cls: ClassFacts) -> None:
         """An instance of a class of this file is sent to the workers."""
@@ -366,6 +410,8 @@ class _Survey:
                 self._rounding(node)
             elif isinstance(node, cst.Attribute):
                 self._property(node)
+            elif isinstance(node, cst.Subscript):
+                self._picks(node)
             elif isinstance(node, cst.Name):
                 self._global(node)
             elif isinstance(node, (cst.For, cst.CompFor)):
@@ -405,6 +451,18 @@ class _Survey:
         opened = any(isinstance(end.node, cst.Call) and not end.path and is_handle(self.file, end.node) for end in ends)
         if opened and is_kept(self.file, iterated, through_names=True):
             self._remark(Trait.STATE, iterated, self._code(iterated))
+
+    def _picks(self, node: cst.Subscript) -> None:
+        """Look at what indexing runs where a dataset wraps another: `self.photos[index]`."""
+        for end in self.file.tracing.ends(node.value):
+            if end.path or not isinstance(end.node, cst.Call):
+                continue
+            made = self.file.values.calls.constructed(end.node)
+            method = made.method("__getitem__") if made is not None else None
+            if method is not None:
+                self._runs(method)
+            elif (self._qualified(end.node) or "").startswith("torchvision.datasets."):
+                self._library_dataset(end.node)
 
     def _property(self, node: cst.Attribute) -> None:
         own = self.file.classes.self_attribute(node)

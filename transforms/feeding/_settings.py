@@ -100,6 +100,13 @@ def switched_off(file: FileFacts, loader: Loader, parameter: str) -> str:
     return f"somebody switched it off: `{found[0].rstrip()}` stands in the call on line {file.line(loader.call)}"
 
 
+def why_given_twice(loader: Loader, parameter: str) -> str:
+    """Why writing a setting may pass it twice, which raises TypeError; empty where all keywords are known."""
+    if not loader.open_keywords or parameter in loader.settings:
+        return ""
+    return f"`{loader.open_keywords}` may hold {parameter} already"
+
+
 def _stray(
     file: FileFacts,
     given: cst.BaseExpression,

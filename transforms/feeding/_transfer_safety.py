@@ -32,7 +32,7 @@ from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning
-from perfmod.transforms.feeding._settings import asked, places, switched_off
+from perfmod.transforms.feeding._settings import asked, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
 
@@ -185,6 +185,9 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     off = switched_off(file, loader, "pin_memory") if not pinned else ""
     if off:
         return off
+    twice = why_given_twice(loader, "pin_memory") if not pinned else ""
+    if twice:
+        return twice
     if any(copy.blocks and copy.may_be_mps for copy in good):
         return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
     if any(copy.may_be_mps for copy in good):

@@ -183,8 +183,6 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if graph_maker is not None:
         line = file.line(graph_maker)
         return f"line {line} computes samples with parameters that require gradients, which workers cannot return"
-    if work.in_memory:
-        return "its samples are already in memory: copying them between processes would cost more than workers gain"
     change = _changed_while_running(file, loader, work)
     if change is not None:
         line = file.line(change)

@@ -9,7 +9,7 @@ the tensor on the device, and nothing is copied:
     mask = torch.triu(torch.ones(n, n), diagonal=1).bool().cuda()
     mask = torch.triu(torch.ones(n, n, device="cuda"), diagonal=1).bool()
 
-    labels = torch.zeros(n).long().to(device)
+    labels = torch.zeros(n).long().to(device)  # or torch.zeros(n).to(device).long()
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
@@ -133,13 +133,14 @@ class CpuBornTensor(Rule):
         edits = [Edit(start, end, "")]
         if where.dtype is not None and takes_type and call.func.value is birth.call:
             text = f"dtype={file.code(where.dtype)}, {text}"
+        elif where.dtype is None and takes_type and (later := _cast_of_copy(file, call, birth.call)) is not None:
+            text = f"dtype={_dtype(file, birth.call, later)}, {text}"
+            edits = [Edit(start, source.span(later)[1], "")]
         elif where.dtype is not None:
             edits = [Edit(start, end, f".to({file.code(where.dtype)})")]
         elif cast is not None and isinstance(birth.call.func, cst.Attribute):
-            assert isinstance(cast.func, cst.Attribute)
-            torch, behind_birth = file.code(birth.call.func.value), source.span(birth.call)[1]
-            text = f"dtype={torch}.{_CASTS[cast.func.attr.value]}, {text}"
-            cast_end = source.span(cast)[1]
+            behind_birth, cast_end = source.span(birth.call)[1], source.span(cast)[1]
+            text = f"dtype={_dtype(file, birth.call, cast)}, {text}"
             edits = (
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
@@ -161,12 +162,27 @@ def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
 
 
 def _cast(file: FileFacts, made: cst.Call) -> cst.Call | None:
-    """The cast directly behind a factory: `torch.zeros(3).long()`."""
+    """The cast directly behind a call: `torch.zeros(3).long()`."""
     method = file.tree.parent(made)
     call = file.tree.parent(method) if isinstance(method, cst.Attribute) else None
     if not isinstance(method, cst.Attribute) or method.attr.value not in _CASTS or made.lpar:
         return None
     return call if isinstance(call, cst.Call) and call.func is method and not call.args and not call.lpar else None
+
+
+def _cast_of_copy(file: FileFacts, move: cst.Call, made: cst.Call) -> cst.Call | None:
+    """The cast directly behind the copy of what a factory makes: `torch.zeros(3).to(device).long()`."""
+    assert isinstance(move.func, cst.Attribute)
+    cast = _cast(file, move) if move.func.value is made and isinstance(made.func, cst.Attribute) else None
+    is_plain = cast is not None and "#" not in file.code(cast) and "\\\n" not in file.code(cast)
+    return cast if is_plain else None
+
+
+def _dtype(file: FileFacts, made: cst.Call, cast: cst.Call) -> str:
+    """The type that a cast casts to, as the factory takes it: `torch.long`."""
+    assert isinstance(made.func, cst.Attribute)
+    assert isinstance(cast.func, cst.Attribute)
+    return f"{file.code(made.func.value)}.{_CASTS[cast.func.attr.value]}"
 
 
 def _moves(file: FileFacts) -> Iterator[cst.Call]:

@@ -24,6 +24,10 @@ or a dictionary of keywords says so, the default is changed, provided that only 
 have workers. The default of a command-line option becomes 4. Where the call has the number in a comment,
 `# num_workers=4`, somebody switched the workers off: that is held back as unsafe.
 
+Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
+attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
+only pad and stack them, that is held back until the rule is selected by its code or name.
+
 Where nothing that was found runs on a GPU, workers would compete with the training for the CPU: that is held back until
 the rule is selected by its code or name.
 
@@ -49,7 +53,7 @@ from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
-from perfmod.transforms.feeding._settings import Place, places, switched_off
+from perfmod.transforms.feeding._settings import Place, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
@@ -134,6 +138,7 @@ class LoaderWithoutWorkers(Rule):
         together = dict.fromkeys((loader, *(other for place in given for other in place.loaders)))
         judgements: list[Judgement] = []
         shelters: list[Guard] = []
+        ready = all(WorkerCode.of(file, other).in_memory for other in together if other is loader or other.trains)
         for other in together:
             work = WorkerCode.of(file, other)
             judgement = judge(file, other, work, alone=other is loader)
@@ -152,28 +157,29 @@ class LoaderWithoutWorkers(Rule):
                 f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
             )
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
-        off = switched_off(file, loader, "num_workers")
+        off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
         if off and judgement.safety is Safety.SAFE:
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
         shelter = joined(shelters)
+        idle = _why_idle(file, ready=ready)
         return self.found(
             file,
             loader.call,
-            "; ".join(self._reasons(file, judgement, shelter)),
+            "; ".join(self._reasons(file, judgement, shelter, idle)),
             shelter.edits,
-            safety=self._safety(file, judgement, shelter),
+            safety=self._safety(judgement, shelter, idle),
             numerics=judgement.numerics,
             elsewhere=self._changes(file, loader, given, shelter),
         )
 
-    def _safety(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> Safety:
+    def _safety(self, judgement: Judgement, shelter: Guard, idle: str) -> Safety:
         if shelter.doubt or judgement.safety is not Safety.SAFE:
             return Safety.UNSAFE
-        return Safety.SAFE if shelter.is_short and uses_accelerator(file) else Safety.OPT_IN
+        return Safety.SAFE if shelter.is_short and not idle else Safety.OPT_IN
 
-    def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard) -> Iterator[str]:
-        if judgement.safety is Safety.SAFE and not shelter.doubt and not uses_accelerator(file):
-            yield "nothing here moves to a GPU: workers would compete with the training for the processors"
+    def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard, idle: str) -> Iterator[str]:
+        if judgement.safety is Safety.SAFE and not shelter.doubt and idle:
+            yield idle
         elif judgement.safety is not Safety.SAFE or not shelter.doubt:
             yield judgement.reason
         if shelter.doubt:
@@ -201,6 +207,15 @@ class LoaderWithoutWorkers(Rule):
         level = file.source.module.default_indent
         newline = file.source.newline
         return tuple(evolve(edit, replacement=edit.replacement.replace(newline, newline + level)) for edit in edits)
+
+
+def _why_idle(file: FileFacts, *, ready: bool) -> str:
+    """Why workers would gain nothing, in one line; empty where they would."""
+    if ready:
+        return "its samples are ready in memory: workers would only copy them"
+    if not uses_accelerator(file):
+        return "nothing here moves to a GPU: workers would compete with the training for the processors"
+    return ""
 
 
 def _is_zero(value: cst.CSTNode) -> bool:
