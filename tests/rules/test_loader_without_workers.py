@@ -254,7 +254,7 @@ def test_os_is_called_what_the_file_calls_it(imported: str, written: str) -> Non
 
 
 def test_a_name_that_is_taken() -> None:
-    assert "os is bound to something else on line 14" in refusal(HEAD + "os = 3\n\n\n" + MAIN)
+    assert "os has another meaning on line 14" in refusal(HEAD + "os = 3\n\n\n" + MAIN)
 
 
 @pytest.mark.parametrize(

@@ -135,10 +135,8 @@ class MaskedLoss(Rule):
             if not is_mask_name(target.mask):
                 raise NoForm(f"`{mask}` may be a boolean mask or an index, which could not be determined")
             reason, safety = f"`{mask}` is not known to be a boolean mask", Safety.UNSAFE
-        elif form.doubt or _loses_comment(file, call, form):
-            reason, safety = form.doubt or "a comment inside the call would be lost", Safety.UNSAFE
-        elif _lines(file, form) > _MOST_LINES:
-            reason, safety = f"the rewrite is right, but adds more than {_MOST_LINES} lines", Safety.UNSAFE
+        elif doubt := form.doubt or _why_not_wanted(file, call, form):
+            reason, safety = doubt, Safety.UNSAFE
         elif asked is not None:
             reason, safety = asked, Safety.OPT_IN
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
@@ -192,9 +190,9 @@ def _is_part_of(file: FileFacts, node: cst.CSTNode, findings: list[Finding]) -> 
     )
 
 
-def _loses_comment(file: FileFacts, call: cst.Call, form: Form) -> bool:
-    """Whether a comment stands in code that is replaced; those on lines that go are kept."""
+def _why_not_wanted(file: FileFacts, call: cst.Call, form: Form) -> str:
+    """Why nobody would merge a rewrite; empty where somebody would. Comments on lines that go are kept."""
     within = comments(file.source, file.tree.statement(call))
-    return any(
-        edit.start <= at < edit.end and text not in edit.replacement for edit in form.edits for at, text in within
-    )
+    if any(edit.start <= at < edit.end and text not in edit.replacement for edit in form.edits for at, text in within):
+        return "a comment inside the call would be lost"
+    return f"the rewrite is right, but adds more than {_MOST_LINES} lines" if _lines(file, form) > _MOST_LINES else ""
