@@ -17,13 +17,13 @@ from perfmod.transforms.syncs._guards import without_guard
 _QUESTIONS = frozenset({"any", "all", "sum", "count_nonzero"})
 
 
-def why_asked(file: FileFacts, node: cst.CSTNode, masks: Iterable[cst.BaseExpression]) -> str | None:
-    """Why it saves nothing that one of the masks is not waited for at `node`: an `if` that stays has just done so."""
-    masks = list(masks)
-    for test in _tests(file, node):
-        asked = [mask for mask in masks if any(same_mask(file, each, mask) for each in questions(file, test.test))]
-        if asked and tests_device(file, test.test) and _stays(file, test):
-            return f"the `if` on line {file.line(test)} waits for `{file.code(asked[0])}` anyway, so nothing is gained"
+def why_asked(file: FileFacts, uses: Iterable[tuple[cst.CSTNode, cst.BaseExpression]]) -> str | None:
+    """Why it saves nothing not to wait for masks where they are used: an `if` that stays has just waited for one."""
+    for node, mask in uses:
+        for test in _tests(file, node):
+            is_asked = any(same_mask(file, each, mask) for each in questions(file, test.test))
+            if is_asked and tests_device(file, test.test) and _stays(file, test):
+                return f"the `if` on line {file.line(test)} waits for `{file.code(mask)}` anyway, so nothing is gained"
     return None
 
 

@@ -124,7 +124,7 @@ class MaskAssignmentFromDevice(Rule):
         start, end = file.source.span(statement)
         lost = any(start <= at < end and text not in found.text for at, text in comments(file.source, statement))
         reason, safety = "torch.where selects the same values elementwise, without counting them", self.safety
-        asked = why_asked(file, statement, [mask])
+        asked = why_asked(file, [(statement, mask)])
         if lost:
             reason, safety = "a comment inside the statement would be lost", Safety.UNSAFE
         elif asked is not None:

@@ -18,7 +18,7 @@ precision. Other losses have no such form, and a rewrite of more than four lines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import libcst as cst
@@ -118,7 +118,7 @@ class MaskedLoss(Rule):
             return None
         edits, name = hoisted(file, masks[0])
         reason, safety = f"the mask is the same in every step, so its index `{name}` is computed once", self.safety
-        asked = _why_asked(file, gathers)
+        asked = why_asked(file, [(each.selection, each.mask) for each in gathers])
         if not masks[0].is_shown:
             reason = f"`{file.code(masks[0].node)}` is not known to be a boolean mask"
             safety = Safety.UNSAFE
@@ -130,7 +130,7 @@ class MaskedLoss(Rule):
         """The finding, held back where something could not be shown, or a comment would go."""
         target = gathers[-1]
         reason, safety, mask = form.reason, self.safety, file.code(target.mask)
-        asked = _why_asked(file, gathers)
+        asked = why_asked(file, [(each.selection, each.mask) for each in gathers])
         if not is_mask(file, target.mask):
             if not is_mask_name(target.mask):
                 raise NoForm(f"`{mask}` may be a boolean mask or an index, which could not be determined")
@@ -140,11 +140,6 @@ class MaskedLoss(Rule):
         elif asked is not None:
             reason, safety = asked, Safety.OPT_IN
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
-
-
-def _why_asked(file: FileFacts, gathers: Iterable[Gather]) -> str | None:
-    """Why it saves nothing to select otherwise, if an `if` waits for the mask in front of one of the selections."""
-    return next(filter(None, (why_asked(file, each.selection, [each.mask]) for each in gathers)), None)
 
 
 def _lines(file: FileFacts, form: Form) -> int:

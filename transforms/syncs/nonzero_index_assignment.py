@@ -83,7 +83,7 @@ class NonzeroIndexAssignment(Rule):
             rewriting.write(write)
         if names is not None:
             rewriting.bind(names, found)
-        doubt, asked = rewriting.doubt, why_asked(file, index.node, [index.condition])
+        doubt, asked = rewriting.doubt, why_asked(file, [(index.node, index.condition)])
         return self.found(
             file,
             index.node,

@@ -78,7 +78,8 @@ class TensorBranch(Rule):
             found = rewrite()
         except CannotSelect as reason:
             return self.refused(file, node.test, str(reason))
-        asked = why_asked(file, node, questions(file, node.test)) if found.safety is Safety.SAFE else None
+        masks = questions(file, node.test) if found.safety is Safety.SAFE else ()
+        asked = why_asked(file, ((node, mask) for mask in masks))
         safety = Safety.OPT_IN if asked is not None else found.safety
         return self.found(file, node.test, asked or found.reason, found.edits, safety=safety, imports=found.imports)
 
