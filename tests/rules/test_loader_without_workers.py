@@ -102,6 +102,8 @@ READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replac
         ("{name: torch.tensor(rows[index]) for name, rows in {'x': self.rows}.items()}['x']", True),
         ("self.x[index].square()", False),
         ("self.x[index] @ self.x.T", False),
+        ("self.x[index] / 255", False),
+        ("self.x[index + 1 - 1]", True),
         ("clean(self.rows[index])", False),
         ("torch.load(f'{index}.pt')", False),
         ("torch.tensor(self.rows[index]).normal_()", False),
