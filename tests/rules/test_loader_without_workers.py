@@ -102,6 +102,8 @@ READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replac
         ("{name: torch.tensor(rows[index]) for name, rows in {'x': self.rows}.items()}['x']", True),
         ("self.x[index].square()", False),
         ("self.x[index] @ self.x.T", False),
+        ("self.x[index] / 255", False),
+        ("self.x[index + 1 - 1]", True),
         ("clean(self.rows[index])", False),
         ("torch.load(f'{index}.pt')", False),
         ("torch.tensor(self.rows[index]).normal_()", False),
@@ -968,3 +970,19 @@ def test_an_error_that_a_worker_cannot_make_again() -> None:
     result = run(code)
     assert result.after == code.encode()
     assert len(result.held_back) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "taken", "is_rewritten"),
+    [
+        ("[DataLoader(Squares(), batch_size=2) for _ in range(9)]", "loader[0]", False),
+        ("{name: DataLoader(Squares(), batch_size=2) for name in ['train', 'val']}", "loader['train']", True),
+    ],
+)
+def test_loaders_that_are_made_in_numbers(made: str, taken: str, is_rewritten: bool) -> None:
+    code = HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", made).replace("in loader:", f"in {taken}:")
+    result = run(code)
+    assert bool(result.applied) is is_rewritten
+    if not is_rewritten:
+        (held,) = result.held_back
+        assert held.reason.endswith("makes many such loaders, and each would start workers of its own")

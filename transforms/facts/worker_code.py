@@ -136,13 +136,18 @@ class _Survey:
     def _only_picks(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         """Whether a function that workers run only takes what is in memory, converts, pads and stacks it."""
         for node in walk(function.body):
-            if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+            if isinstance(node, cst.BinaryOperation) and self._computes(node):
                 return False
             if isinstance(node, cst.Call) and not (self._is_cheap(node) or self._is_raised(node)):
                 return False
             if isinstance(node, cst.Subscript) and not self._holds_in_memory(node.value):
                 return False
         return True
+
+    def _computes(self, node: cst.BinaryOperation) -> bool:
+        """Whether an operation computes with tensors or arrays; indices and lengths are numbers."""
+        kinds = {self.file.value(side).kind for side in (node.left, node.right)}
+        return isinstance(node.operator, cst.MatrixMultiply) or not kinds.isdisjoint({Kind.TENSOR, Kind.ARRAY})
 
     def _is_cheap(self, call: cst.Call) -> bool:
         name = self._qualified(call)

@@ -28,8 +28,8 @@ Samples that lie ready in memory, as those of a `TensorDataset` or of a class wh
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
 only pad and stack them, that is held back until the rule is selected by its code or name.
 
-Where nothing that was found runs on a GPU, workers would compete with the training for the CPU: that is held back until
-the rule is selected by its code or name.
+So are loaders in code that runs nothing on a GPU, where workers would compete with the training for the CPU, and
+loaders that a loop makes in numbers, as for the clients of federated learning: each would start its own workers.
 
 Only loaders of a training loop that was found are rewritten. An evaluation loader is reported and left: it often
 reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
@@ -44,7 +44,6 @@ from collections.abc import Iterator
 import libcst as cst
 from attrs import evolve
 
-from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import LOADER_NAMES, TORCH_LOADERS, Loader
@@ -55,6 +54,7 @@ from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
+from perfmod.transforms.feeding._worker_gain import why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -116,20 +116,15 @@ class LoaderWithoutWorkers(Rule):
             yield self.refused(file, call, refusal)
             return
         number, imports = count(file, call)
-        edits = (
-            add_keyword(file.source, call, f"{WORKERS}={number}")
-            if given is None
-            else (Edit(*file.source.span(given), number),)
+        if given is None:
+            edits = add_keyword(file.source, call, f"{WORKERS}={number}")
+        else:
+            edits = (Edit(*file.source.span(given), number),)
+        reason = (
+            "the Trainer's datasets and collator are not followed: they may draw random numbers, or not be picklable"
         )
-        yield self.found(
-            file,
-            call,
-            "the Trainer's datasets and collator are not followed: they may draw random numbers, or not be picklable",
-            edits,
-            safety=Safety.UNSAFE,
-            numerics=Numerics.SAMPLING,
-            imports=imports,
-        )
+        unsafe, sampling = Safety.UNSAFE, Numerics.SAMPLING
+        yield self.found(file, call, reason, edits, safety=unsafe, numerics=sampling, imports=imports)
 
     def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
         refusal = why_shared(file, given)
@@ -138,7 +133,6 @@ class LoaderWithoutWorkers(Rule):
         together = dict.fromkeys((loader, *(other for place in given for other in place.loaders)))
         judgements: list[Judgement] = []
         shelters: list[Guard] = []
-        ready = all(WorkerCode.of(file, other).in_memory for other in together if other is loader or other.trains)
         for other in together:
             work = WorkerCode.of(file, other)
             judgement = judge(file, other, work, alone=other is loader)
@@ -153,15 +147,14 @@ class LoaderWithoutWorkers(Rule):
         judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
         escape = next((place.escape for place in given if place.escape is not None), None)
         if escape is not None and judgement.safety is Safety.SAFE:
-            reason = (
-                f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
-            )
+            line = file.line(escape)
+            reason = f"line {line} prints or passes on all settings, which would show another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
         off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
         if off and judgement.safety is Safety.SAFE:
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
         shelter = joined(shelters)
-        idle = _why_idle(file, ready=ready)
+        idle = why_no_gain(file, loader, together)
         return self.found(
             file,
             loader.call,
@@ -207,15 +200,6 @@ class LoaderWithoutWorkers(Rule):
         level = file.source.module.default_indent
         newline = file.source.newline
         return tuple(evolve(edit, replacement=edit.replacement.replace(newline, newline + level)) for edit in edits)
-
-
-def _why_idle(file: FileFacts, *, ready: bool) -> str:
-    """Why workers would gain nothing, in one line; empty where they would."""
-    if ready:
-        return "its samples are ready in memory: workers would only copy them"
-    if not uses_accelerator(file):
-        return "nothing here moves to a GPU: workers would compete with the training for the processors"
-    return ""
 
 
 def _is_zero(value: cst.CSTNode) -> bool:

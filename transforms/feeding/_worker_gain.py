@@ -1,0 +1,37 @@
+"""Whether workers gain anything, wherever they change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from perfmod.transforms.facts.accelerators import uses_accelerator
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.worker_code import WorkerCode
+
+
+def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> str:
+    """Why workers would gain nothing for loaders that share a setting, in one line; empty where they would."""
+    if all(WorkerCode.of(file, other).in_memory for other in together if other is loader or other.trains):
+        return "its samples are ready in memory: workers would only copy them"
+    if not uses_accelerator(file):
+        return "nothing here moves to a GPU: workers would compete with the training for the processors"
+    many = _made_in_numbers(file, loader.call)
+    if many is not None:
+        return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"
+    return ""
+
+
+def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.CSTNode | None:
+    """What makes a loader again and again, unless it goes over a few names: `for phase in ["train", "val"]`."""
+    function = file.tree.function(call)
+    for ancestor in file.tree.ancestors(call):
+        if ancestor is function:
+            return None
+        parts = [ancestor.for_in] if isinstance(ancestor, cst.BaseComp) else []
+        iterated = [part.iter for part in (*parts, ancestor) if isinstance(part, (cst.CompFor, cst.For))]
+        if any(not isinstance(each, (cst.List, cst.Tuple, cst.Set)) for each in iterated):
+            return ancestor
+    return None
