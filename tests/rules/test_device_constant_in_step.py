@@ -299,7 +299,7 @@ def test_an_early_return_is_filled_where_the_rest_of_the_function_fills_the_same
     after = result(code.format("torch.tensor(0.0, device=x.device)")).after.decode()
     assert after.count("torch.zeros((), device=x.device)") == 2
     (held,) = result(code.format("x.sum()")).held_back
-    assert held.reason == "it runs only under the `if` on line 18, and not in every step"
+    assert held.reason == "it runs only under the `if` on line 18, not in every step"
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,8 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> 
     return ""
 
 
-def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.CSTNode | None:
-    """What makes a loader again and again, unless it goes over a few names: `for phase in ["train", "val"]`."""
-    function = file.tree.function(call)
-    for ancestor in file.tree.ancestors(call):
-        if ancestor is function:
-            return None
-        parts = [ancestor.for_in] if isinstance(ancestor, cst.BaseComp) else []
-        iterated = [part.iter for part in (*parts, ancestor) if isinstance(part, (cst.CompFor, cst.For))]
-        if any(not isinstance(each, (cst.List, cst.Tuple, cst.Set)) for each in iterated):
-            return ancestor
-    return None
+def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.BaseComp | None:
+    """The comprehension that makes many loaders; one that goes over a few names, `for x in ["train", "val"]`, does not."""
+    around = (node for node in file.tree.ancestors(call) if isinstance(node, cst.BaseComp))
+    made = next(around, None)
+    return None if made is None or isinstance(made.for_in.iter, (cst.List, cst.Tuple, cst.Set)) else made
