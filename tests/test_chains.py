@@ -13,6 +13,7 @@ import pytest
 from perfmod.budget import within
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from tests.support.snippets import facts, used
 
 LINKS = 150
 FEWER = 80
@@ -273,3 +274,11 @@ def test_long_chains(written: Callable[[], str]) -> None:
     result = within(SECONDS, examined)
     assert result.outcome in (Outcome.CHANGED, Outcome.UNCHANGED), result.reason
     assert result.applied or result.refused
+
+
+def test_parts_of_parts() -> None:
+    """A function that takes one of several parts of what it is given, and then itself of that."""
+    choice = " or ".join(f"part(x[{index}])" for index in range(6))
+    file = facts(f"def part(x):\n    return {choice}\n\n\nuse(part(made))\n")
+    (asked,) = used(file)
+    assert len(within(SECONDS, lambda: file.tracing.ends(asked))) < 10_000

@@ -131,7 +131,10 @@ def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
 @pytest.mark.parametrize("golden", _params(PROBES))
 def test_does_the_same_on_cuda(golden: Golden, folder: Path) -> None:
     _needs(golden)
-    assert compare_probes(golden.before, golden.after, _numerics(golden), folder, "cuda") == []
+    # A mean that the GPU divides may differ in its last bit, which the finding says; on the CPU it does not.
+    shown = any(finding.figures_may_differ for finding in _rewritten(golden).applied)
+    numerics = Numerics.ROUNDING if shown else _numerics(golden)
+    assert compare_probes(golden.before, golden.after, numerics, folder, "cuda") == []
 
 
 @pytest.mark.cuda

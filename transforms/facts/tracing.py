@@ -26,6 +26,8 @@ Step = int | str | None
 """From a container to a part of it: a position, a key, or `None` for any element (what a loop binds)."""
 
 _LONGEST_PATH = 8
+_MOST_PLACES = 5_000
+"""What is made of more than these, by wrappers of wrappers, is taken to be made where the search has come to."""
 HANDS_ON = (
     torch_api.PASSES_ITEMS
     | torch_api.WRAPPERS
@@ -64,6 +66,7 @@ class Tracing:
         self._values = values
         self._launches = Launches(tree, flow, names)
         self._known: dict[tuple[cst.CSTNode, tuple[Step, ...]], tuple[End, ...]] = {}
+        self._steps: dict[tuple[cst.CSTNode, tuple[Step, ...]], list[tuple[cst.CSTNode, tuple[Step, ...]] | End]] = {}
 
     def ends(self, node: cst.BaseExpression, path: tuple[Step, ...] = ()) -> tuple[End, ...]:
         """Every place where the value of `node` (or the part of it at `path`) may have been made.
@@ -94,8 +97,15 @@ class Tracing:
             elif current not in seen and len(current[1]) <= _LONGEST_PATH:
                 # Else it is a cycle, such as a helper that calls itself for the parts of what it was given.
                 seen.add(current)
-                ways = self._ways(*current) if current[0] not in stops else None
-                stack += [End(*current)] if ways is None else reversed(ways)
+                is_end = current[0] in stops or len(seen) > _MOST_PLACES
+                stack += [End(*current)] if is_end else self._back(current)
+
+    def _back(self, place: tuple[cst.CSTNode, tuple[Step, ...]]) -> list[tuple[cst.CSTNode, tuple[Step, ...]] | End]:
+        """What one step back leads to, the last first; asked only once, for many values come by the same places."""
+        if place not in self._steps:
+            ways = self._ways(*place)
+            self._steps[place] = [End(*place)] if ways is None else ways[::-1]
+        return self._steps[place]
 
     def _ways(
         self, node: cst.CSTNode, path: tuple[Step, ...]

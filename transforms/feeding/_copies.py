@@ -218,14 +218,21 @@ def _is_size(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> bool:
     )
 
 
-def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> Iterator[End]:
+def _storages(file: FileFacts, node: cst.BaseExpression, depth: int = 0) -> tuple[End, ...]:
     """Where a tensor or array was made, through arrays and tensors that share its memory: `x.numpy()`."""
-    for end in file.tracing.ends(node):
-        shared = file.aliasing.shared(end.node) if depth < _DEEPEST else None
-        if shared is None:
-            yield end
-        else:
-            yield from _storages(file, shared, depth + 1)
+    known = file.once(_known_storages)
+    if (node, depth) not in known:
+        found: dict[End, None] = {}
+        for end in file.tracing.ends(node):
+            shared = file.aliasing.shared(end.node) if depth < _DEEPEST else None
+            found.update(dict.fromkeys((end,) if shared is None else _storages(file, shared, depth + 1)))
+        known[node, depth] = tuple(found)
+    return known[node, depth]
+
+
+def _known_storages(_file: FileFacts) -> dict[tuple[cst.CSTNode, int], tuple[End, ...]]:
+    """Those that were looked for already."""
+    return {}
 
 
 def overlap(one: tuple[Step, ...], other: tuple[Step, ...]) -> bool:
