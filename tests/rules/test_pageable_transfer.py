@@ -708,6 +708,12 @@ def test_what_a_tokenizer_gives(given: str) -> None:
         ("x = torch.cat(batch, dim=0)", "x = x.to(device)"),
         ("x = batch[0].numpy()", "x = torch.Tensor(x * 2)", "x = x.cuda()"),
         ("x = (batch[0] * 2).to(device)",),
+        ("x = batch[0][:, [2, 1, 0]].to(device)",),
+        ("x = batch[0][:, [2, 1, 0]].float().to(device)",),
+        ("order = [2, 1, 0]", "x = batch[0][:, order]", "x = x.to(device)"),
+        ("order = torch.randperm(4)", "x = batch[0][order].to(device)"),
+        ("import numpy as np", "x = batch[0][np.argsort(table)].to(device)"),
+        ("x, y = batch", "x = x[torch.ones(3) > 0].to(device)"),
     ],
 )
 def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
@@ -725,6 +731,9 @@ def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
         (("x = read(x)", "x, z = x.to(device), 3", "y = y.to(device)"), True),
         (("x = (x / 255).to(device)", "y = y.to(device)"), True),
         (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
+        (("x = x[:, [2, 1, 0]].to(device)", "y = y.to(device)"), True),
+        (("x = x[:, 2, :8].to(device)", "y = y.to(device)"), False),
+        (("x, y = x.to(device), y.to(device)", "x = x[y > 0].to(device)"), False),
         (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
         (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
         (("y = y.to(device)", "w = torch.tensor([table[i] for i in x])", "w = w.to(device)"), False),
