@@ -1259,3 +1259,45 @@ def test_samples_of_what_was_moved_to_the_device(move: str) -> None:
     assert not result.applied
     assert "line 6 moves what its samples are taken from" in result.held_back[0].reason
     assert run(code.replace(move, "pass")).applied
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (
+            "def fit(batches, pin_memory=True):\n    return batches",
+            "line 33 has a parameter pin_memory: this loader should follow it",
+        ),
+        (
+            'test_loader = DataLoader(tensors, pin_memory=device.type != "cpu")',
+            'line 33 sets pin_memory by `device.type != "cpu"`: this loader should follow it',
+        ),
+        ("net = Net(pin_memory=args.pin)", "line 33 sets pin_memory by `args.pin`: this loader should follow it"),
+        ("test_loader = DataLoader(tensors, pin_memory=True)", ""),
+        ("buffer = torch.empty(3, pin_memory=device.type != 'cpu')", ""),
+    ],
+)
+def test_a_project_that_chooses_whether_it_pins(more: str, reason: str) -> None:
+    code = written("x = batch[0].to(device)") + f"\n\n\n{more}\n"
+    line = code[: code.index(more)].count("\n") + 1
+    result = run(code)
+    if not reason:
+        assert result.applied
+        return
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason == reason.replace("line 33", f"line {line}")
+    files = [Given("train.py", written("x = batch[0].to(device)").encode()), Given("fit.py", more.encode())]
+    assert not any(each.applied for each in rewrite_together(files, [PageableTransfer()], Choice()))
+
+
+@pytest.mark.parametrize("given", ["loader", "iter(loader)", "tqdm(loader)"])
+def test_cycle_keeps_every_batch(given: str) -> None:
+    code = written("x = batch[0].to(device)").replace("for batch in loader", f"for batch in cycle({given})")
+    code = "from itertools import cycle\nfrom tqdm import tqdm\n" + code
+    result = run(code)
+    assert result.after.decode() == code
+    assert result.held_back[0].safety is Safety.UNSAFE
+    assert result.held_back[0].reason.startswith("itertools.cycle (line 22) keeps every batch")
+    assert run(code.replace("itertools", "helpers").replace("in cycle", "in iter")).applied
