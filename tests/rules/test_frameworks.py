@@ -249,3 +249,15 @@ def test_accelerate_s_loaders_get_workers_and_advice() -> None:
     assert advice.reason.startswith("Accelerate copies its batches (line 19)")
     told = ACCELERATE.replace("Accelerator()", "Accelerator(dataloader_config=config)")
     assert reasons(run(told), "PM202") == ["line 15 tells Accelerate how to copy batches"]
+
+
+@pytest.mark.parametrize("library", ["torch_geometric.loader", "torch_geometric.data"])
+def test_lightning_waits_for_copies_of_graphs(library: str) -> None:
+    torch_s = "torch.utils.data import DataLoader, Dataset"
+    code = LIGHTNING.replace(torch_s, f"torch.utils.data import Dataset\nfrom {library} import DataLoader")
+    result = run(code, PageableTransfer())
+    assert result.after.decode() == code
+    assert [held.safety for held in result.held_back] == [Safety.OPT_IN] * 2
+    assert {held.reason for held in result.held_back} == {
+        "Lightning waits for copies of graphs: it copies only tensors with non_blocking=True"
+    }

@@ -708,6 +708,12 @@ def test_what_a_tokenizer_gives(given: str) -> None:
         ("x = torch.cat(batch, dim=0)", "x = x.to(device)"),
         ("x = batch[0].numpy()", "x = torch.Tensor(x * 2)", "x = x.cuda()"),
         ("x = (batch[0] * 2).to(device)",),
+        ("x = batch[0][:, [2, 1, 0]].to(device)",),
+        ("x = batch[0][:, [2, 1, 0]].float().to(device)",),
+        ("order = [2, 1, 0]", "x = batch[0][:, order]", "x = x.to(device)"),
+        ("order = torch.randperm(4)", "x = batch[0][order].to(device)"),
+        ("import numpy as np", "x = batch[0][np.argsort(table)].to(device)"),
+        ("x, y = batch", "x = x[torch.ones(3) > 0].to(device)"),
     ],
 )
 def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
@@ -725,6 +731,9 @@ def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
         (("x = read(x)", "x, z = x.to(device), 3", "y = y.to(device)"), True),
         (("x = (x / 255).to(device)", "y = y.to(device)"), True),
         (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
+        (("x = x[:, [2, 1, 0]].to(device)", "y = y.to(device)"), True),
+        (("x = x[:, 2, :8].to(device)", "y = y.to(device)"), False),
+        (("x, y = x.to(device), y.to(device)", "x = x[y > 0].to(device)"), False),
         (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
         (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
         (("y = y.to(device)", "w = torch.tensor([table[i] for i in x])", "w = w.to(device)"), False),
@@ -1031,6 +1040,24 @@ def test_loaders_side_by_side_pin_together() -> None:
             "its batch is the whole dataset (line 4)",
         ),
         ("x, y = next(iter(loader))\nmodel(x.cuda())", "(photos, 4)", "only its first batch is ever taken (line 5)"),
+        (
+            "for x, y in loader:\n    model(x.cuda())\n    break",
+            "(photos, 4)",
+            "only its first batch is ever taken (line 5)",
+        ),
+        (
+            "for x, y in loader:\n    with grad:\n        model(x.cuda())\n        break",
+            "(photos, 4)",
+            "only its first",
+        ),
+        (
+            "def show(a):\n    for x, y in a:\n        return model(x.cuda())\nshow(loader)",
+            "(photos, 4)",
+            "only its first",
+        ),
+        ("for x, y in loader:\n    model(x.cuda())\n    if y:\n        break", "(photos, 4)", ""),
+        ("for x, y in loader:\n    if model(x.cuda()):\n        continue\n    break", "(photos, 4)", ""),
+        ("for i in range(9):\n    for x, y in loader:\n        model(x.cuda())\n        break", "(photos, 4)", ""),
         ("for x, y in loader:\n    model(x.cuda())", "(photos, len(model))", ""),
         ("for i in range(9):\n    x, y = next(iter(loader))\n    model(x.cuda())", "(photos, 4)", ""),
         ("x, y = next(iter(loader))\nfor x, y in loader:\n    model(x.cuda())", "(photos, 4)", ""),
@@ -1232,3 +1259,45 @@ def test_samples_of_what_was_moved_to_the_device(move: str) -> None:
     assert not result.applied
     assert "line 6 moves what its samples are taken from" in result.held_back[0].reason
     assert run(code.replace(move, "pass")).applied
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (
+            "def fit(batches, pin_memory=True):\n    return batches",
+            "line 33 has a parameter pin_memory: this loader should follow it",
+        ),
+        (
+            'test_loader = DataLoader(tensors, pin_memory=device.type != "cpu")',
+            'line 33 sets pin_memory by `device.type != "cpu"`: this loader should follow it',
+        ),
+        ("net = Net(pin_memory=args.pin)", "line 33 sets pin_memory by `args.pin`: this loader should follow it"),
+        ("test_loader = DataLoader(tensors, pin_memory=True)", ""),
+        ("buffer = torch.empty(3, pin_memory=device.type != 'cpu')", ""),
+    ],
+)
+def test_a_project_that_chooses_whether_it_pins(more: str, reason: str) -> None:
+    code = written("x = batch[0].to(device)") + f"\n\n\n{more}\n"
+    line = code[: code.index(more)].count("\n") + 1
+    result = run(code)
+    if not reason:
+        assert result.applied
+        return
+    assert result.after.decode() == code
+    (held,) = result.held_back
+    assert held.safety is Safety.UNSAFE
+    assert held.reason == reason.replace("line 33", f"line {line}")
+    files = [Given("train.py", written("x = batch[0].to(device)").encode()), Given("fit.py", more.encode())]
+    assert not any(each.applied for each in rewrite_together(files, [PageableTransfer()], Choice()))
+
+
+@pytest.mark.parametrize("given", ["loader", "iter(loader)", "tqdm(loader)"])
+def test_cycle_keeps_every_batch(given: str) -> None:
+    code = written("x = batch[0].to(device)").replace("for batch in loader", f"for batch in cycle({given})")
+    code = "from itertools import cycle\nfrom tqdm import tqdm\n" + code
+    result = run(code)
+    assert result.after.decode() == code
+    assert result.held_back[0].safety is Safety.UNSAFE
+    assert result.held_back[0].reason.startswith("itertools.cycle (line 22) keeps every batch")
+    assert run(code.replace("itertools", "helpers").replace("in cycle", "in iter")).applied

@@ -16,7 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step, literal
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import Device
+from perfmod.transforms.facts.value import Device, Kind
 
 _DEEPEST = 4
 _FEATURES = frozenset({"ndata", "edata", "srcdata", "dstdata"})
@@ -80,7 +80,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             continue
         base, cast = call.func.value, None
         ends: list[End] = []
-        for end in file.tracing.ends(base):
+        for end in _ends(file, base):
             inner = _behind_cast(file, end)
             if inner:
                 assert isinstance(end.node, cst.Call)
@@ -114,10 +114,35 @@ def _behind_cast(file: FileFacts, end: End) -> list[End]:
         return []
     if not _calls(made, *_CASTS) or (_calls(made, *_COPYING_METHODS) and _reaches_accelerator(file, made)):
         return []
-    inner = file.tracing.ends(made.func.value)
+    inner = _ends(file, made.func.value)
     if any(part.path[:1] == (None,) for part in inner):
         return list(inner)
     return _behind_cast(file, inner[0]) if len(inner) == 1 else []
+
+
+def _ends(file: FileFacts, source: cst.BaseExpression) -> tuple[End, ...]:
+    """Where what is copied was made: what a list, a tensor or an array picks, `x[:, [2, 1, 0]]`, is made there."""
+    return file.tracing.ends_behind(source, file.once(_picked))
+
+
+def _picked(file: FileFacts) -> frozenset[cst.CSTNode]:
+    """Every subscript that makes a new tensor of one: others give views."""
+    return frozenset(
+        node
+        for node in file.tree.all(cst.Subscript)
+        if any(isinstance(part.slice, cst.Index) and _picks(file, part.slice.value) for part in node.slice)
+    )
+
+
+def _picks(file: FileFacts, index: cst.BaseExpression) -> bool:
+    """Whether an index is a list, a tensor or an array; a tensor without dimensions is a number like others."""
+    if isinstance(index, (cst.List, cst.ListComp)):
+        return True
+    value = file.value(index)
+    if value.kind in (Kind.TENSOR, Kind.ARRAY):
+        return value.rank != 0
+    ends = file.tracing.ends(index) if isinstance(index, (cst.Name, cst.Attribute)) else ()
+    return any(isinstance(end.node, (cst.List, cst.ListComp)) and not end.path for end in ends)
 
 
 def _computed_from(file: FileFacts, made: cst.CSTNode) -> dict[Loader, frozenset[tuple[Step, ...]]]:
@@ -162,7 +187,7 @@ def _computed_of(file: FileFacts, node: cst.CSTNode) -> _Sources:
 
 
 def _is_computed(node: cst.CSTNode) -> bool:
-    return isinstance(node, (cst.Call, cst.BinaryOperation)) and not _calls(node, *_COPYING_METHODS)
+    return isinstance(node, (cst.Call, cst.BinaryOperation, cst.Subscript)) and not _calls(node, *_COPYING_METHODS)
 
 
 def filled_from(file: FileFacts, loader: Loader) -> cst.Call | None:
@@ -250,6 +275,7 @@ def is_part(file: FileFacts, copy: Copy, made: cst.CSTNode) -> bool:
         inner = (
             base.left if isinstance(base, cst.BinaryOperation) else base.func if isinstance(base, cst.Call) else None
         )
+        inner = base.value if isinstance(base, cst.Subscript) else inner
         inner = inner.value if isinstance(inner, cst.Attribute) else inner
         if inner is None:
             return False

@@ -10,7 +10,7 @@ from attrs import evolve
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.feeding._copies import copies
-from perfmod.transforms.feeding._one_batch import why_one_batch
+from perfmod.transforms.feeding._gain_of_pinning import why_no_gain
 from perfmod.transforms.rule import Finding, Safety
 
 
@@ -18,7 +18,7 @@ def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iter
     """What was found of each loader; held back where pinning it gains nothing, or would leave one beside it out."""
     left = {loader: reason for loader, findings in examined.items() if (reason := _why_left(findings))}
     for loader, findings in examined.items():
-        reason = why_one_batch(file, loader) or ("" if loader in left else _why_not_alone(file, loader, left))
+        reason = why_no_gain(file, loader) or ("" if loader in left else _why_not_alone(file, loader, left))
         for finding in findings:
             is_held = reason and finding.safety is Safety.SAFE
             yield evolve(finding, safety=Safety.OPT_IN, reason=reason) if is_held else finding

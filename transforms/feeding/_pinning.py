@@ -1,4 +1,6 @@
-"""Whether a loader pins: by what is passed for `pin_memory`, there and through variables and the command line."""
+"""Whether a loader pins: by what is passed for `pin_memory`, there and through variables and the command line; and
+what else the project has to do with its pinning.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,47 @@ class Pinning:
         return cls(any(answers.values()) and depends is None, depends)
 
 
+def why_chosen_elsewhere(file: FileFacts, loader: Loader) -> str:
+    """What decides elsewhere whether loaders pin, where nothing does for this one; empty where nothing does."""
+    if "pin_memory" in loader.settings:
+        return ""
+    chosen = file.once(_choices)
+    near = [node for node in chosen if file.tree.module_of(node) is file.tree.module_of(loader.call)]
+    for node in near or chosen:
+        if isinstance(node, cst.Param):
+            return f"line {file.line(node)} has a parameter pin_memory: this loader should follow it"
+        return f"line {file.line(node)} sets pin_memory by `{file.code(node)}`: this loader should follow it"
+    return ""
+
+
+def _choices(file: FileFacts) -> tuple[cst.Param | cst.BaseExpression, ...]:
+    """All that is passed for `pin_memory` in the files and is not written down there, and all parameters of that name;
+    tensors, which have it too, aside.
+    """
+    found: list[cst.Param | cst.BaseExpression] = []
+    for arg in file.tree.all(cst.Arg):
+        call = file.tree.parent(arg)
+        if arg.keyword is None or arg.keyword.value != "pin_memory" or not isinstance(call, cst.Call):
+            continue
+        name = file.qualified(call) or ""
+        is_of_tensor = name.startswith("torch.") and not name.startswith("torch.utils.data.")
+        if not is_of_tensor and not _is_constant(arg.value):
+            found.append(arg.value)
+    found += [param for param in file.tree.all(cst.Param) if param.name.value == "pin_memory"]
+    return tuple(found)
+
+
+def why_kept(file: FileFacts, loader: Loader) -> str:
+    """Which `itertools.cycle` keeps every batch of a loader, in one line; empty where none does."""
+    for call in file.tree.all(cst.Call):
+        if not call.args or file.qualified(call) != "itertools.cycle":
+            continue
+        ends = file.tracing.ends(call.args[0].value, (None,))
+        if any(end.node is loader.call and end.path[:1] == (None,) for end in ends):
+            return f"itertools.cycle (line {file.line(call)}) keeps every batch, and all would stay in pinned memory"
+    return ""
+
+
 def _pins(file: FileFacts, given: cst.BaseExpression) -> bool | None:
     """Whether an argument is true where there is a device; `None` where that is decided elsewhere."""
     if is_false(given):
@@ -53,6 +96,10 @@ def _pins(file: FileFacts, given: cst.BaseExpression) -> bool | None:
 def _value(node: cst.CSTNode) -> cst.CSTNode:
     """The default of a parameter whose callers are out of sight."""
     return node.default if isinstance(node, cst.Param) and node.default is not None else node
+
+
+def _is_constant(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
 
 
 def _is_true(node: cst.CSTNode) -> bool:

@@ -31,7 +31,7 @@ from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._overlapping import overlapping
-from perfmod.transforms.feeding._pinning import Pinning
+from perfmod.transforms.feeding._pinning import Pinning, why_chosen_elsewhere, why_kept
 from perfmod.transforms.feeding._settings import asked, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
@@ -188,6 +188,9 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     twice = why_given_twice(loader, "pin_memory") if not pinned else ""
     if twice:
         return twice
+    chosen = (why_chosen_elsewhere(file, loader) or why_kept(file, loader)) if not pinned else ""
+    if chosen:
+        return chosen
     if any(copy.blocks and copy.may_be_mps for copy in good):
         return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
     if any(copy.may_be_mps for copy in good):
