@@ -23,7 +23,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     last line, as it does where the only one has a line that is long enough for both. Where all of them have one line to
     themselves, and that would get too long, each gets its own, as formatters write it. Comments stay with the arguments
     that they stand behind. With `wrap`, the new one starts a line of its own, aligned with the others, where theirs
-    would get too long for the file. Where the others have spaces around `=`, so does it; where the commas have none
+    would get too long for the file, or is already; not in front of other calls, or of a comment, on the same line. Where the others have spaces around `=`, so does it; where the commas have none
     behind them, neither has the new one.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
@@ -47,19 +47,21 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     commas = [arg.comma for arg in call.args if isinstance(arg.comma, cst.Comma)]
     comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
-    fits = length + len(comma + text) <= width(source) or length > width(source)
+    limit = width(source)
+    fits = length + len(comma + text) <= limit or (length > limit and not wrap)
     joins = len(call.args) == 1 and not commas and fits and not comment.strip()
     if (starts_line[-1] and all(starts_line[not is_hanging :]) and not joins) or (is_inside and comment.strip()):
         if behind is None or not (comment.strip() or (is_open and behind["comma"])):
             return (Edit(end, end, "," + line, source.path),)
         trailing = behind["comma"] or ""
         return (Edit(end, behind.end(), "," + comment + line + trailing + behind["close"], source.path),)
-    if is_hanging and not fits and len(named) == len(call.args):
+    if is_hanging and not fits and length <= limit and len(named) == len(call.args):
         alone = _line_each(source, call, text)
         if alone:
             return alone
-    is_last = not source.text[source.span(call)[1] : source.line_end(source.span(call)[1])].strip(" \t\r\n)]}:,")
-    if wrap and is_last and not fits and "\t" not in source.indentation(start):
+    follows = source.text[source.span(call)[1] : source.line_end(source.span(call)[1])]
+    is_last_call = not any(mark in follows for mark in "(#\\")
+    if wrap and is_last_call and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
     return (Edit(end, end, comma + text, source.path),)
 

@@ -38,9 +38,16 @@ CALLS = {
     "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
     "on a line that is too long already": (
         f"make({'a' * 80}, {'b' * 80})",
-        f"make({'a' * 80}, {'b' * 80}, flag=True)",
+        f"make({'a' * 80}, {'b' * 80},\n     flag=True)",
     ),
-    "before other code": (f"make({'a' * 70}), 1", f"make({'a' * 70}, flag=True), 1"),
+    "before other code": (f"make({'a' * 70}), 1", f"make({'a' * 70},\n     flag=True), 1"),
+    "before another call": (f"make({'a' * 70}), f()", f"make({'a' * 70}, flag=True), f()"),
+    "before a comment": (f"make({'a' * 70})  # {'b' * 40}", f"make({'a' * 70}, flag=True)  # {'b' * 40}"),
+    "in a list": (f"[make({'a' * 70}), 1]", f"[make({'a' * 70},\n      flag=True), 1]"),
+    "in the head of a loop": (
+        f"for x in zip(make({'a' * 70}), y): pass",
+        f"for x in zip(make({'a' * 70},\n                  flag=True), y): pass",
+    ),
     "spaces around =": ("make(a, b = 1)", "make(a, b = 1, flag = True)"),
     "spaces around one =": ("make(a = 1, b=1)", "make(a = 1, b=1, flag=True)"),
     "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
@@ -53,8 +60,8 @@ CALLS = {
     "the only one on a long line": (f"make(\n    {'a' * 80})", f"make(\n    {'a' * 80},\n    flag=True)"),
     "several on a line of their own": ("make(\n    a, b\n)", "make(\n    a, b, flag=True\n)"),
     "several on a line that is too long already": (
-        f"make(\n    {'a' * 60}, {'b' * 40}\n)",
-        f"make(\n    {'a' * 60}, {'b' * 40}, flag=True\n)",
+        f"make(\n    {'a' * 80}, {'b' * 60}\n)",
+        f"make(\n    {'a' * 80}, {'b' * 60},\n    flag=True\n)",
     ),
     "several on a long line with the bracket": (
         f"make(\n    {'a' * 40}, {'b' * 30})",
@@ -80,7 +87,7 @@ def test_a_line_each_where_a_keyword_may_not_start_one() -> None:
 
 def _added(before: str, *, wrap: bool = True) -> str:
     source = Source.parse(before.encode())
-    call = next(iter(find_all(source.module.body[-1], cst.Call)))
+    call = next(call for call in find_all(source.module.body[-1], cst.Call) if source.code(call.func) == "make")
     text = before
     for edit in sorted(add_keyword(source, call, "flag=True", wrap=wrap), reverse=True):
         text = text[: edit.start] + edit.replacement + text[edit.end :]

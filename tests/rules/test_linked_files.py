@@ -284,6 +284,48 @@ def test_a_script_that_trains_at_its_top_level_gets_the_guard() -> None:
     )
 
 
+REGISTRY = """
+import argparse
+import torch
+import engine
+import data
+
+def prepared():
+    device = torch.device("cuda")
+    model = torch.nn.Linear(3, 3).to(device)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1), device
+
+def small():
+    model, opt, device = prepared()
+    engine.train(model, data.build(8)[0], opt, device)
+
+def large():
+    model, opt, device = prepared()
+    engine.train(model, data.build_large(64), opt, device)
+
+TASKS = {"small": small, "large": large}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task")
+    TASKS[parser.parse_args().task]()
+"""
+
+
+def test_a_script_that_only_hands_functions_on_keeps_its_guard_as_it_is() -> None:
+    data = SAMPLES + "\ndef build_large(size):\n    return DataLoader(Samples(), batch_size=size, shuffle=True)\n"
+    results = run(LoaderWithoutWorkers(), {"data.py": data, "engine.py": ENGINE, "main.py": REGISTRY})
+    assert after(results, "data.py").count("num_workers=2") == 3
+    assert results["main.py"].outcome is Outcome.UNCHANGED, "what stands in a guard needs none"
+
+
+def test_a_guard_is_never_put_into_another() -> None:
+    main = REGISTRY.replace("\nTASKS", '\nprint("tasks")\nTASKS')
+    results = run(LoaderWithoutWorkers(), {"data.py": SAMPLES, "engine.py": ENGINE, "main.py": main})
+    assert {result.outcome for result in results.values()} == {Outcome.UNCHANGED}
+    assert "line 19 of main.py stands outside of the __main__ guard on line 22 of main.py" in reasons(results)
+
+
 def test_a_script_that_others_import_gets_none() -> None:
     main = MAIN.replace('if __name__ == "__main__":\n    main()', "main()")
     files = {"data.py": SAMPLES, "engine.py": ENGINE, "main.py": main, "again.py": "import main\n"}

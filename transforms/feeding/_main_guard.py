@@ -121,10 +121,11 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
         if importers:
             reason = f"line {file.line(runs)} trains as soon as line {file.line(importers[0])} imports it"
             return Guard(refusal=reason)
-        script = _indent(file, module, work, [*(each.node for each in needed), *imported.kept])
+        script = _indent(file, module, runs, work, [*(each.node for each in needed), *imported.kept])
         if isinstance(script, str):
             return Guard(refusal=script)
-        scripts[source] = script
+        if script is not None:
+            scripts[source] = script
     again = _run_again(file, loader, scripts)
     if again is not None:
         line = file.line(again)
@@ -134,12 +135,22 @@ def guard(file: FileFacts, loader: Loader, work: WorkerCode) -> Guard:
 
 
 def _scripts(file: FileFacts, loader: Loader) -> dict[cst.Module, cst.CSTNode]:
-    """The files that run a loop over the loader when they are imported, and the code at their top level that does."""
+    """The files that may run a loop over the loader when they are imported, and the code at their top level that does;
+    code that only hands a function on, `TASKS = {"train": train}`, where there is no other.
+    """
     found: dict[cst.Module, cst.CSTNode] = {}
     for iteration in loader.iterations:
         for runs in file.entry.runs_unguarded(iteration.node):
-            found.setdefault(file.tree.module_of(runs), runs)
+            module = file.tree.module_of(runs)
+            if module not in found or _hands_on(file, found[module]):
+                found[module] = runs
     return found
+
+
+def _hands_on(file: FileFacts, runs: cst.CSTNode) -> bool:
+    """Whether a statement of a top level only gives a function to others and calls nothing."""
+    statement = file.entry.statement(runs)
+    return isinstance(statement, cst.SimpleStatementLine) and file.entry.is_plain(statement)
 
 
 def _run_again(file: FileFacts, loader: Loader, guarded: Container[Source]) -> cst.CSTNode | None:
@@ -200,14 +211,22 @@ def _change(file: FileFacts, definition: Definition) -> Read | None:
     return None
 
 
-def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Iterable[cst.CSTNode]) -> Indented | str:
-    """How the part of a script that trains gets the guard, or why it cannot; what is needed stays outside."""
+def _indent(
+    file: FileFacts, module: cst.Module, runs: cst.CSTNode, work: WorkerCode, needed: Iterable[cst.CSTNode]
+) -> Indented | str | None:
+    """How the part of a script that trains gets the guard, or why it cannot; what is needed stays outside. `None` where
+    whatever is not repeatable has its guard.
+    """
     entry, source = file.entry, file.source_of(module)
     statements = entry.statements_of(module)
     sent = [*work.functions, *(cls.node for cls in work.classes), *needed]
     own = [node for node in sent if file.tree.parent(node) is not None and file.tree.module_of(node) is module]
     lowest = max((entry.place(node) for node in own), default=-1)
-    start = next((place for place, each in enumerate(statements) if not entry.is_repeatable(each)), None)
+    guards = [place for place, each in enumerate(statements) if is_guard(each)]
+    bare = (place for place, each in enumerate(statements) if place not in guards and not entry.is_repeatable(each))
+    start = next(bare, None)
+    if start is None and _hands_on(file, runs):
+        return None
     if start is None:
         return "a function or class at the top level of the script runs the loop"
     if lowest > start:
@@ -219,6 +238,13 @@ def _indent(file: FileFacts, module: cst.Module, work: WorkerCode, needed: Itera
     while start > lowest + 1 and _continues(statements[start]) and not entry.is_plain(statements[start - 1]):
         start -= 1
     last = max(place for place in range(start, len(statements)) if not _defines(statements[place]))
+    inner = next((place for place in guards if start <= place <= last), None)
+    if inner is not None:
+        outside, within = file.line(statements[start]), file.line(statements[inner])
+        return (
+            f"line {outside} stands outside of the __main__ guard on line {within}, and workers that import the script "
+            "would run it again: move it into the guard"
+        )
     header = f"if __name__ == {quoted(source, '__main__')}:"
     edits = nest_statements(source, statements[start], statements[last], header, with_comments=True)
     lines = [source.position(edit.start)[0] for edit in edits]
