@@ -375,14 +375,14 @@ class _Rewriting:
 
     def _pin(self, path: str, file: FileFacts) -> Pin | None:
         """What a file says of the torch that it runs with, or else its project."""
-        old = loss_read_as_vector(file)
-        if old is not None:
-            said = f"line {file.line(old)} uses `{file.code(old)}`, which only works before 0.4"
-            return Pin(LAST_WITH_VECTOR_LOSSES, said)
-        volatile = made_volatile(file)
-        if volatile is not None:
-            said = f"line {file.line(volatile)} passes `volatile=True`, which has no effect since 0.4"
-            return Pin(LAST_WITH_VECTOR_LOSSES, said)
+        for each in file.world.files.values():
+            old, volatile = loss_read_as_vector(each), made_volatile(each)
+            if old is not None:
+                said = f"line {file.line(old)} uses `{file.code(old)}`, which only works before 0.4"
+                return Pin(LAST_WITH_VECTOR_LOSSES, said)
+            if volatile is not None:
+                said = f"line {file.line(volatile)} passes `volatile=True`, which has no effect since 0.4"
+                return Pin(LAST_WITH_VECTOR_LOSSES, said)
         ffi = import_of_ffi(file)
         if ffi is not None:
             return Pin(LAST_WITH_FFI, f"line {file.line(ffi)} imports torch.utils.ffi, which was removed in 1.0")

@@ -191,6 +191,12 @@ def test_volatile_inputs_tell_of_an_old_torch() -> None:
     assert [finding.reason for finding in result.held_back] == [reason]
     (result,) = rewrite_together([Given("train.py", code.replace(b"=True", b"=False"))], [MaskedLoss()], Choice())
     assert result.applied
+    files = [
+        Given("train.py", b"import data\n" + CODE),
+        Given("data.py", b"x = Variable(y, volatile=True)\n", ("data",)),
+    ]
+    (reason,) = [finding.reason for finding in rewrite_together(files, [MaskedLoss()], Choice())[0].held_back]
+    assert "line 1 of data.py passes `volatile=True`" in reason
 
 
 def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
