@@ -19,15 +19,15 @@ A loader is rewritten together with every copy of its batches that was found, or
 evaluation alike, in helper functions too. A helper that also copies batches of another loader changes for both, which
 is right for both. Loaders that one function, class or script creates side by side are pinned together: where one of
 them has to stay, though it trains or its batches go through the same copies, the others are only rewritten when the
-rule is selected by its code or name. So are loaders that give one batch only: `next(iter(loader))`, or
-`batch_size=len(dataset)`.
+rule is selected by its code or name. So are loaders that give one batch only: `next(iter(loader))`, a loop that
+always ends in its first round, or `batch_size=len(dataset)`.
 
 A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
 non_blocking=True).float()` where the cast on the device gives the same values. Where a cast has to stay, such as one
 to half precision or one in a statement of its own, the loader stays too.
 
-Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)` or a tensor made
-from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do the rest on
+Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)`, `x[:, [2, 1, 0]]`
+or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do the rest on
 the device. The other copies of the same statement stay, too.
 
 Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
@@ -38,7 +38,8 @@ A DGL graph cannot be pinned by a loader, which leaves it as it is and pins the 
 accepts `non_blocking` like that of tensors. DGL's own loaders take no `pin_memory`, and copy the batches themselves
 if they are given a device: they stay.
 
-Lightning copies batches itself with `non_blocking=True`: there only the loader is changed. Accelerate waits unless
+Lightning copies batches itself with `non_blocking=True`: there only the loader is changed. It waits for copies of
+graphs, whose loaders are only changed where the rule is selected by its code or name. Accelerate waits unless
 its configuration says otherwise, which is reported as advice.
 """
 
@@ -101,7 +102,8 @@ class PageableTransfer(Rule):
         "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
         "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
         "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
-        "comment of the call; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
+        "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not written "
+        "down there; where `itertools.cycle` keeps every batch; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
         "attributes stays one from torch 1.11 on, which the rewrite needs there."
     )
 
