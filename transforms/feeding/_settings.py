@@ -17,6 +17,7 @@ from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.feeding._command_line import Option, option_of
 
 _READS = frozenset({"get", "keys", "items", "values", "copy", "setdefault", "pop"})
+_WRITTEN = ("True", "False", "None")
 _DEEPEST = 4
 
 
@@ -121,7 +122,8 @@ def _is_among_settings(file: FileFacts, value: cst.BaseExpression) -> bool:
     if not isinstance(assignment, (cst.Assign, cst.AnnAssign)):
         return False
     if assignment.value is not value:
-        return assignment.value is file.tree.parent(file.tree.parent(value)) and isinstance(assignment.value, cst.Tuple)
+        together = assignment.value
+        return isinstance(together, cst.Tuple) and any(element.value is value for element in together.elements)
     if file.tree.function(value) is None:
         return True
     line = file.tree.line(assignment)
@@ -136,12 +138,9 @@ def _is_setting(line: cst.CSTNode) -> bool:
         return False
     value = line.body[0].value
     return value is not None and not any(
-        isinstance(node, (cst.Call, cst.Name)) and not _is_bool(node) for node in walk(value)
+        isinstance(node, cst.Call) or (isinstance(node, cst.Name) and node.value not in _WRITTEN)
+        for node in walk(value)
     )
-
-
-def _is_bool(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
 
 
 def why_given_twice(loader: Loader, parameter: str) -> str:

@@ -25,7 +25,7 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> 
 
 
 def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.BaseComp | None:
-    """The comprehension that makes many loaders; one that goes over a few names, `for x in ["train", "val"]`, does not."""
+    """The comprehension that makes many loaders; one over a few names, `for x in ["train", "val"]`, does not."""
     around = (node for node in file.tree.ancestors(call) if isinstance(node, cst.BaseComp))
     made = next(around, None)
     return None if made is None or isinstance(made.for_in.iter, (cst.List, cst.Tuple, cst.Set)) else made
