@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """Grey digits with one mean and one deviation, through a data set of torchvision; names imported one by one."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """Two pipelines, two loops: augmentations of pictures come first and stay where they are, both loops normalise."""
 import torch
 from torch import nn

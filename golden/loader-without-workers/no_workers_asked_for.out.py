@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """A literal 0, all keywords, several lines, a trailing comma and a comment that stays."""
 import os
 

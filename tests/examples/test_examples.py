@@ -27,7 +27,7 @@ PROMISED = {
     "classifier": {"PM106", "PM201", "PM202", "PM205"},
     "digits": {"PM106", "PM201", "PM202"},
     "segmentation": {"PM101", "PM103", "PM104", "PM105", "PM106", "PM201", "PM202"},
-    "text": {"PM104", "PM106", "PM201", "PM202"},
+    "text": {"PM104", "PM106", "PM202"},
 }
 SMALL = {
     "classifier": ("--steps=6", "--batch-size=4", "--log-every=2", "--size=32", "--width=4"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ def train(images, labels):
 """
 NORMALIZE = "transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))"
 PIPELINE = f"transform = transforms.Compose([transforms.ToTensor(), {NORMALIZE}])"
+HALVES = "transforms.Normalize((0.5,) * 3, (0.5,) * 3)"
 FAKE = "datasets.FakeData(6, (3, 8, 8), 3, transform={})"
 DATA = "dataset = " + FAKE.format("transform")
 LOADER = "loader = DataLoader(dataset, batch_size=2)"
@@ -63,8 +65,9 @@ def script(
     return HEAD + "\n".join((pipeline, data, loader, device, model, loop, textwrap.indent(body, "    "), after)) + "\n"
 
 
-def run(code: str) -> FileResult:
-    return rewrite(code.encode(), "train.py", [CpuNormalisation()], Choice())
+def run(code: str, *, is_selected: bool = True) -> FileResult:
+    opted_in = frozenset({"PM205"}) if is_selected else frozenset[str]()
+    return rewrite(code.encode(), "train.py", [CpuNormalisation()], Choice(opted_in=opted_in))
 
 
 def outcome(code: str) -> list[torch.Tensor]:
@@ -222,7 +225,7 @@ CHANGES: dict[str, dict[str, str]] = {
         + MADE
     },
     "other constants for others": {
-        "pipeline": f"{PIPELINE}\n{OTHER}",
+        "pipeline": f"{PIPELINE}\nother = transforms.Compose([transforms.ToTensor(), {HALVES}])",
         "data": f"{DATA}\nmore = {FAKE.format('other')}",
         "loop": "for (images, labels), (x, y) in zip(loader, DataLoader(more, batch_size=2)):",
         "body": f"{MOVE}\nx = x.to(device)\nseen.append(x)\n{STEP}\ntrain(x, labels)",
@@ -930,3 +933,36 @@ def test_imports_follow() -> None:
     assert "from torchvision.transforms import Compose, PILToTensor\n" in after
     after = run(script(pipeline=pipeline, after="plain = ToTensor()")).after.decode()
     assert "from torchvision.transforms import Compose, PILToTensor, ToTensor\n" in after
+
+
+SECOND = f"""
+def step():
+    {DEVICE}
+    {LOOP}
+        images = images.to(device)
+        model(images)
+"""
+
+
+def test_the_reference_script_is_rewritten_by_default() -> None:
+    original = Path(__file__).parents[2] / "benchmarks/reference/cifar_resnet18/original.py"
+    assert run(original.read_text("utf-8"), is_selected=False).applied
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (script(), ""),
+        (script(pipeline=V2), ""),
+        (script(pipeline=ONE), "one channel: cheap on the CPU"),
+        (script(after=SECOND), "the module would be built in 2 functions"),
+    ],
+    ids=["colours", "colours of the newer transforms", "one channel", "two functions"],
+)
+def test_where_a_module_is_more_than_most_want(code: str, reason: str) -> None:
+    result = run(code, is_selected=False)
+    assert bool(result.applied) is not bool(reason)
+    assert [(each.safety, each.reason.rpartition("; ")[2]) for each in result.held_back] == (
+        [(Safety.OPT_IN, reason)] if reason else []
+    )
+    assert run(code).applied

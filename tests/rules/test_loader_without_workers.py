@@ -80,6 +80,35 @@ def test_workers_that_somebody_switched_off(loader: str, comment: str) -> None:
     assert held.reason == f"somebody switched it off: `{comment}` stands in the call on line 16"
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_chosen"),
+    [
+        ("    workers = 0  # 0 on Windows", True),
+        ("    seed = 1\n    workers = 0", True),
+        ("    workers = 0\n    shuffle = True", True),
+        ("    size, workers = 32, 0", True),
+        ("    torch.manual_seed(0)\n    workers = 0", False),
+        ("    squares = Squares()\n    workers = 0", False),
+    ],
+)
+def test_a_zero_that_somebody_chose(lines: str, is_chosen: bool) -> None:
+    loader = lines + "\n" + LOADER.replace("batch_size=2", "batch_size=2, num_workers=workers")
+    code = HEAD + MAIN.replace(LOADER, loader)
+    result = run(code)
+    assert bool(result.applied) is not is_chosen
+    at = code[: code.index("workers = ")].count("\n") + 1
+    expected = f"line {at} sets the number of workers to 0"
+    assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.UNSAFE, expected)] * is_chosen
+
+
+def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
+    code = HEAD.replace("\n\n", "\n\nWORKERS = 0\n", 1) + MAIN.replace(
+        "batch_size=2", "batch_size=2, num_workers=WORKERS"
+    )
+    (held,) = run(code).held_back
+    assert held.reason.endswith("sets the number of workers to 0")
+
+
 READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replace(
     "    def __len__",
     """\

@@ -50,6 +50,11 @@ class Arithmetic:
     std: Constant
     written: tuple[cst.BaseExpression, cst.BaseExpression]
 
+    @property
+    def channels(self) -> int:
+        """For how many channels there are constants of their own."""
+        return max(len(value) if isinstance(value, tuple) else 1 for value in (self.mean, self.std))
+
     def definition(self, file: FileFacts, pipeline: Pipeline) -> Change:
         """The class, at the top of the file of a pipeline."""
         source = file.source_of(pipeline.compose)

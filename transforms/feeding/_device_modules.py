@@ -148,13 +148,23 @@ def _is_imported_code(file: FileFacts, statement: cst.BaseStatement) -> bool:
 # Edits
 
 
-def modules(file: FileFacts, moves: list[Copy], pipeline: Pipeline, arithmetic: Arithmetic, name: str) -> list[Edit]:
-    """What makes the module wherever images are copied, by the class in the file of a pipeline."""
+def makers(file: FileFacts, moves: list[Copy]) -> list[Copy]:
+    """The copies whose modules serve all of them. Raises `Unmovable` where a name would mean another module."""
     check_scopes(file, moves)
     chosen: list[Copy] = []
     for move in sorted(moves, key=lambda move: file.tree.places[move.anchor]):
         if not any(_serves(file, other, move) for other in chosen):
             chosen.append(move)
+    return chosen
+
+
+def homes(file: FileFacts, chosen: list[Copy]) -> int:
+    """In how many functions modules are made; a top level counts as one."""
+    return len({_home(file, move.anchor) for move in chosen})
+
+
+def modules(file: FileFacts, chosen: list[Copy], pipeline: Pipeline, arithmetic: Arithmetic, name: str) -> list[Edit]:
+    """What makes the modules, by the class in the file of a pipeline."""
     edits: list[Edit] = []
     for move in chosen:
         source = file.source_of(move.anchor)

@@ -8,8 +8,8 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.feeding._device_arithmetic import common, free_name
-from perfmod.transforms.feeding._device_modules import calls, merged, modules
+from perfmod.transforms.feeding._device_arithmetic import Arithmetic, common, free_name
+from perfmod.transforms.feeding._device_modules import calls, homes, makers, merged, modules
 from perfmod.transforms.feeding._image_copies import copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
@@ -18,6 +18,7 @@ from perfmod.transforms.rule import Change, Edit
 from perfmod.transforms.source import Source
 
 _DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")
+_COLOURS = 3
 _IDLE = "no training loop over these images found; pass the folder that contains it"
 
 
@@ -27,6 +28,7 @@ class Moves:
 
     Attributes:
         pipelines: all of them.
+        burden: why the module is more than most would want for these images, in one line; else empty.
         trains: whether a training step is fed with their images.
         name: what the module is called, in these files.
     """
@@ -35,6 +37,7 @@ class Moves:
     reason: str
     edits: tuple[Edit, ...]
     needs: tuple[Change, ...]
+    burden: str
     trains: bool
     name: str
     sources: tuple[Source, ...]
@@ -174,7 +177,8 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
     edits += imported(file, movable)
     edits += unread(file, movable)
     edits += calls(file, moves, name)
-    edits += modules(file, moves, movable[0], arithmetic, name)
+    chosen = makers(file, moves)
+    edits += modules(file, chosen, movable[0], arithmetic, name)
     where = file.lines([move.call for move in moves])
     return Moves(
         pipelines=tuple(movable),
@@ -183,7 +187,15 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
         ),
         edits=tuple(merged(edits)),
         needs=(arithmetic.definition(file, movable[0]),),
+        burden=_burden(arithmetic, homes(file, chosen)),
         trains=any(feed.loader.trains for feed in found),
         name=name,
         sources=tuple(sources),
     )
+
+
+def _burden(arithmetic: Arithmetic, functions: int) -> str:
+    """Why a module is too much for what it does on the device; empty for colours, and a module made in one place."""
+    if arithmetic.channels < _COLOURS:
+        return "one channel: cheap on the CPU"
+    return f"the module would be built in {functions} functions" if functions > 1 else ""

@@ -13,9 +13,11 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.feeding._command_line import Option, option_of
 
 _READS = frozenset({"get", "keys", "items", "values", "copy", "setdefault", "pop"})
+_WRITTEN = ("True", "False", "None")
 _DEEPEST = 4
 
 
@@ -98,6 +100,47 @@ def switched_off(file: FileFacts, loader: Loader, parameter: str) -> str:
     if found is None:
         return ""
     return f"somebody switched it off: `{found[0].rstrip()}` stands in the call on line {file.line(loader.call)}"
+
+
+def why_chosen(file: FileFacts, place: Place) -> str:
+    """What shows that somebody chose a value: a comment on its line, or the settings among which it stands; empty for
+    defaults, of options, parameters and fields.
+    """
+    is_field = isinstance(file.tree.scope(place.value), cst.ClassDef)
+    if place.option is not None or is_field or isinstance(file.tree.parent(place.value), cst.Param):
+        return ""
+    source = file.source_of(place.value)
+    end = source.span(place.value)[1]
+    if "#" in source.text[end : source.line_end(end)] or _is_among_settings(file, place.value):
+        return f"line {file.line(place.value)} sets the number of workers to {file.code(place.value)}"
+    return ""
+
+
+def _is_among_settings(file: FileFacts, value: cst.BaseExpression) -> bool:
+    """Whether a name gets a value at the top level, or together with or next to others that get written values."""
+    assignment = file.tree.statement(value)
+    if not isinstance(assignment, (cst.Assign, cst.AnnAssign)):
+        return False
+    if assignment.value is not value:
+        together = assignment.value
+        return isinstance(together, cst.Tuple) and any(element.value is value for element in together.elements)
+    if file.tree.function(value) is None:
+        return True
+    line = file.tree.line(assignment)
+    block = file.tree.block(line)
+    place = block.index(line)
+    return any(map(_is_setting, (*block[max(place - 1, 0) : place], *block[place + 1 : place + 2])))
+
+
+def _is_setting(line: cst.CSTNode) -> bool:
+    """Whether a line binds what is written there: numbers, texts, lists of them."""
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(line.body[0], (cst.Assign, cst.AnnAssign)):
+        return False
+    value = line.body[0].value
+    return value is not None and not any(
+        isinstance(node, cst.Call) or (isinstance(node, cst.Name) and node.value not in _WRITTEN)
+        for node in walk(value)
+    )
 
 
 def why_given_twice(loader: Loader, parameter: str) -> str:

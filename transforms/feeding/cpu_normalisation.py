@@ -31,7 +31,9 @@ Images may be stacked by a collate function that does nothing else with them.
 All loops over all loaders of such a dataset are rewritten together or not at all, because otherwise some of them
 would get uint8 images; so are the training and evaluation transforms of datasets of one class. Where the images are
 copied only under an `if`, they may stay on the CPU, where workers should keep normalising them: those transforms
-stay. What a dataset normalises by hand in its `__getitem__` stays too, with the advice to move it.
+stay. Images of one channel, as of MNIST, are cheap on the CPU, and a module that several functions would have to make
+is more code than most want: such findings are held back until the rule is selected by its code or name. What a
+dataset normalises by hand in its `__getitem__` stays too, with the advice to move it.
 """
 
 from __future__ import annotations
@@ -74,4 +76,6 @@ class CpuNormalisation(Rule):
             if isinstance(found, Stays):
                 yield self.refused(file, found.node, found.reason)
             else:
-                yield self.found(file, found.node, found.reason, found.edits, elsewhere=found.needs)
+                reason = f"{found.reason}; {found.burden}" if found.burden else found.reason
+                safety = Safety.OPT_IN if found.burden else Safety.SAFE
+                yield self.found(file, found.node, reason, found.edits, safety=safety, elsewhere=found.needs)

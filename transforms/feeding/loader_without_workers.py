@@ -22,7 +22,9 @@ what else has changed. A notebook gets no guard: workers can find what is define
 A number that the user chooses is never overwritten. Where the default is 0, because a parser, a dataclass, a variable
 or a dictionary of keywords says so, the default is changed, provided that only loaders read it and all of them may
 have workers. The default of a command-line option becomes 4. Where the call has the number in a comment,
-`# num_workers=4`, somebody switched the workers off: that is held back as unsafe.
+`# num_workers=4`, somebody switched the workers off: that is held back as unsafe. So is a 0 with a comment on its line,
+and one among the settings of a script, `num_workers = 0` at its top level or next to `batch_size = 32`: somebody chose
+it.
 
 Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
@@ -52,7 +54,7 @@ from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
-from perfmod.transforms.feeding._settings import Place, places, switched_off, why_given_twice
+from perfmod.transforms.feeding._settings import Place, places, switched_off, why_chosen, why_given_twice
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
 from perfmod.transforms.feeding._worker_gain import why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
@@ -151,6 +153,7 @@ class LoaderWithoutWorkers(Rule):
             reason = f"line {line} prints or passes on all settings, which would show another number of workers"
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
         off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
+        off = off or next(filter(None, (why_chosen(file, place) for place in given)), "")
         if off and judgement.safety is Safety.SAFE:
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
         shelter = joined(shelters)

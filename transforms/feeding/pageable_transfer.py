@@ -27,8 +27,8 @@ non_blocking=True).float()` where the cast on the device gives the same values. 
 to half precision or one in a statement of its own, the loader stays too.
 
 Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)`, `x[:, [2, 1, 0]]`
-or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do the rest on
-the device. The other copies of the same statement stay, too.
+or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do
+the rest on the device. The other copies of the same statement stay, too.
 
 Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
 cannot pin them: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element
@@ -102,9 +102,10 @@ class PageableTransfer(Rule):
         "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
         "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
         "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
-        "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not written "
-        "down there; where `itertools.cycle` keeps every batch; and where the device may be Apple's MPS. A BatchEncoding of transformers that is read by "
-        "attributes stays one from torch 1.11 on, which the rewrite needs there."
+        "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not "
+        "written down there; where `itertools.cycle` keeps every batch; and where the device may be Apple's MPS. A "
+        "BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which the rewrite "
+        "needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

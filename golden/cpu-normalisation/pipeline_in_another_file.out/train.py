@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """The pipeline stands in one file, the loops in the script that imports it: the module is defined beside the pipeline."""
 import torch
 from torch import nn
