@@ -24,7 +24,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     themselves, and that would get too long, each gets its own, as formatters write it. Comments stay with the arguments
     that they stand behind. With `wrap`, the new one starts a line of its own, aligned with the others, where theirs
     would get too long for the file, or is already; not in front of other calls, or of a comment, on the same line.
-        Where the others have spaces around `=`, so does it; where their commas have none behind them, neither has its own.
+    Where the others have spaces around `=`, so does it; where their commas have none behind them, neither has its own.
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):
