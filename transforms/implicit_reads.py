@@ -1,7 +1,8 @@
 """Where Python itself, or a library, asks a tensor for a number, a truth or a text, without a word that says so.
 
 `not mask.any()`, `0 < loss < 3`, `max(a, b)`, `x[:lengths.max()]`, `counts[label] += 1` with a list of counts,
-`math.sqrt(loss)`, `"%.3f" % loss`, `scheduler.step(loss)`: the host waits in each for a tensor of the device.
+`table[i] = out` with a table on the host, `math.sqrt(loss)`, `"%.3f" % loss`, `scheduler.step(loss)`: the host waits in
+each for a tensor of the device.
 """
 
 from __future__ import annotations
@@ -12,10 +13,23 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
-from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.operations import COMPARED, HOW_MANY, NUMBER, SHOWN, SIZE, TESTED, TESTS, Operation, tested
+from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.operations import (
+    COMPARED,
+    HOW_MANY,
+    NUMBER,
+    SHOWN,
+    SIZE,
+    TESTED,
+    TESTS,
+    WRITTEN,
+    Operation,
+    tested,
+)
 
-NODES = (cst.Call, cst.Subscript, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.BinaryOperation)
+NODES = (
+    cst.Call, cst.Subscript, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.BinaryOperation, cst.Assign,
+)  # fmt: skip
 
 _Truth = cst.BooleanOperation | cst.UnaryOperation | cst.Comparison
 
@@ -40,6 +54,8 @@ def _asked(file: FileFacts, node: cst.CSTNode) -> tuple[str, str, cst.BaseExpres
         return _place(file, node)
     if isinstance(node, cst.BinaryOperation):
         return _operands(file, node)
+    if isinstance(node, cst.Assign):
+        return "PM112", WRITTEN, node.value if _fills_host(file, node) else None
     if isinstance(node, _Truth) and not _is_part_of_test(file, node):
         return "PM105", TESTED, _truth(file, node)
     return None
@@ -124,6 +140,13 @@ def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpr
         if value.is_tensor and _is_number_there(file, node.value, index.value):
             return "PM106", NUMBER, index.value
     return None
+
+
+def _fills_host(file: FileFacts, statement: cst.Assign) -> bool:
+    """Whether a value is written into a tensor of the host: `table[:, i] = out` with `table = torch.zeros(n, m)`."""
+    targets = [target.target for target in statement.targets if isinstance(target.target, cst.Subscript)]
+    owners = [file.value(target.value) for target in targets]
+    return any(owner.is_tensor and owner.device is Device.CPU for owner in owners)
 
 
 def _is_number_there(file: FileFacts, container: cst.BaseExpression, index: cst.BaseExpression) -> bool:

@@ -26,6 +26,7 @@ TOGETHER = "all values are already read in one transfer"
 _PINNED = "pinning it in the step takes longer than a plain copy: pin in the loader or not at all"
 SHOWN = "the tensor itself is printed"
 TESTED = "Python needs its value to decide"
+WRITTEN = "it is written into a tensor on the CPU"
 COMPARED = "Python's built-in functions compare the values on the CPU"
 _CAST = "a cast to a CPU tensor type such as torch.LongTensor copies it to the CPU"
 _EXPLICIT = "every step waits for this call"
@@ -99,6 +100,12 @@ def operation(file: FileFacts, node: cst.CSTNode) -> Operation | None:
     if isinstance(node, TESTS):
         return Operation("PM105", TESTED, tested(file, node.test), is_named=False)
     return None
+
+
+def is_read(node: cst.CSTNode) -> bool:
+    """Whether a node is a read by name: `x.item()`, `x.tolist()`, `x.cpu()`, `x.numpy()`."""
+    method = node.func.attr.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else ""
+    return method in _READS
 
 
 def tested(file: FileFacts, test: cst.BaseExpression) -> cst.BaseExpression:

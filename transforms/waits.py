@@ -13,10 +13,11 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms import implicit_reads, operations
+from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.rounds import round_loop
-from perfmod.transforms.facts.tree import children
+from perfmod.transforms.facts.tree import children, find_all
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import implicit_read
 from perfmod.transforms.operations import NUMBER, Operation, goes_on, operation
@@ -71,8 +72,9 @@ class Waits:
     ) -> cst.CSTNode | None:
         """A wait of every round that comes by `read` which leaves nothing to wait for there, or waits for it again.
 
-        It stands behind `read`, or is for `tensor` or something that is computed behind that, or nothing is queued
-        between it and `read`. `gone` are the waits that rewrites take away, `read` among them.
+        It is a read such as `.item()`, or stands behind `read`, or is for `tensor` or something that is
+        computed behind that, or nothing is queued between it and `read`. `gone` are the waits that rewrites take away,
+        `read` among them.
         """
         file = self._file
         around = round_loop(file, read) or file.tree.function(read)
@@ -84,7 +86,8 @@ class Waits:
         for wait in found.waits.values():
             is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
             is_idle = not any(wait.order < launch <= here for launch in found.launches)
-            if (is_later or wait.order >= here or is_idle) and wait.path <= path and wait.node not in gone:
+            counts = _is_read(wait.node) or is_later or wait.order >= here or is_idle
+            if counts and wait.path <= path and wait.node not in gone:
                 return wait.node
         return None
 
@@ -145,7 +148,8 @@ class Waits:
         if isinstance(node, cst.Call) and self._queues(node):
             found.launches.add(order)
         for function in self._called(node) if isinstance(node, cst.Call) else ():
-            always = [wait.node for wait in self._round(function).waits.values() if not wait.path]
+            certain = _left_out(node, function)
+            always = [wait.node for wait in self._round(function).waits.values() if wait.path <= certain]
             found.waits.update({(id(each), path): _Wait(each, order, None, path) for each in always})
 
     def _queues(self, call: cst.Call) -> bool:
@@ -158,10 +162,18 @@ class Waits:
         yield from self._file.values.calls.handed(call)
 
 
+def _is_read(node: cst.CSTNode) -> bool:
+    """Whether a wait is a read of values: `.item()` and the like by name, and a tensor that is written to the host."""
+    return operations.is_read(node) or isinstance(node, cst.Assign)
+
+
 def _is_branch(file: FileFacts, node: cst.CSTNode, part: cst.CSTNode) -> bool:
     """Whether a part of a node runs only sometimes when the node does; what asks for a tensor is given one."""
+    if isinstance(node, cst.IfExp) and _guards_division(file, node):
+        return False
     if isinstance(node, (cst.If, cst.IfExp)):
-        return part is not node.test and not (part is node.body and _asks_for_tensor(file, node.test))
+        is_usual = _asks_for_tensor(file, node.test) or _asks_for_own(file, node.test)
+        return part is not node.test and not (part is node.body and is_usual)
     if isinstance(node, cst.BooleanOperation):
         return part is node.right
     return isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
@@ -173,6 +185,56 @@ def _asks_for_tensor(file: FileFacts, test: cst.BaseExpression) -> bool:
         return False
     name, kinds = file.qualified(test), [file.qualified(arg.value) for arg in test.args[1:]]
     return name == "torch.is_tensor" or (name == "builtins.isinstance" and kinds == ["torch.Tensor"])
+
+
+def _guards_division(file: FileFacts, node: cst.IfExp) -> bool:
+    """Whether a choice only keeps from a division by zero: `total / n if n > 0 else 0`."""
+    body, test = node.body, node.test
+    if not isinstance(body, cst.BinaryOperation) or not isinstance(body.operator, cst.Divide):
+        return False
+    asked = test.left if isinstance(test, cst.Comparison) else test
+    return file.code(asked) == file.code(body.right)
+
+
+def _asks_for_own(file: FileFacts, test: cst.BaseExpression) -> bool:
+    """Whether a test is `self.centres is not None`: an object's part that may be missing in the first rounds only."""
+    return (
+        isinstance(test, cst.Comparison)
+        and _none_test(test) is False
+        and file.classes.self_attribute(test.left) is not None
+    )
+
+
+def _none_test(test: cst.BaseExpression) -> bool | None:
+    """Whether `x is None` or `x is not None` is asked; `None` where neither is."""
+    if not isinstance(test, cst.Comparison) or not _is_none(test.comparisons[0].comparator):
+        return None
+    operator = test.comparisons[0].operator
+    return isinstance(operator, cst.Is) if isinstance(operator, (cst.Is, cst.IsNot)) else None
+
+
+def _asked(test: cst.BaseExpression) -> str:
+    """The variable that is on the left of a comparison."""
+    return test.left.value if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) else ""
+
+
+def _is_none(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _left_out(call: cst.Call, function: cst.FunctionDef) -> _Path:
+    """The branches that run where a call leaves out an argument whose default is `None`."""
+    if any(arg.star for arg in call.args):
+        return frozenset()
+    params = [param for param in parameters(function) if _is_none(param.default)]
+    is_bound = next((param.name.value for param in parameters(function)), "") == "self"
+    left_out = {param.name.value for param in params if passed(call, function, param, bound=is_bound) is None}
+    found = set()
+    for choice in find_all(function, cst.If) if left_out else ():
+        is_none = _none_test(choice.test)
+        if is_none is not None and _asked(choice.test) in left_out:
+            found.add(id(choice.body if is_none else choice.orelse))
+    return frozenset(found)
 
 
 def _path(file: FileFacts, node: cst.CSTNode, around: cst.CSTNode) -> _Path:

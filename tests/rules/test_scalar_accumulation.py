@@ -903,6 +903,8 @@ WAITS = {
     "a report of a number": ("total += loss.item()\nlog(float(loss.item()))", 15),
     "figures of what is not known": ("total += loss.item()\nseen += float(nll.sum())", 15),
     "a copy of what is not known": ("total += loss.item()\nkeep.append(state.hidden.cpu())", 15),
+    "a figure that is guarded against zero": ("total += loss.item()\nlog(loss.item() / n if n > 0 else 0)", 15),
+    "a table on the host": ("table = torch.zeros(3, 2)\ntotal += loss.item()\ntable[0] = out[0]", 16),
     "a sum that stays": ("print(loss.item())\ntotal += loss.item()", 14),
 }
 SCORE = """
@@ -914,7 +916,55 @@ def score(out):
 def later(out):
     if out.sum() > 3:
         print(out)
+
+
+def accuracy(out, y, evaluator=None):
+    if evaluator is not None:
+        return evaluator(out, y)
+    else:
+        return (out.max(1) == y).sum().item()
 """
+PROTOTYPES = """
+class Client:
+    def __init__(self):
+        self.centres = None
+
+    def evaluate(self, model, loader):
+        losses = 0
+        with torch.no_grad():
+            for x, y in loader:
+                y = y.cuda()
+                out = model(x.cuda())
+                loss = F.cross_entropy(out, y)
+                if self.centres is {asked}:
+                    for i, each in enumerate(y):
+                        out[i] = self.centres[each.item()]
+                    loss += F.mse_loss(out, model(x.cuda()))
+                losses += loss.item() * y.shape[0]
+        return losses
+"""
+
+
+@pytest.mark.parametrize(("asked", "waits"), [("not None", True), ("None", False)])
+def test_a_part_that_is_missing_at_first(asked: str, waits: bool) -> None:
+    code = "import torch\nimport torch.nn.functional as F\n" + PROTOTYPES.replace("{asked}", asked)
+    found = result(code)
+    why = ["line 17 waits for the device in every step anyway"] if waits else []
+    assert [each.reason for each in found.held_back] == why
+    assert (found.outcome is Outcome.UNCHANGED) is waits
+
+
+@pytest.mark.parametrize(("given", "waits"), [("", True), (", model.rate", False), (", *model.rates", False)])
+def test_an_argument_that_is_left_out(given: str, waits: bool) -> None:
+    step = f"total += loss.item()\nseen = accuracy(x, y{given})"
+    code = training("total = 0.0", step, "print(total)") + SCORE
+    assert (result(code).outcome is Outcome.UNCHANGED) is waits
+
+
+def test_a_read_before_the_loss_is_there_counts() -> None:
+    code = training("total = 0.0", "total += loss.item()", "print(total)")
+    code = code.replace("        out = model(x)\n", "        print(x.max().item())\n        out = model(x)\n")
+    assert [safety for safety, _ in held_back(code)] == [Safety.OPT_IN]
 
 
 @pytest.mark.parametrize("name", WAITS)
