@@ -1,4 +1,4 @@
-# golden: change syncs=7 hot=train_one_epoch
+# golden: change syncs=5 hot=train_one_epoch
 """Meters that format themselves from their attributes, shown together behind a modulo."""
 import torch
 from torch import nn
