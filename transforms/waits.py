@@ -145,9 +145,11 @@ class Waits:
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
             found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
-        if isinstance(node, cst.Call) and self._queues(node):
+        if not isinstance(node, cst.Call):
+            return
+        if self._queues(node):
             found.launches.add(order)
-        for function in self._called(node) if isinstance(node, cst.Call) else ():
+        for function in self._called(node):
             certain = _left_out(node, function)
             always = [wait.node for wait in self._round(function).waits.values() if wait.path <= certain]
             found.waits.update({(id(each), path): _Wait(each, order, None, path) for each in always})

@@ -258,11 +258,17 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     [
         (
             "scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))",
-            "`0.5` inside of an expression needs no tensor: ",
+            "`0.5` needs no tensor: use the Python number, `math.sqrt(0.5)`",
         ),
         ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` inside of an expression needs no tensor: "),
         ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` inside of an expression needs no tensor: "),
         ("y = x * torch.tensor(2.0, device=device)", "`2.0` inside of an expression needs no tensor: "),
+        ("y = torch.max(x, torch.tensor(0.0, device=device))", "`0.0` inside of an expression needs no tensor: "),
+        ("y = x.max(torch.tensor(i + 1, device=device))", "`i + 1` inside of an expression needs no tensor: "),
+        ("low = torch.tensor(len(y), device=device)\ny = torch.log(low)", "`len(y)` needs no tensor: use the Python"),
+        ("n = torch.tensor(float(i), device=device)\ny = torch.div(x, n)\nz = x / n", "it is only divided by: divide"),
+        ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "an assignment under a mask needs no tensor: assign the"),
+        ("kept = [torch.tensor(0., device=device)] * 3\nkept[0] = x", "the list holds one tensor many times: write"),
         ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
     ],
 )
@@ -275,7 +281,8 @@ def test_constants_that_an_expert_would_not_fill(body: str, reason: str) -> None
 @pytest.mark.parametrize(
     "body",
     [
-        "y = torch.max(x, torch.tensor(0.0, device=device))",
+        "n = torch.tensor(float(i), device=device)\ny = x / n\nkeep(n)",
+        "x[x > 3] = torch.tensor(0.5, device=device)",
         "loss = x.sum() + torch.tensor(0.0, device=device)",
         "total = torch.tensor(2.0, device=device)",
         "x.sum().backward(torch.tensor(args.scale * 1.0, device=device))",

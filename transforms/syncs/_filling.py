@@ -26,7 +26,7 @@ def filled(
 ) -> tuple[list[Edit], tuple[str, ...]]:
     """Edits that fill a tensor of these sizes with a number, and the imports for them."""
     constant = _number(file, number)
-    if constant is not None and sizes in ((), ("1",)) and _is_written_into(file, made, constant):
+    if sizes in ((), ("1",)) and is_written_into(file, made, number):
         return [replace(file.source, made.node, file.whole_code(number))], ()
     torch, imports = file.names.spelled("torch", made.node)
     is_negative_zero = isinstance(constant, float) and math.copysign(1.0, constant) < 0
@@ -54,8 +54,11 @@ def filled(
     return [replace(file.source, made.node, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
 
 
-def _is_written_into(file: FileFacts, made: Made, constant: float) -> bool:
+def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
     """Whether a number that float32 holds is assigned to elements of a tensor, which take it as it is."""
+    constant = _number(file, number)
+    if constant is None:
+        return False
     target = file.tree.parent(made.node)
     targets = [each.target for each in target.targets] if isinstance(target, cst.Assign) else []
     is_exact = (

@@ -12,7 +12,8 @@ cannot be filled; it is created once before the loop, if nothing modifies, keeps
 is already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
 reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A constant inside
 an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
-`x.clamp(min=1e-7)` instead of `torch.max`; there, and inside a `Variable`, it is held back.
+`x.clamp(min=1e-7)` instead of `torch.max`, `total / 8` instead of a division by a tensor, `x[mask] = 0.1` instead of a
+write of a tensor. There, in a list that is repeated, and inside a `Variable`, it is held back.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import libcst as cst
 
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
+from perfmod.transforms.syncs._better_numbers import better_line
 from perfmod.transforms.syncs._filling import constant_of, filled, filling, is_constant_list, why_no_constant
 from perfmod.transforms.syncs._hoisting import hoisted
 from perfmod.transforms.syncs._made_on_device import Made, NotFollowed, made_on_device, normalising_on_device
@@ -87,7 +88,7 @@ class DeviceConstantInStep(Rule):
                 edits, reason = hoisted(file, made.node), "the numbers never change, and nothing modifies the tensor"
         except NotFollowed as refusal:
             return self.refused(file, made.node, str(refusal))
-        better = _why_no_gain(file, made.node) or _better_line(file, made, found[1] if found is not None else None)
+        better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
         safety = Safety.OPT_IN if better else None
         return self.found(file, made.node, better or reason, edits, safety=safety, imports=imports)
 
@@ -120,25 +121,3 @@ def _is_made_again(file: FileFacts, made: cst.Call) -> bool:
         return False
     others = (call for call in find_all(function, cst.Call) if call is not made and file.code(call) == file.code(made))
     return any(not ends_step(file, call) and not _why_no_gain(file, call) for call in others)
-
-
-def _better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) -> str:
-    """What is better written than a tensor that is filled with a number; empty where nothing is."""
-    if in_variable(file, made.node):
-        return "`Variable` does nothing since torch 0.4: take it away first"
-    parent = file.tree.parent(made.node)
-    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else parent
-    is_inside = isinstance(around, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation)) or (
-        isinstance(around, cst.Call) and _computes(file, around)
-    )
-    if number is None or not is_inside or not constant_of(file, number):
-        return ""
-    return (
-        f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
-    )
-
-
-def _computes(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call is a plain operation, `torch.max(x, y)` or `x.max(y)`, and no layer, loss or collective."""
-    package, _, _ = (file.qualified(call) or "").rpartition(".")
-    return package == "torch" or (isinstance(call.func, cst.Attribute) and file.value(call.func.value).is_tensor)

@@ -1,0 +1,98 @@
+"""Where a number of Python does what a tensor that is filled with it does, and is the better line."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.constants import Constant
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.old_torch import in_variable
+from perfmod.transforms.facts.value import DType
+from perfmod.transforms.syncs._filling import constant_of, is_written_into
+from perfmod.transforms.syncs._made_on_device import Made
+
+_BY_MATH = frozenset(f"torch.{name}" for name in ("log", "log2", "log10", "exp", "sqrt", "sin", "cos", "tanh"))
+_DIVIDES = frozenset({"torch.div", "torch.divide", "torch.true_divide"})
+
+
+def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) -> str:
+    """What is better written than a tensor that is filled with a number; empty where nothing is."""
+    if in_variable(file, made.node):
+        return "`Variable` does nothing since torch 0.4: take it away first"
+    if number is None:
+        return ""
+    if _is_repeated(file, made.node):
+        return "the list holds one tensor many times: write `[None] * n` if every element is assigned later"
+    if _is_under_mask(file, made.node) and not is_written_into(file, made, number):
+        return f"an assignment under a mask needs no tensor: assign the Python number `{file.code(number)}`"
+    uses = [use.node for use in file.handing.uses(made.node)]
+    if uses and all(use is not made.node and _is_divisor(file, use) for use in uses):
+        return f"it is only divided by: divide by the Python number `{file.code(number)}`"
+    by_math = [name for use in uses for name in [_math_of(file, use)] if name]
+    if by_math and len(by_math) == len(uses):
+        return f"`{file.code(number)}` needs no tensor: use the Python number, `{by_math[0]}({file.code(number)})`"
+    if not _is_computed_with(file, made.node, constant_of(file, number)):
+        return ""
+    return (
+        f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
+    )
+
+
+def _is_repeated(file: FileFacts, made: cst.Call) -> bool:
+    """Whether a tensor stands in `[tensor] * n`."""
+    element = file.tree.parent(made)
+    parent = file.tree.parent(element) if isinstance(element, cst.Element) else None
+    around = file.tree.parent(parent) if isinstance(parent, cst.List) else None
+    return isinstance(around, cst.BinaryOperation) and isinstance(around.operator, cst.Multiply)
+
+
+def _is_under_mask(file: FileFacts, made: cst.Call) -> bool:
+    """Whether a tensor is assigned to `x[mask]`."""
+    parent = file.tree.parent(made)
+    target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
+    index = target.slice[0].slice if isinstance(target, cst.Subscript) and len(target.slice) == 1 else None
+    return isinstance(index, cst.Index) and (
+        isinstance(index.value, cst.Comparison) or file.value(index.value).dtype is DType.BOOL
+    )
+
+
+def _is_divisor(file: FileFacts, use: cst.BaseExpression) -> bool:
+    """Whether a use is that of `total / use`, `torch.div(total, use)` or `total.div(use)`."""
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.BinaryOperation):
+        return isinstance(parent.operator, cst.Divide) and parent.right is use
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    if file.qualified(call) in _DIVIDES:
+        return argument(call, "other", 1) is use
+    is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("div", "div_", "true_divide")
+    return is_method and argument(call, "other", 0) is use
+
+
+def _math_of(file: FileFacts, use: cst.BaseExpression) -> str:
+    """The function of `math` that a function of torch is, which is given nothing else; empty where there is none."""
+    parent = file.tree.parent(use)
+    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+    name = file.qualified(call) if isinstance(call, cst.Call) and len(call.args) == 1 else None
+    return f"math.{name.rpartition('.')[2]}" if name in _BY_MATH else ""
+
+
+def _is_computed_with(file: FileFacts, made: cst.Call, constant: Constant | None) -> bool:
+    """Whether a tensor stands in arithmetic or a plain operation, other than in `loss + torch.tensor(0.0)`."""
+    parent = file.tree.parent(made)
+    around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else parent
+    if isinstance(around, cst.BinaryOperation):
+        return not (isinstance(around.operator, cst.Add) and constant == 0)
+    is_plain = isinstance(around, cst.Call) and _computes(file, around)
+    return is_plain or isinstance(around, (cst.Comparison, cst.UnaryOperation))
+
+
+def _computes(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call is a plain operation, `torch.max(x, y)` or `x.max(y)`, and no layer, loss or collective."""
+    package, _, _ = (file.qualified(call) or "").rpartition(".")
+    is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value != "backward"
+    return package == "torch" or (
+        is_method and isinstance(call.func, cst.Attribute) and file.value(call.func.value).is_tensor
+    )
