@@ -711,6 +711,14 @@ STAYS = {
         ),
         "`losses` would hold tensors and numbers, because it is filled on lines 7, 11: make a list for each loop",
     ),
+    "list that starts under a condition": (
+        ("if flag:\n    losses = []", "if flag:\n    losses.append(loss.item())", "if flag:\n    print(losses)"),
+        "`losses` may not exist after the loop: line 7 runs only under a condition",
+    ),
+    "sum that starts under a condition": (
+        ("if flag:\n    total = 0.0", "if flag:\n    total += loss.item()", "if flag:\n    print(total)"),
+        "`total` may not exist after the loop: line 7 runs only under a condition",
+    ),
     "list read by a nested function": (
         ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
         "another function uses `losses` on line 7",

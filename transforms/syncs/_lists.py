@@ -24,6 +24,7 @@ from perfmod.transforms.syncs._sums import (
     loops_of,
     outermost,
     own_definitions,
+    require_bound,
     require_normal_end,
     require_one_device,
 )
@@ -56,6 +57,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
         raise CannotRewrite(f"`{code}` is never used: delete it")
     loops = outermost(file, loops, [*(start.node for start in starts), *reads])
     require_normal_end(file, code, loops, [*(use for use in uses), *(start.node for start in starts)])
+    require_bound(file, code, loops, [start.node for start in starts])
     is_fresh = all(_is_renewed(file, loop, starts) for loop in loops)
     _require_unseen(file, code, loops, reads, is_fresh=is_fresh)
     _require_tensors(file, code, terms, loops, is_fresh=is_fresh)

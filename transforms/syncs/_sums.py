@@ -120,6 +120,7 @@ class _Mentions:
             definitions = own_definitions(file, target)
             inside, behind = _of_name(file, target, definitions, statements, loops)
             starts = list(_starts(file, target.value, [*statements, *inside, *behind], statements, loops))
+            require_bound(file, target.value, loops, starts)
         else:
             inside, starts = mentions_in(file, target, loops, statements), first_values(file, target)
             behind = []  # whoever holds the object
@@ -191,6 +192,24 @@ def require_normal_end(file: FileFacts, name: str, loops: Iterable[Loop], mentio
                     f"an exception may end the loop, and the code after the `{kind}` on line {line} would "
                     f"see `{name}` as a tensor"
                 )
+
+
+def require_bound(file: FileFacts, name: str, loops: Iterable[Loop], starts: Sequence[cst.CSTNode]) -> None:
+    """Raise where a variable may not exist behind a loop, because it starts under a condition only."""
+    for loop in loops:
+        around = {*file.tree.ancestors(loop)}
+        if starts and not any(_block(file, start) in around for start in starts):
+            line = file.line(starts[0])
+            raise CannotRewrite(f"`{name}` may not exist after the loop: line {line} runs only under a condition")
+
+
+def _block(file: FileFacts, start: cst.CSTNode) -> cst.CSTNode | None:
+    """The block whose end is reached with what a statement sets: that around a `with`, too."""
+    line = file.tree.line(file.tree.statement(start))
+    block = file.tree.parent(line)
+    while isinstance(around := file.tree.parent(block) if block is not None else None, cst.With):
+        block = file.tree.parent(around)
+    return block
 
 
 def _starts(
