@@ -209,3 +209,18 @@ def test_head_is_read() -> None:
 def test_malformed_head_is_an_error(line: str) -> None:
     with pytest.raises(HeadError):
         Head.parse(line)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("loss 1.0946222218600186 at 3", "loss 1.0946222218600188 at 3", True),
+        ("loss 1.0946222218600186 at 3", "loss 1.0947222218600186 at 3", False),
+        ("loss 1.5 at 3", "loss 1.5 at 4", False),
+        ("loss 1.5", "mean 1.5", False),
+    ],
+)
+def test_printed_numbers_may_be_rounded_otherwise(before: str, after: str, same: bool) -> None:
+    found = differences({"printed": before}, {"printed": after}, Numerics.ROUNDING)
+    assert (not found) is same
+    assert differences({"printed": before}, {"printed": after}, Numerics.BITWISE)
