@@ -32,6 +32,7 @@ from rich.console import Console
 from perfmod import task
 from perfmod.codemods.engine import FileResult, Outcome
 from perfmod.config import Options, Settings
+from perfmod.errors import UsageMistake
 from perfmod.examine import examine
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -142,7 +143,11 @@ def main() -> int:
     parser.add_argument("--together", type=int, default=1, metavar="N", help="repositories at the same time")
     args = parser.parse_args()
     if args.folder is not None:
-        print(json.dumps(measured(args.folder.resolve())))
+        try:
+            found = measured(args.folder.resolve())
+        except UsageMistake as mistake:  # what a user is told as well, such as of a broken pyproject.toml
+            found = {"told": str(mistake).replace(f"{args.folder.resolve()}/", "")}
+        print(json.dumps(found))
         return 0
     chosen = [each for each in unseen() if args.only is None or each.name in args.only]
     talk = Console(stderr=True, soft_wrap=True)
