@@ -13,7 +13,7 @@ def fit(model, loader, device):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    losses = torch.stack(losses).tolist()
+    losses = torch.stack(losses).tolist() if losses else []
     print("mean", sum(losses) / len(losses), "last", losses[-1])
 
 

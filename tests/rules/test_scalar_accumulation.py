@@ -385,7 +385,7 @@ LISTS = {
         (
             "losses = []",
             "losses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses)",
+            "losses = torch.stack(losses).tolist() if losses else []\nreturn sum(losses) / len(losses)",
         ),
     ),
     "whose mean is taken where there is one": (

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import libcst as cst
 
 from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.differentiated import is_differentiated
-from perfmod.transforms.facts.endings import catching, caught_by_callers
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
@@ -69,35 +66,13 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     if imports:
         raise CannotRewrite("the file does not import torch")
     for loop in loops:
-        empty = "" if _is_divided_behind(file, code, loop) else f" if {code} else []"
-        edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist(){empty}"))
+        edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist() if {code} else []"))
     doubts = [doubt for term in terms for doubt in term.doubts]
     shaped = [read.tensor for term in terms if not is_scalar(file, term) for read in term.reads]
     doubts += [f"`{file.code(each)}` may have a dimension, and `{code}` would hold lists then" for each in shaped[:1]]
     missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
     doubts += [missing] if missing is not None else []
     return Kept(f"`{code}`", edits, terms, reads, doubts, loops)
-
-
-def _is_divided_behind(file: FileFacts, code: str, loop: Loop) -> bool:
-    """Whether what stands directly behind a loop divides by the length of its list: an empty one raises there."""
-    block = file.tree.parent(loop)
-    lines = block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ()
-    if any(catching(file, loop)) or any(caught_by_callers(file, file.tree.function(loop))):
-        return False
-    behind = itertools.takewhile(lambda line: isinstance(line, cst.SimpleStatementLine), lines[lines.index(loop) + 1 :])
-    return any(
-        isinstance(node.operator, cst.Divide) and file.code(node.right) == f"len({code})" and _is_always_run(file, node)
-        for line in behind
-        for node in find_all(line, cst.BinaryOperation)
-    )
-
-
-def _is_always_run(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether the statement of an expression never goes without it."""
-    choices = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp)
-    around = itertools.takewhile(lambda each: not isinstance(each, cst.SimpleStatementLine), file.tree.ancestors(node))
-    return not any(isinstance(each, choices) for each in around)
 
 
 def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
