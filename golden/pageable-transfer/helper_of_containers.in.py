@@ -26,7 +26,7 @@ def move_to(batch, device):
 
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(Pairs(), batch_size=4)
+    loader = DataLoader(Pairs(), batch_size=4, num_workers=2)
     model = nn.Linear(3, 1).to(device)
     for batch in loader:
         batch = move_to(batch, device)

@@ -45,7 +45,8 @@ def train_one_epoch(model, loader, device):
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model = nn.Linear(3, 1).to(device)
-    train_one_epoch(model, DataLoader(Pictures(doubled), batch_size=2, collate_fn=collate, pin_memory=True), device)
+    train_one_epoch(model, DataLoader(Pictures(doubled), batch_size=2, num_workers=2, collate_fn=collate,
+                                      pin_memory=True), device)
     return model
 
 

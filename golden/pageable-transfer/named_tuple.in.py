@@ -23,7 +23,7 @@ def collate(samples):
 
 def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(Samples(), batch_size=4, collate_fn=collate)
+    loader = DataLoader(Samples(), batch_size=4, num_workers=2, collate_fn=collate)
     model = nn.Linear(3, 1).to(device)
     for batch in loader:
         weight = batch.weight.to(device) if batch.weight is not None else 1.0

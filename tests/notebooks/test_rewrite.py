@@ -292,7 +292,8 @@ def test_a_collate_function_of_a_cell_is_held_back() -> None:
 
 def test_a_loader_in_a_cell_and_its_loop_in_a_module() -> None:
     engine = f"import torch\n\ndef train(model, loader, criterion, optimizer):\n{indented(LOOP)}".encode()
-    loader = "data = datasets.MNIST('.', transform=transforms.ToTensor())\nloader = DataLoader(data, batch_size=32)"
+    data = "data = datasets.MNIST('.', transform=transforms.ToTensor())"
+    loader = f"{data}\nloader = DataLoader(data, num_workers=2, batch_size=32)"
     imports = f"{IMPORTS}\nfrom torchvision import datasets, transforms\nimport engine"
     model = "model = torch.nn.Linear(2, 2).cuda()\nengine.train(model, loader, criterion, optimizer)"
     files = [

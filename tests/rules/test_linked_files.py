@@ -236,7 +236,8 @@ def test_a_name_that_others_import_stays_imported() -> None:
 
 
 def test_a_loader_pins_and_the_loop_of_another_file_does_not_wait() -> None:
-    results = run(PageableTransfer(), {"data.py": DATA, "engine.py": ENGINE, "main.py": MAIN})
+    data = DATA.replace("batch_size=size", "batch_size=size, num_workers=2")
+    results = run(PageableTransfer(), {"data.py": data, "engine.py": ENGINE, "main.py": MAIN})
     assert after(results, "data.py").count("pin_memory=True") == 2
     assert after(results, "engine.py").count("non_blocking=True") == 2
     assert "(lines 5, 6 of engine.py)" in results["data.py"].applied[0].reason

@@ -10,7 +10,7 @@ from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.rule import Safety
 
-LOADER = "DataLoader(photos, batch_size=4)"
+LOADER = "DataLoader(photos, num_workers=2, batch_size=4)"
 LONG = "images.to(device=device), targets.to(device=device)"
 TRAIN = """\
 import torch
@@ -21,7 +21,7 @@ from data import photos, pad, tensors, other_loader
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 Kind = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
 weights = torch.ones(3, device=device); model = torch.nn.Linear(3, 1)
-loader = DataLoader(photos, batch_size=4)
+loader = DataLoader(photos, num_workers=2, batch_size=4)
 
 
 def helper(batch, where):
@@ -85,7 +85,9 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
 )
 def test_shapes_of_copies(before: str, after: str) -> None:
     result = run(written(before))
-    assert result.after.decode() == written(after, loader="DataLoader(photos, batch_size=4, pin_memory=True)")
+    assert result.after.decode() == written(
+        after, loader="DataLoader(photos, num_workers=2, batch_size=4, pin_memory=True)"
+    )
     assert result.applied[0].safety is Safety.SAFE
     again = run(result.after.decode())
     assert not again.applied
@@ -175,8 +177,8 @@ def run(loader, device, train):
 
 
 def main(device):
-    train_loader = DataLoader(train_set)
-    val_loader = DataLoader(val_set)
+    train_loader = DataLoader(train_set, num_workers=2)
+    val_loader = DataLoader(val_set, num_workers=2)
     run(train_loader, device, True)
     run(val_loader, device, False)
 """
@@ -187,7 +189,10 @@ def main(device):
 
 @pytest.mark.parametrize(
     "loader",
-    ["DataLoader(photos, pin_memory=True)", "DataLoader(photos, pin_memory=torch.cuda.is_available())"],
+    [
+        "DataLoader(photos, num_workers=2, pin_memory=True)",
+        "DataLoader(photos, num_workers=2, pin_memory=torch.cuda.is_available())",
+    ],
 )
 def test_pinned_already(loader: str) -> None:
     result = run(written("x = batch[0].to(device)", loader=loader))
@@ -198,7 +203,7 @@ def test_not_blocking_already() -> None:
     result = run(written("x = batch[0].to(device, non_blocking=True)"))
     assert result.after.decode() == written(
         "x = batch[0].to(device, non_blocking=True)",
-        loader="DataLoader(photos, batch_size=4, pin_memory=True)",
+        loader="DataLoader(photos, num_workers=2, batch_size=4, pin_memory=True)",
     )
 
 
@@ -270,15 +275,15 @@ def test_writes_that_do_not_matter(body: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("loader", "body", "reason"),
     [
-        ("DataLoader(photos, pin_memory=False)", "x = batch[0].to(device)", "pin_memory=False"),
+        ("DataLoader(photos, num_workers=2, pin_memory=False)", "x = batch[0].to(device)", "pin_memory=False"),
         (LOADER, "x = batch[0].to(device, non_blocking=False)", "non_blocking=False"),
         (
-            "DataLoader(photos, collate_fn=pad)",
+            "DataLoader(photos, num_workers=2, collate_fn=pad)",
             "x = batch.to(device)",
             "may copy no tensor",
         ),
         (
-            "DataLoader(photos, batch_size=None)",
+            "DataLoader(photos, num_workers=2, batch_size=None)",
             "x = batch.to(device)",
             "may copy no tensor",
         ),
@@ -377,14 +382,14 @@ def test_the_default_device_is_where_samples_lie() -> None:
 
 def test_a_collate_function_in_sight() -> None:
     collate = "def pad(samples):\n    return {KEY: torch.stack(samples)}\n\n\nloader ="
-    code = written("x = batch['x'].to(device)", loader="DataLoader(photos, collate_fn=pad)")
+    code = written("x = batch['x'].to(device)", loader="DataLoader(photos, num_workers=2, collate_fn=pad)")
     assert run(code.replace("loader =", collate.replace("KEY", "'x'"))).applied
 
 
 def _with_collate(body: str, more: str = "") -> str:
     """A loader with a collate function of this body, and the default one where there is none."""
     collate = "def pad(samples):\n" + textwrap.indent(body, "    ") + "\n\n\n" if body else ""
-    code = written("x = batch[0].to(device).view(3)", loader=f"DataLoader(photos, collate_fn=pad{more})")
+    code = written("x = batch[0].to(device).view(3)", loader=f"DataLoader(photos, num_workers=2, collate_fn=pad{more})")
     code = code if body else code.replace("collate_fn=pad", "batch_size=4")
     return code.replace("loader =", f"{collate}loader =")
 
@@ -509,7 +514,7 @@ def test_transforms_with_elements_in_one_place(collate: str, is_refused: bool) -
 def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:
     collate = "def pad(samples):\n    return torch.stack(samples), torch.ones(3)\n\n\nloader ="
     body = "x = batch[0].to(device)", "model(batch)"
-    code = written(*body, loader="DataLoader(photos, collate_fn=pad)").replace("loader =", collate)
+    code = written(*body, loader="DataLoader(photos, num_workers=2, collate_fn=pad)").replace("loader =", collate)
     assert "list" in run(code).held_back[0].reason
     assert run(code.replace("    model(batch)\n", "")).applied
 
@@ -539,7 +544,7 @@ def test_uses_of_tuples_in_batches(collate: str, use: str, is_equal: bool) -> No
     maker = f"def pad(samples):\n    return {collate}\n\n\nloader ="
     first = "batch[0][0]" if "zip" in collate else "batch[0]"
     body = f"x = {first}.to(device).view(3)", use
-    code = written(*body, loader="DataLoader(photos, collate_fn=pad)").replace("loader =", maker)
+    code = written(*body, loader="DataLoader(photos, num_workers=2, collate_fn=pad)").replace("loader =", maker)
     result = run(code)
     assert bool(result.applied) is is_equal
     assert is_equal or "into a list" in result.held_back[0].reason
@@ -555,8 +560,8 @@ class Photos(torch.utils.data.Dataset):
 
 
 loader ="""
-    code = written("x = batch[0]['x'].to(device).view(3)", "model(batch[0])", loader=LOADER.replace("4", "4, KEPT"))
-    code = code.replace("photos, batch", "Photos(), batch").replace("KEPT", "collate_fn=lambda samples: samples")
+    code = written("x = batch[0]['x'].to(device).view(3)", "model(batch[0])", loader=LOADER.replace("=4", "=4, KEPT"))
+    code = code.replace("(photos, ", "(Photos(), ").replace("KEPT", "collate_fn=lambda samples: samples")
     assert bool(run(code.replace("loader =", dataset)).applied) is is_equal
 
 
@@ -611,7 +616,7 @@ class Logger:
             yield item
             {use}
 
-loader = DataLoader(photos, collate_fn=pad)
+loader = DataLoader(photos, num_workers=2, collate_fn=pad)
 logger = Logger()
 for i, (x, y) in enumerate(logger.log_every(loader, 10)):
     model(x.cuda(), y.cuda()).backward()
@@ -679,7 +684,9 @@ def test_what_else_could_have_a_to(above: str, other: str) -> None:
 )
 def test_named_tuples(fields: str, given: str, is_shown: bool) -> None:
     maker = f"Batch = {fields}\n\n\ndef pad(samples):\n    return Batch({given})\n\n\nloader ="
-    code = written("x = batch.x.to(device)", loader="DataLoader(photos, collate_fn=pad)").replace("loader =", maker)
+    code = written("x = batch.x.to(device)", loader="DataLoader(photos, num_workers=2, collate_fn=pad)").replace(
+        "loader =", maker
+    )
     result = run("from collections import namedtuple\n" + code)
     assert bool(result.applied) is is_shown
     assert is_shown or "may copy no tensor" in result.held_back[0].reason
@@ -690,7 +697,7 @@ def test_named_tuples(fields: str, given: str, is_shown: bool) -> None:
 )
 def test_what_a_tokenizer_gives(given: str) -> None:
     maker = f"def pad(samples):\n    return {given}\n\n\nloader ="
-    loader = "DataLoader(photos, collate_fn=pad)"
+    loader = "DataLoader(photos, num_workers=2, collate_fn=pad)"
     for body, is_shown in (
         ("batch['ids'].to(device)", True),
         ("batch.ids.to(device)", True),
@@ -792,21 +799,21 @@ def test_loaders_of_dgl(loader: str, reason: str) -> None:
     assert reason in run(code).refused[0].reason
 
 
-OF_DGL = written("batch = batch.to(device)", loader="loader = DataLoader(photos)").replace(
+OF_DGL = written("batch = batch.to(device)", loader="loader = DataLoader(photos, num_workers=2)").replace(
     "torch.utils.data import DataLoader", "dgl.dataloading import GraphDataLoader as DataLoader"
 )
 
 
-@pytest.mark.parametrize("more", ["", ", collate_fn=None", ", num_workers=2"])
+@pytest.mark.parametrize("more", ["", ", collate_fn=None", ", shuffle=True"])
 def test_a_loader_of_dgl_that_joins_graphs(more: str) -> None:
-    after = run(OF_DGL.replace("(photos)", f"(photos{more})")).after.decode()
-    assert f"DataLoader(photos{more}, pin_memory=True)" in after
+    after = run(OF_DGL.replace("(photos, num_workers=2)", f"(photos, num_workers=2{more})")).after.decode()
+    assert f"DataLoader(photos, num_workers=2{more}, pin_memory=True)" in after
     assert "batch.to(device, non_blocking=True)" in after
 
 
 @pytest.mark.parametrize("more", [", batch_size=None", ", collate_fn=pad"])
 def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
-    result = run("import monai\n" + OF_DGL.replace("(photos)", f"(photos{more})"))
+    result = run("import monai\n" + OF_DGL.replace("(photos, num_workers=2)", f"(photos, num_workers=2{more})"))
     assert "such as that of monai" in result.held_back[0].reason
 
 
@@ -843,11 +850,16 @@ def test_new_features_of_a_graph_are_no_writes_into_the_old(write: str, *, matte
     ],
 )
 def test_collate_functions_that_make_graphs(result: str, is_graph: bool) -> None:
-    code = written(f"x = batch{'[0]' * ('parts' in result or '[m' in result)}.to(device)", loader="DataLoader(photos)")
+    code = written(
+        f"x = batch{'[0]' * ('parts' in result or '[m' in result)}.to(device)",
+        loader="DataLoader(photos, num_workers=2)",
+    )
     function = (
         f"def join(batch):\n    parts = []\n    parts.append(dgl.batch(batch))\n    return {result}\n\n\ndevice ="
     )
-    code = code.replace("(photos)", "(photos, collate_fn=join)").replace("device =", function, 1)
+    code = code.replace("(photos, num_workers=2)", "(photos, num_workers=2, collate_fn=join)").replace(
+        "device =", function, 1
+    )
     found = run("import dgl\nimport monai\n" + code)
     assert bool(found.applied) is is_graph
     assert is_graph or "such as that of monai" in found.held_back[0].reason
@@ -858,13 +870,15 @@ def test_collate_functions_that_make_graphs(result: str, is_graph: bool) -> None
     [("import dgl", True), ("import dgl.sparse as dglsp", False), ("from dgl import graphbolt", False)],
 )
 def test_graphs_of_dgl_take_non_blocking(imported: str, is_sure: bool) -> None:
-    result = run(f"{imported}\n" + written("x = batch[0].to(device)", loader="DataLoader(photos, collate_fn=pad)"))
+    result = run(
+        f"{imported}\n" + written("x = batch[0].to(device)", loader="DataLoader(photos, num_workers=2, collate_fn=pad)")
+    )
     assert ("such as that of dgl" not in result.held_back[0].reason) is is_sure
 
 
 @pytest.mark.parametrize(("package", "is_sure"), [("dgl", True), ("graphs", False)])
 def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, is_sure: bool) -> None:
-    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], collate_fn={package}.join)")
+    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], num_workers=2, collate_fn={package}.join)")
     code = code.replace("from data import photos, pad, tensors, other_loader", f"import {package}")
     library = Given(f"{package}/__init__.py", b"from .logging import log\n", (package,))
     result = rewrite_together([library, Given("train.py", code.encode())], [PageableTransfer()])[1]
@@ -885,7 +899,7 @@ def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, 
     ],
 )
 def test_scripts_that_only_share_a_library(other: str, imported: str, reason: str) -> None:
-    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], collate_fn={imported}.join)")
+    code = written("x = batch[0].to(device)", loader=f"DataLoader([1], num_workers=2, collate_fn={imported}.join)")
     code = code.replace("from data import photos, pad, tensors, other_loader", f"import {imported}")
     files = [
         Given("dgl/__init__.py", b"from .logging import log\nfrom . import sparse\n", ("dgl",)),
@@ -912,7 +926,7 @@ import tqdm
 from data import device, model, opened, photos
 from torch.utils.data import DataLoader
 
-make = partial(DataLoader, batch_size=8, shuffle=True)
+make = partial(DataLoader, batch_size=8, num_workers=2)
 loader = make(photos)
 for epoch in range(3):
     with tqdm.tqdm(loader, ascii=True) as bar:
@@ -937,13 +951,13 @@ def test_a_loader_that_is_bound_beforehand_and_a_bar_that_is_entered() -> None:
             "no training loop over this loader found; pass the folder that contains it",
         ),
         (
-            "shuffle=True)",
-            "pin_memory=False)",
+            "num_workers=2)",
+            "num_workers=2, pin_memory=False)",
             "pin_memory=False is set explicitly, perhaps for a reason such as little memory",
         ),
         (
-            "shuffle=True)",
-            "pin_memory=False)\nopened(make)",
+            "num_workers=2)",
+            "num_workers=2, pin_memory=False)\nopened(make)",
             "pin_memory=False is set through functools.partial, which line 10 also uses for something else",
         ),
     ],
@@ -1002,8 +1016,8 @@ from torch.utils.data import DataLoader
 
 from data import photos, model, evaluate
 
-train_loader = DataLoader(photos, batch_size=4)
-test_loader = DataLoader(photos, batch_size=4)
+train_loader = DataLoader(photos, num_workers=2, batch_size=4)
+test_loader = DataLoader(photos, num_workers=2, batch_size=4)
 for x, y in train_loader:
     x, y = x.cuda(), STEP
     loss = model(x).sum()
@@ -1026,41 +1040,99 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert run(code).after.decode().count("pin_memory=True") == 1
 
 
+WITHOUT_WORKERS = """\
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from data import Photos, photos, labels, model, args
+
+
+class Kept(Dataset):
+    def __init__(self):
+        self.photos, self.labels = torch.load("photos.pt"), torch.load("labels.pt")
+
+    def __getitem__(self, index):
+        return self.photos[index], self.labels[index]
+
+    def __len__(self):
+        return len(self.labels)
+
+
+def main():
+    train_loader = DataLoader(TRAIN, batch_size=4)
+    test_loader = DataLoader(Photos("test"), batch_size=4)
+    for x, y in train_loader:
+        loss = model(x.cuda(), y.cuda())
+        loss.backward()
+    for x, y in test_loader:
+        model(x.cuda(), y.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("train", "pins"),
+    [
+        ("Photos()", 0),
+        ("Photos(), num_workers=0", 0),
+        ("Photos(), num_workers=2", 2),
+        ("Photos(), num_workers=args.workers", 2),
+        ("TensorDataset(photos, labels)", 1),
+        ("Kept()", 1),
+        ("Photos(), pin_memory=True", 1),
+    ],
+)
+def test_loaders_without_workers_pin_in_the_training_process(train: str, pins: int) -> None:
+    """What takes samples from memory, has workers, or stands beside what has some gains by it; others may lose."""
+    result = run(WITHOUT_WORKERS.replace("TRAIN", train))
+    after = result.after.decode()
+    assert after.count("pin_memory=True") == pins
+    held = [finding.reason for finding in result.held_back if finding.safety is Safety.OPT_IN]
+    assert all(reason.startswith("it has no workers: the training process would pin") for reason in held)
+    assert bool(held) is (pins < 2)
+
+
 @pytest.mark.parametrize(
     ("body", "loader", "reason"),
     [
         (
             "for x, y in loader:\n    model(x.cuda())",
-            "(photos, batch_size=len(photos))",
+            "(photos, batch_size=len(photos), num_workers=2)",
             "its batch is the whole dataset",
         ),
         (
             "for x, y in loader:\n    model(x.cuda())",
-            "(photos, len(photos))",
+            "(photos, len(photos), num_workers=2)",
             "its batch is the whole dataset (line 4)",
         ),
-        ("x, y = next(iter(loader))\nmodel(x.cuda())", "(photos, 4)", "only its first batch is ever taken (line 5)"),
+        (
+            "x, y = next(iter(loader))\nmodel(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "only its first batch is ever taken (line 5)",
+        ),
         (
             "for x, y in loader:\n    model(x.cuda())\n    break",
-            "(photos, 4)",
+            "(photos, 4, num_workers=2)",
             "only its first batch is ever taken (line 5)",
         ),
         (
             "for x, y in loader:\n    with grad:\n        model(x.cuda())\n        break",
-            "(photos, 4)",
+            "(photos, 4, num_workers=2)",
             "only its first",
         ),
         (
             "def show(a):\n    for x, y in a:\n        return model(x.cuda())\nshow(loader)",
-            "(photos, 4)",
+            "(photos, 4, num_workers=2)",
             "only its first",
         ),
-        ("for x, y in loader:\n    model(x.cuda())\n    if y:\n        break", "(photos, 4)", ""),
-        ("for x, y in loader:\n    if model(x.cuda()):\n        continue\n    break", "(photos, 4)", ""),
-        ("for i in range(9):\n    for x, y in loader:\n        model(x.cuda())\n        break", "(photos, 4)", ""),
-        ("for x, y in loader:\n    model(x.cuda())", "(photos, len(model))", ""),
-        ("for i in range(9):\n    x, y = next(iter(loader))\n    model(x.cuda())", "(photos, 4)", ""),
-        ("x, y = next(iter(loader))\nfor x, y in loader:\n    model(x.cuda())", "(photos, 4)", ""),
+        ("for x, y in loader:\n    model(x.cuda())\n    if y:\n        break", "(photos, 4, num_workers=2)", ""),
+        ("for x, y in loader:\n    if model(x.cuda()):\n        continue\n    break", "(photos, 4, num_workers=2)", ""),
+        (
+            "for i in range(9):\n    for x, y in loader:\n        model(x.cuda())\n        break",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        ("for x, y in loader:\n    model(x.cuda())", "(photos, len(model), num_workers=2)", ""),
+        ("for i in range(9):\n    x, y = next(iter(loader))\n    model(x.cuda())", "(photos, 4, num_workers=2)", ""),
+        ("x, y = next(iter(loader))\nfor x, y in loader:\n    model(x.cuda())", "(photos, 4, num_workers=2)", ""),
     ],
 )
 def test_one_batch(body: str, loader: str, reason: str) -> None:
@@ -1078,7 +1150,10 @@ def test_one_batch(body: str, loader: str, reason: str) -> None:
 
 @pytest.mark.parametrize(
     "loader",
-    ["DataLoader(\n    photos,\n    # pin_memory=True,\n    batch_size=4,\n)", f"{LOADER}  # , pin_memory=args.pin"],
+    [
+        "DataLoader(\n    photos,\n    num_workers=2,\n    # pin_memory=True,\n    batch_size=4,\n)",
+        f"{LOADER}  # , pin_memory=args.pin",
+    ],
 )
 def test_pinning_that_somebody_switched_off(loader: str) -> None:
     code = written("x = batch[0].to(device)", loader=loader)
@@ -1096,7 +1171,10 @@ def test_moved_twice() -> None:
 
 def test_what_is_sure_waits_for_the_rest() -> None:
     code = written(
-        "x = batch[0].to(device)", "x.size(0)", "batch[1].to(device)", loader="DataLoader(photos, collate_fn=pad)"
+        "x = batch[0].to(device)",
+        "x.size(0)",
+        "batch[1].to(device)",
+        loader="DataLoader(photos, num_workers=2, collate_fn=pad)",
     )
     result = run(code)
     assert result.after.decode() == code
@@ -1140,7 +1218,7 @@ def test_settings_in_dictionaries_and_variables(head: str, loader: str, after: s
 def test_keywords_that_a_caller_may_pass() -> None:
     maker = (
         "class Maker:\n    def __init__(self, options={}):\n        self.options = options\n\n"
-        "    def make(self, data):\n        return DataLoader(data, batch_size=2, **self.options)\n\n\n"
+        "    def make(self, data):\n        return DataLoader(data, batch_size=2, num_workers=2, **self.options)\n\n\n"
     )
     code = written("x = batch[0].to(device)", loader="Maker().make(photos)").replace(
         "loader = ", f"{maker}loader = ", 1
@@ -1153,7 +1231,7 @@ def test_keywords_that_a_caller_may_pass() -> None:
 
 @pytest.mark.parametrize("head", ["options = dict(pin_memory=False)", "options = {'pin_memory': False}"])
 def test_a_refusal_to_pin_in_a_dictionary(head: str) -> None:
-    code = written("x = batch[0].to(device)", loader="DataLoader(photos, **options)")
+    code = written("x = batch[0].to(device)", loader="DataLoader(photos, num_workers=2, **options)")
     code = code.replace("loader = ", f"{head}\nloader = ", 1)
     assert "set explicitly" in run(code).held_back[0].reason
     assert head.replace("False", "True") in run(code, unsafe=True).after.decode()
@@ -1170,7 +1248,7 @@ def test_a_refusal_to_pin_in_a_dictionary(head: str) -> None:
     ],
 )
 def test_settings_of_the_command_line(option: str, pins: bool) -> None:
-    code = written("x = batch[0].to(device)", loader="DataLoader(photos, pin_memory=args.pin)")
+    code = written("x = batch[0].to(device)", loader="DataLoader(photos, num_workers=2, pin_memory=args.pin)")
     parser = f"parser = argparse.ArgumentParser()\nparser.add_argument({option})\nargs = parser.parse_args()\nloader = "
     result = run("import argparse\n" + code.replace("loader = ", parser, 1), unsafe=True)
     assert "pin_memory=args.pin)" in result.after.decode()
@@ -1179,7 +1257,7 @@ def test_settings_of_the_command_line(option: str, pins: bool) -> None:
 
 
 def test_a_mapping_that_is_read_by_attributes() -> None:
-    loader = "loader = DataLoader(photos, batch_size=4, collate_fn=tokenizer.pad)"
+    loader = "loader = DataLoader(photos, num_workers=2, batch_size=4, collate_fn=tokenizer.pad)"
     code = written("x = model(batch.x.to(device))", loader=loader)
     reason = "many versions of PyTorch turn a pinned mapping into a plain dictionary, which has no `batch.x`"
     (plain,) = run(code).held_back
@@ -1208,7 +1286,7 @@ def test_loaders_of_old_versions_of_pyg() -> None:
     ],
 )
 def test_entries_of_a_kept_sample_that_are_moved(change: str, *, is_equal: bool) -> None:
-    code = written(change, loader="DataLoader(photos, collate_fn=lambda samples: samples[0])")
+    code = written(change, loader="DataLoader(photos, num_workers=2, collate_fn=lambda samples: samples[0])")
     result = run(code)
     reasons = [each.reason for each in (*result.held_back, *result.refused)]
     assert any("modifies the batch" in reason for reason in reasons) is not is_equal
@@ -1233,7 +1311,9 @@ def test_writes_into_samples_that_the_dataset_keeps(settings: str, change: str, 
 
 
 def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
-    code = written("x = batch.to(device)", loader="DataLoader(photos, batch_size=4, collate_fn=Filled())")
+    code = written(
+        "x = batch.to(device)", loader="DataLoader(photos, num_workers=2, batch_size=4, collate_fn=Filled())"
+    )
     collate = (
         "class Filled:\n    def __init__(self):\n        self.buffer = torch.zeros(4)\n\n    def __call__(self, b):\n"
     )

@@ -22,7 +22,7 @@ device = torch.device("cuda")
 dataset = Planetoid("data", "Cora", transform=TRANSFORM)
 data = dataset[0]
 HOST
-loader = CLASS(GIVEN, batch_size=4)
+loader = CLASS(GIVEN, batch_size=4, num_workers=2)
 LATER
 for batch in loader:
     batch = batch.to(device)

@@ -34,7 +34,7 @@ def collate(samples):
     RESULT
 
 
-loader = DataLoader(photos, batch_size=4, collate_fn=collate)
+loader = DataLoader(photos, num_workers=2, batch_size=4, collate_fn=collate)
 for batch in loader:
     loss = model(batch.x.cuda(), batch.y.cuda())
     MORE

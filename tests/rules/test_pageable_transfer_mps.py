@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from data import args, model, photos
 
 DEVICE
-loader = DataLoader(photos, batch_size=4)
+loader = DataLoader(photos, num_workers=2, batch_size=4)
 for x, y in loader:
     loss = model(x.to(WHERE)).sum()
     loss.backward()
@@ -73,7 +73,7 @@ def test_copies_that_may_go_to_mps_are_held_back(device: str, where: str, pinned
     assert finding.reason == "the device may be Apple's MPS, where non-blocking copies have given wrong values"
     asked = rewrite(code.encode(), "train.py", [PageableTransfer()], Choice(unsafe=True)).after.decode()
     assert f"x.to({where}, non_blocking=True)" in asked
-    assert "DataLoader(photos, batch_size=4, pin_memory=True)" in asked
+    assert "DataLoader(photos, num_workers=2, batch_size=4, pin_memory=True)" in asked
 
 
 OF_ENUM = """\

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import libcst as cst
 from attrs import evolve
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.feeding._copies import copies
-from perfmod.transforms.feeding._gain_of_pinning import why_no_gain
+from perfmod.transforms.feeding._gain_of_pinning import made_in, why_no_gain
 from perfmod.transforms.rule import Finding, Safety
 
 
@@ -35,12 +34,6 @@ def _why_not_alone(file: FileFacts, loader: Loader, left: Mapping[Loader, str]) 
     """Which loader beside this one stays pageable, though it trains or its batches go through the same copies."""
     copied = {other for copy in file.once(copies) if loader in copy.origins for other in copy.origins}
     for other, reason in left.items():
-        if _place(file, other) is _place(file, loader) and (other.trains or other in copied):
+        if made_in(file, other) is made_in(file, loader) and (other.trains or other in copied):
             return f"the loader beside it on line {file.line(other.call)} would stay pageable: {reason}"
     return ""
-
-
-def _place(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
-    """The class, function or module that makes a loader."""
-    cls = file.classes.around(loader.call)
-    return cls.node if cls is not None else file.tree.function(loader.call) or file.tree.module_of(loader.call)

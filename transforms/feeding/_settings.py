@@ -71,6 +71,11 @@ def places(file: FileFacts, loader: Loader, parameter: str) -> list[Place]:
     return found
 
 
+def is_zero(value: cst.CSTNode) -> bool:
+    """Whether a written number of workers is none. Any other number, and what is not written, is a decision."""
+    return isinstance(value, cst.Integer) and value.evaluated_value == 0
+
+
 def written(file: FileFacts, given: cst.BaseExpression) -> list[cst.CSTNode]:
     """Where the value of an argument was written: itself if it is a literal, the value of a variable, the default of an
     option of the command line; the `Param` whose callers are not (all) in sight.

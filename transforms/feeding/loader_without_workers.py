@@ -54,7 +54,7 @@ from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
-from perfmod.transforms.feeding._settings import Place, places, switched_off, why_chosen, why_given_twice
+from perfmod.transforms.feeding._settings import Place, is_zero, places, switched_off, why_chosen, why_given_twice
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
 from perfmod.transforms.feeding._worker_gain import why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
@@ -97,7 +97,7 @@ class LoaderWithoutWorkers(Rule):
             if loader.name not in TORCH_LOADERS and not is_graph_loader(loader):
                 continue
             given = places(file, loader, "num_workers")
-            if loader.values("num_workers") and not (given and all(_is_zero(place.value) for place in given)):
+            if loader.values("num_workers") and not (given and all(is_zero(place.value) for place in given)):
                 continue  # somebody decided
             if settled.issuperset(place.value for place in given) and given:
                 continue
@@ -111,7 +111,7 @@ class LoaderWithoutWorkers(Rule):
     def _for_trainer(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
         """What becomes of the loaders that the Trainer of Hugging Face makes, by its arguments."""
         given = argument(call, WORKERS)
-        if given is not None and not _is_zero(given):
+        if given is not None and not is_zero(given):
             return  # somebody decided
         refusal = why_no_workers_for_trainer(file, call)
         if refusal:
@@ -203,8 +203,3 @@ class LoaderWithoutWorkers(Rule):
         level = file.source.module.default_indent
         newline = file.source.newline
         return tuple(evolve(edit, replacement=edit.replacement.replace(newline, newline + level)) for edit in edits)
-
-
-def _is_zero(value: cst.CSTNode) -> bool:
-    """Whether a written number of workers is none. Any other number, and what is not written, is a decision."""
-    return isinstance(value, cst.Integer) and value.evaluated_value == 0
