@@ -39,6 +39,9 @@ class Calls:
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
         self._hasty: dict[cst.Call, cst.FunctionDef | None] = {}
         self._hasty_callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
+        # Of the calls through instances those that are resolved for good, by what they run.
+        self._lately: list[cst.Call] = []
+        self._through: dict[cst.FunctionDef, list[cst.Call]] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function in sight that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
@@ -57,6 +60,7 @@ class Calls:
             del self._resolving[call]
         if is_whole or (not self._resolving and self._values.is_settled):
             self._resolved[call] = found
+            self._lately.append(call)
         elif self._values.is_impatient:
             self._hasty[call] = found
         return found
@@ -171,8 +175,20 @@ class Calls:
             makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
             return makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
         through = owner is not None and name in ("forward", "__call__")
-        candidates = self._through_instances if through else self._named(function)
-        return [call for call in candidates if self.resolve(call) is function]
+        if through:
+            return self._find_callers_through_instances(function)
+        return [call for call in self._named(function) if self.resolve(call) is function]
+
+    def _find_callers_through_instances(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """Only calls that are not resolved for good are looked at: all functions of the name share the candidates."""
+        while self._lately:
+            call = self._lately.pop()
+            runs = self._resolved[call]
+            if self._waiting.pop(call, False) and runs is not None:
+                self._through.setdefault(runs, []).append(call)
+        known = tuple(self._through.get(function, ()))
+        found = [call for call in tuple(self._waiting) if self.resolve(call) is function]
+        return self._in_order((*known, *found)) if known else found
 
     def _named(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Calls of the function's name, and of the names under which other files import it."""
@@ -188,17 +204,17 @@ class Calls:
         return sorted(calls, key=self._tree.places.__getitem__)
 
     @cached_property
-    def _through_instances(self) -> list[cst.Call]:
-        """Calls that may call an instance of a class in sight, or its `forward` by name."""
+    def _waiting(self) -> dict[cst.Call, bool]:
+        """Calls that may call an instance of a class in sight, or its `forward` by name, until they are resolved."""
         attributes = self._classes.attributes | {"forward", "__call__"}
-        found: list[cst.Call] = []
+        found: dict[cst.Call, bool] = {}
         for call in self._own:
             func = call.func
             if self._flow.is_variable(func):
                 if not all(definition.binding is Binding.DEFINED for definition in self._flow.definitions(func)):
-                    found.append(call)
+                    found[call] = True
             elif not isinstance(func, cst.Attribute) or func.attr.value in attributes:
-                found.append(call)
+                found[call] = True
         return found
 
     def is_only_called(self, function: cst.FunctionDef) -> bool:
