@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from attrs import frozen
 
 from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Flow, parameters
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 ALWAYS = float("-inf")
 """A level below those of all questions: see `Values.cut`."""
+
+
+@frozen(eq=False)
+class _Target:
+    """The function that a call runs, or the expression whose value says it: what is called, or what has `method`."""
+
+    function: cst.FunctionDef | None = None
+    value: cst.BaseExpression | None = None
+    method: str | None = None
 
 
 class Calls:
@@ -35,6 +45,7 @@ class Calls:
         for call in self._own:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
         self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
+        self._targets: dict[cst.Call, _Target] = {}
         self._resolving: dict[cst.Call, int] = {}
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
         self._hasty: dict[cst.Call, cst.FunctionDef | None] = {}
@@ -230,40 +241,48 @@ class Calls:
         return True
 
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
+        target = self._targets.get(call)
+        if target is None:
+            target = self._targets[call] = self._target(call)
+        if target.value is None:
+            return target.function
+        if target.method is not None:
+            base = self._values.of(target.value)
+            # `None` has no methods: where the call does not raise, it is the object.
+            base = base.present or base
+            method = base.cls.method(target.method) if base.cls is not None else None
+            if method is not None:
+                return method
+        return self._callable_of(call.func)
+
+    def _target(self, call: cst.Call) -> _Target:
+        """What names alone say of the function that a call runs."""
         func = call.func
         if self._flow.is_variable(func):
             definitions = self._flow.definitions(func)
             functions = [d.node for d in definitions if d.binding is Binding.DEFINED]
             if len(definitions) == 1 and functions and isinstance(functions[0], cst.FunctionDef):
-                return functions[0]
-            if functions or not definitions:
-                return None
-            return self._callable_of(func)
-        if isinstance(func, cst.Attribute):
-            if self._is_super(func.value):
-                around = self._classes.around(call)
-                above = [parent.method(func.attr.value) for parent in around.parents] if around is not None else []
-                return above[0] if above else None
-            if self._classes.replaced(func.attr.value) is not None:
-                return None
-            own = self._classes.self_attribute(func)
-            if own is not None:
-                method = own[0].method(func.attr.value)
-                return method if method is not None else self._callable_of(func)
-            named = self._class_named(func.value)
-            if named is not None:
-                method = named.method(func.attr.value)
-                of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
-                return method if of_class else None
-            base = self._values.of(func.value)
-            # `None` has no methods: where the call does not raise, it is the object.
-            base = base.present or base
-            if base.cls is not None:
-                method = base.cls.method(func.attr.value)
-                if method is not None:
-                    return method
-            return self._callable_of(func)
-        return self._callable_of(func)
+                return _Target(functions[0])
+            return _Target() if functions or not definitions else _Target(value=func)
+        if not isinstance(func, cst.Attribute):
+            return _Target(value=func)
+        name = func.attr.value
+        if self._is_super(func.value):
+            around = self._classes.around(call)
+            above = [parent.method(name) for parent in around.parents] if around is not None else []
+            return _Target(above[0] if above else None)
+        if self._classes.replaced(name) is not None:
+            return _Target()
+        own = self._classes.self_attribute(func)
+        if own is not None:
+            method = own[0].method(name)
+            return _Target(method) if method is not None else _Target(value=func)
+        named = self._class_named(func.value)
+        if named is not None:
+            method = named.method(name)
+            of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
+            return _Target(method if of_class else None)
+        return _Target(value=func.value, method=name)
 
     def _callable_of(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         value = self._values.of(func)
