@@ -251,3 +251,27 @@ class K{i}(nn.Module):
     found = [file.values.calls.resolve(call) for call in calls]
     assert [file.values.calls.resolve(call) for call in reversed(calls)] == found[::-1]
     assert steps < 2 * len(calls)
+
+
+def test_callers_of_many_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every `forward` has the same calls that may be calls of it: what is known of them is not asked for each."""
+    number = 60
+    classes = "".join(
+        f"class K{n}(nn.Module):\n    def forward(self, x):\n        return x\n\nk{n} = K{n}()\n" for n in range(number)
+    )
+    calls = "".join(f"k{n}(1)\n" for n in (*range(number), *range(number)))
+    file = facts(f"from torch import nn\n{classes}{calls}")
+    asked = 0
+    resolve = Calls.resolve
+
+    def counted(self: Calls, call: cst.Call) -> cst.FunctionDef | None:
+        nonlocal asked
+        asked += 1
+        return resolve(self, call)
+
+    monkeypatch.setattr(Calls, "resolve", counted)
+    for n, function in enumerate(find_all(file.source.module, cst.FunctionDef)):
+        found = file.values.calls.callers(function)
+        assert [call.func.value for call in found if isinstance(call.func, cst.Name)] == [f"k{n}"] * 2
+        assert [file.source.line(call) for call in found] == sorted(map(file.source.line, found))
+    assert asked < 10 * number

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
+from attrs import frozen
 
 from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Flow, parameters
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 ALWAYS = float("-inf")
 """A level below those of all questions: see `Values.cut`."""
+
+
+@frozen(eq=False)
+class _Target:
+    """The function that a call runs, or the expression whose value says it: what is called, or what has `method`."""
+
+    function: cst.FunctionDef | None = None
+    value: cst.BaseExpression | None = None
+    method: str | None = None
 
 
 class Calls:
@@ -35,10 +45,14 @@ class Calls:
         for call in self._own:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
         self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
+        self._targets: dict[cst.Call, _Target] = {}
         self._resolving: dict[cst.Call, int] = {}
         self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
         self._hasty: dict[cst.Call, cst.FunctionDef | None] = {}
         self._hasty_callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
+        # Of the calls through instances those that are resolved for good, by what they run.
+        self._lately: list[cst.Call] = []
+        self._through: dict[cst.FunctionDef, list[cst.Call]] = {}
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function in sight that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
@@ -57,6 +71,7 @@ class Calls:
             del self._resolving[call]
         if is_whole or (not self._resolving and self._values.is_settled):
             self._resolved[call] = found
+            self._lately.append(call)
         elif self._values.is_impatient:
             self._hasty[call] = found
         return found
@@ -171,8 +186,20 @@ class Calls:
             makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
             return makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
         through = owner is not None and name in ("forward", "__call__")
-        candidates = self._through_instances if through else self._named(function)
-        return [call for call in candidates if self.resolve(call) is function]
+        if through:
+            return self._find_callers_through_instances(function)
+        return [call for call in self._named(function) if self.resolve(call) is function]
+
+    def _find_callers_through_instances(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+        """Only calls that are not resolved for good are looked at: all functions of the name share the candidates."""
+        while self._lately:
+            call = self._lately.pop()
+            runs = self._resolved[call]
+            if self._waiting.pop(call, False) and runs is not None:
+                self._through.setdefault(runs, []).append(call)
+        known = tuple(self._through.get(function, ()))
+        found = [call for call in tuple(self._waiting) if self.resolve(call) is function]
+        return self._in_order((*known, *found)) if known else found
 
     def _named(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Calls of the function's name, and of the names under which other files import it."""
@@ -188,17 +215,17 @@ class Calls:
         return sorted(calls, key=self._tree.places.__getitem__)
 
     @cached_property
-    def _through_instances(self) -> list[cst.Call]:
-        """Calls that may call an instance of a class in sight, or its `forward` by name."""
+    def _waiting(self) -> dict[cst.Call, bool]:
+        """Calls that may call an instance of a class in sight, or its `forward` by name, until they are resolved."""
         attributes = self._classes.attributes | {"forward", "__call__"}
-        found: list[cst.Call] = []
+        found: dict[cst.Call, bool] = {}
         for call in self._own:
             func = call.func
             if self._flow.is_variable(func):
                 if not all(definition.binding is Binding.DEFINED for definition in self._flow.definitions(func)):
-                    found.append(call)
+                    found[call] = True
             elif not isinstance(func, cst.Attribute) or func.attr.value in attributes:
-                found.append(call)
+                found[call] = True
         return found
 
     def is_only_called(self, function: cst.FunctionDef) -> bool:
@@ -214,40 +241,48 @@ class Calls:
         return True
 
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
+        target = self._targets.get(call)
+        if target is None:
+            target = self._targets[call] = self._target(call)
+        if target.value is None:
+            return target.function
+        if target.method is not None:
+            base = self._values.of(target.value)
+            # `None` has no methods: where the call does not raise, it is the object.
+            base = base.present or base
+            method = base.cls.method(target.method) if base.cls is not None else None
+            if method is not None:
+                return method
+        return self._callable_of(call.func)
+
+    def _target(self, call: cst.Call) -> _Target:
+        """What names alone say of the function that a call runs."""
         func = call.func
         if self._flow.is_variable(func):
             definitions = self._flow.definitions(func)
             functions = [d.node for d in definitions if d.binding is Binding.DEFINED]
             if len(definitions) == 1 and functions and isinstance(functions[0], cst.FunctionDef):
-                return functions[0]
-            if functions or not definitions:
-                return None
-            return self._callable_of(func)
-        if isinstance(func, cst.Attribute):
-            if self._is_super(func.value):
-                around = self._classes.around(call)
-                above = [parent.method(func.attr.value) for parent in around.parents] if around is not None else []
-                return above[0] if above else None
-            if self._classes.replaced(func.attr.value) is not None:
-                return None
-            own = self._classes.self_attribute(func)
-            if own is not None:
-                method = own[0].method(func.attr.value)
-                return method if method is not None else self._callable_of(func)
-            named = self._class_named(func.value)
-            if named is not None:
-                method = named.method(func.attr.value)
-                of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
-                return method if of_class else None
-            base = self._values.of(func.value)
-            # `None` has no methods: where the call does not raise, it is the object.
-            base = base.present or base
-            if base.cls is not None:
-                method = base.cls.method(func.attr.value)
-                if method is not None:
-                    return method
-            return self._callable_of(func)
-        return self._callable_of(func)
+                return _Target(functions[0])
+            return _Target() if functions or not definitions else _Target(value=func)
+        if not isinstance(func, cst.Attribute):
+            return _Target(value=func)
+        name = func.attr.value
+        if self._is_super(func.value):
+            around = self._classes.around(call)
+            above = [parent.method(name) for parent in around.parents] if around is not None else []
+            return _Target(above[0] if above else None)
+        if self._classes.replaced(name) is not None:
+            return _Target()
+        own = self._classes.self_attribute(func)
+        if own is not None:
+            method = own[0].method(name)
+            return _Target(method) if method is not None else _Target(value=func)
+        named = self._class_named(func.value)
+        if named is not None:
+            method = named.method(name)
+            of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
+            return _Target(method if of_class else None)
+        return _Target(value=func.value, method=name)
 
     def _callable_of(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         value = self._values.of(func)
