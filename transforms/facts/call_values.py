@@ -74,14 +74,17 @@ class CallValues:
     def _out_of_sight(self, node: cst.Call) -> Value:
         """What a function gives whose code is not known; it computes where its tensors are: `distance(x.cpu(), y)`.
 
-        Batches are left out: a model may bring them to its device itself, and DataParallel does so with any tensor.
+        Batches on the host tell nothing: a model may bring them to its device itself, as DataParallel does with any
+        tensor.
         """
         given = [self._values.of(arg.value) for arg in node.args]
         tensors = [value for value in given if value.kind not in (Kind.NUMBER, Kind.TEXT, Kind.NONE)]
-        is_of_host = all(value.is_tensor and value.device is Device.CPU and not value.origin for value in tensors)
-        if not tensors or not is_of_host or self._values.is_parallel:
+        if not tensors or not all(value.is_tensor for value in tensors):
             return UNKNOWN
-        return Value(Kind.UNKNOWN, device=Device.CPU)
+        if any(value.device is Device.ACCELERATOR for value in tensors):
+            return Value(Kind.UNKNOWN, device=Device.ACCELERATOR)
+        is_of_host = all(value.device is Device.CPU and value.origin is None for value in tensors)
+        return Value(Kind.UNKNOWN, device=Device.CPU) if is_of_host and not self._values.is_parallel else UNKNOWN
 
     def prepares(self, call: cst.Call) -> bool:
         """Whether Accelerate or Fabric makes of what it is given, in that order, what works on its devices."""
