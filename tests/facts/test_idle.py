@@ -243,3 +243,27 @@ def test_names_that_only_contain_such_a_word(path: str) -> None:
 @pytest.mark.parametrize("decorator", ["@deprecated", '@warnings.deprecated("use other")'])
 def test_what_is_marked_as_deprecated_stays(decorator: str) -> None:
     assert reasons("train.py", "import warnings", decorator=decorator) == ["`step` (line 7) is marked as deprecated"]
+
+
+@pytest.mark.parametrize(
+    ("test", "is_else", "stays"),
+    [
+        ("not self.training", False, True),
+        ("not (self.training or last is None)", False, True),
+        ("last is not None and not self.training", False, True),
+        ("self.training", True, True),
+        ("self.training or last is None", True, True),
+        ("self.training", False, False),
+        ("not self.training", True, False),
+        ("not self.training or last is None", False, False),
+        ("self.training and last is None", True, False),
+    ],
+)
+def test_branches_that_training_never_takes(test: str, is_else: bool, stays: bool) -> None:
+    shift = "            x = x + torch.ones(x.shape).to(x.device)\n"
+    body = f"            x = x * 2\n        else:\n{shift}" if is_else else shift
+    head = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x, last):\n"
+    after, held_back = codes({"net.py": f"{head}        if {test}:\n{body}        return x\n"}, "net.py")
+    assert ("device=x.device" in after) is not stays
+    why = [reason.rpartition("; ")[2] for reason in held_back]
+    assert why == ["training never takes this branch of the `if` on line 6"] * stays

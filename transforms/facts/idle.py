@@ -36,6 +36,9 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     outdated = next(filter(_is_deprecated, file.tree.ancestors(node)), None)
     if isinstance(outdated, (cst.FunctionDef, cst.ClassDef)):
         return f"`{outdated.name.value}` (line {file.line(outdated.name)}) is marked as deprecated"
+    choice = _not_in_training(file, node)
+    if choice is not None:
+        return f"training never takes this branch of the `if` on line {file.line(choice)}"
     if _is_unit_test(file):
         return "the file holds unit tests, and no training runs them"
     uses = file.once(_Uses.of)
@@ -62,6 +65,32 @@ def _defined_again(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | None
 def _is_deprecated(node: cst.CSTNode) -> bool:
     """Whether a node is a function or class with a decorator `@deprecated`."""
     return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and "deprecated" in _decorators(node)
+
+
+def _not_in_training(file: FileFacts, node: cst.CSTNode) -> cst.If | None:
+    """The `if not self.training` around a node, or the `if self.training` in whose `else` it stands."""
+    child = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.If) and (
+            (child is around.body and _is_off(around.test)) or (child is around.orelse and _is_on(around.test))
+        ):
+            return around
+        child = around
+    return None
+
+
+def _is_on(test: cst.BaseExpression) -> bool:
+    """Whether a test is false only while a module is not trained: `self.training or labels is not None`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        return _is_on(test.left) or _is_on(test.right)
+    return isinstance(test, cst.Attribute) and test.attr.value == "training"
+
+
+def _is_off(test: cst.BaseExpression) -> bool:
+    """Whether a test is true only while a module is not trained: `not self.training and last is not None`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _is_off(test.left) or _is_off(test.right)
+    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) and _is_on(test.expression)
 
 
 def _is_unit_test(file: FileFacts) -> bool:
