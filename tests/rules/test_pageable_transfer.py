@@ -1071,6 +1071,11 @@ def test_loaders_side_by_side_pin_together() -> None:
             "only its first 3 batches are ever taken (line 6)",
         ),
         (
+            "for i, (x, y) in zip(range(3), loader):\n    model(x.cuda())",
+            "(photos, 4)",
+            "only its first 3 batches are ever taken (line 5)",
+        ),
+        (
             "shown = iter(loader)\nfor _ in range(3):\n    x = next(shown)[0]\n    model(x.cuda())",
             "(photos, 4)",
             "only its first 3 batches are ever taken (line 7)",

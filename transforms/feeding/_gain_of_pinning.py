@@ -20,7 +20,8 @@ from perfmod.transforms.feeding._settings import written
 
 _FEW = 10
 """So many batches are looked at, and not trained with."""
-_COUNTS = frozenset({"builtins.range", "itertools.islice"})
+_COUNTS = {"builtins.range": 1, "itertools.islice": 2}
+"""What gives as many items as its last argument says, where it is given so many."""
 _ENDS = (cst.Break, cst.Return)
 
 
@@ -104,10 +105,12 @@ def _rounds(file: FileFacts, loop: cst.For | cst.While) -> float:
     if _ends_at_once(file, loop):
         return 1
     found = [math.inf]
-    if isinstance(loop.iter, cst.Call) and file.qualified(loop.iter) in _COUNTS and loop.iter.args:
-        # The only bound of `range(3)`, and that of `islice(loader, 3)`.
-        is_range = file.qualified(loop.iter) == "builtins.range"
-        found += _number(file, loop.iter.args[-1].value) if len(loop.iter.args) == (1 if is_range else 2) else ()
+    iterated: list[cst.BaseExpression] = [loop.iter]
+    if isinstance(loop.iter, cst.Call) and file.qualified(loop.iter) == "builtins.zip":
+        iterated += [arg.value for arg in loop.iter.args]
+    for each in iterated:
+        if isinstance(each, cst.Call) and len(each.args) == _COUNTS.get(file.qualified(each) or ""):
+            found += _number(file, each.args[-1].value)
     for step in _steps_of(loop) if not _goes_on(file, loop) else ():
         found += _last(file, loop, step) if isinstance(step, cst.If) and isinstance(_end(step.body), _ENDS) else ()
     return min(found)
