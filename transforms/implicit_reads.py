@@ -1,8 +1,8 @@
 """Where Python itself, or a library, asks a tensor for a number, a truth or a text, without a word that says so.
 
 `not mask.any()`, `0 < loss < 3`, `max(a, b)`, `x[:lengths.max()]`, `counts[label] += 1` with a list of counts,
-`table[i] = out` with a table on the host, `math.sqrt(loss)`, `"%.3f" % loss`, `scheduler.step(loss)`: the host waits in
-each for a tensor of the device.
+`table[i] = out` with a table or array on the host, `math.sqrt(loss)`, `"%.3f" % loss`, `scheduler.step(loss)`: the host
+waits in each for a tensor of the device.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from perfmod.transforms.operations import (
 
 NODES = (
     cst.Call, cst.Subscript, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.BinaryOperation, cst.Assign,
+    cst.AugAssign,
 )  # fmt: skip
 
 _Truth = cst.BooleanOperation | cst.UnaryOperation | cst.Comparison
@@ -54,7 +55,7 @@ def _asked(file: FileFacts, node: cst.CSTNode) -> tuple[str, str, cst.BaseExpres
         return _place(file, node)
     if isinstance(node, cst.BinaryOperation):
         return _operands(file, node)
-    if isinstance(node, cst.Assign):
+    if isinstance(node, (cst.Assign, cst.AugAssign)):
         return "PM112", WRITTEN, node.value if _fills_host(file, node) else None
     if isinstance(node, _Truth) and not _is_part_of_test(file, node):
         return "PM105", TESTED, _truth(file, node)
@@ -142,11 +143,16 @@ def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpr
     return None
 
 
-def _fills_host(file: FileFacts, statement: cst.Assign) -> bool:
-    """Whether a value is written into a tensor of the host: `table[:, i] = out` with `table = torch.zeros(n, m)`."""
-    targets = [target.target for target in statement.targets if isinstance(target.target, cst.Subscript)]
-    owners = [file.value(target.value) for target in targets]
-    return any(owner.is_tensor and owner.device is Device.CPU for owner in owners)
+def filled(statement: cst.Assign | cst.AugAssign) -> list[cst.BaseExpression]:
+    """What a statement writes into: `table` of `table[:, i] = out` and of `table[i] += out`."""
+    targets = [each.target for each in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
+    return [target.value for target in targets if isinstance(target, cst.Subscript)]
+
+
+def _fills_host(file: FileFacts, statement: cst.Assign | cst.AugAssign) -> bool:
+    """Whether a value is written into an array, or a tensor of the host: `table[i] = out`, `scores[i] += accuracy`."""
+    owners = [file.value(owner) for owner in filled(statement)]
+    return any(owner.kind is Kind.ARRAY or (owner.is_tensor and owner.device is Device.CPU) for owner in owners)
 
 
 def _is_number_there(file: FileFacts, container: cst.BaseExpression, index: cst.BaseExpression) -> bool:

@@ -2,7 +2,8 @@
 
 A wait that stays makes the removal of another one worth nothing: behind `loss.item()` or `if loss.isnan():`
 everything that was queued before has run, and a sum that is kept on the device has saved no time. What runs under a
-condition counts for the code under the same condition only, and copies from the host to the device do not count.
+condition counts for the code under the same condition only. Copies of batches to the device do not count; a tensor of
+the host that is written into one of the device does: `bank[i:j] = index`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import children, find_all
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.implicit_reads import implicit_read
-from perfmod.transforms.operations import NUMBER, Operation, goes_on, operation
+from perfmod.transforms.implicit_reads import filled, implicit_read
+from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
 
 _NODES = (*operations.NODES, *implicit_reads.NODES)
 _NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
@@ -43,12 +44,14 @@ class _Wait:
         order: of the statement that it stands in, or that calls the function where it stands.
         tensor: what is waited for; None for a wait of a function that is called, and for an explicit one.
         path: the branches around it.
+        is_read: whether it reads values: `.item()` and the like by name, and a tensor that is written to the host.
     """
 
     node: cst.CSTNode
     order: int
     tensor: cst.BaseExpression | None
     path: _Path
+    is_read: bool
 
 
 @define(eq=False)
@@ -86,7 +89,7 @@ class Waits:
         for wait in found.waits.values():
             is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
             is_idle = not any(wait.order < launch <= here for launch in found.launches)
-            counts = _is_read(wait.node) or is_later or wait.order >= here or is_idle
+            counts = wait.is_read or is_later or wait.order >= here or is_idle
             if counts and wait.path <= path and wait.node not in gone:
                 return wait.node
         return None
@@ -144,15 +147,20 @@ class Waits:
         if asked is not None and asked.code not in _NO_WAITS and not goes_on(file, node) and _waits(file, asked):
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
-            found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
+            is_read = operations.is_read(node) or asked.wait is WRITTEN
+            found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner, is_read)
+        elif isinstance(node, cst.Assign) and _fills_device(file, node):
+            found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False)
         if not isinstance(node, cst.Call):
             return
         if self._queues(node):
             found.launches.add(order)
         for function in self._called(node):
             certain = _left_out(node, function)
-            always = [wait.node for wait in self._round(function).waits.values() if wait.path <= certain]
-            found.waits.update({(id(each), path): _Wait(each, order, None, path) for each in always})
+            always = [wait for wait in self._round(function).waits.values() if wait.path <= certain]
+            found.waits.update(
+                {(id(each.node), path): _Wait(each.node, order, None, path, each.is_read) for each in always}
+            )
 
     def _queues(self, call: cst.Call) -> bool:
         """Whether a call runs a model, a backward pass or an optimizer."""
@@ -164,9 +172,13 @@ class Waits:
         yield from self._file.values.calls.handed(call)
 
 
-def _is_read(node: cst.CSTNode) -> bool:
-    """Whether a wait is a read of values: `.item()` and the like by name, and a tensor that is written to the host."""
-    return operations.is_read(node) or isinstance(node, cst.Assign)
+def _fills_device(file: FileFacts, statement: cst.Assign) -> bool:
+    """Whether a tensor of the host is written into one of the device; what has no dimension is filled in unwaited."""
+    value = file.value(statement.value)
+    if not value.is_tensor or value.device is not Device.CPU or value.rank == 0:
+        return False
+    made = [file.value(end.node) for owner in filled(statement) for end in file.tracing.ends(owner) if not end.path]
+    return any(owner.is_tensor and owner.device is Device.ACCELERATOR for owner in made)
 
 
 def _is_branch(file: FileFacts, node: cst.CSTNode, part: cst.CSTNode) -> bool:
@@ -254,14 +266,15 @@ def _path(file: FileFacts, node: cst.CSTNode, around: cst.CSTNode) -> _Path:
 def _waits(file: FileFacts, asked: Operation) -> bool:
     """Whether an operation is shown to wait for the device, or may do so and is named so that it can do nothing else.
 
-    That is `x.cpu()` for any `x`, and `float(x.sum())`.
+    That is `x.cpu()` for any `x`, `float(x.sum())`, and `scores[i] = metric(out)` with an array and outputs of a model.
     """
     if asked.tensor is None:
         return True
     value = file.value(asked.tensor)
     value = value.present or value
     if value.kind is Kind.UNKNOWN:
-        return asked.is_named or (asked.wait is NUMBER and _is_reduced(file, asked.tensor))
+        is_written = asked.wait is WRITTEN and value.device is Device.ACCELERATOR
+        return asked.is_named or is_written or (asked.wait is NUMBER and _is_reduced(file, asked.tensor))
     return value.is_tensor and value.device is not Device.CPU
 
 

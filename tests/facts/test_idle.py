@@ -171,3 +171,99 @@ def test_a_method_that_its_class_defines_again() -> None:
     assert [reason.partition("; ")[2] for reason in held_back] == [
         "line 8 defines `forward` once more, so that this one never runs"
     ]
+
+
+STEP = """\
+import torch
+{imports}
+model = torch.nn.Linear(3, 4).cuda()
+
+
+{decorator}
+def {name}(x):
+    noise = torch.zeros(x.shape).to(x.device)
+    model(x + noise).mean().backward()
+"""
+
+
+def reasons(path: str, imports: str = "", name: str = "step", decorator: str = "", behind: str = "") -> list[str]:
+    """Why the rewrite of a step in a file of this name is held back."""
+    code = STEP.format(imports=imports, name=name, decorator=decorator) + behind
+    after, held_back = codes({path: code}, path)
+    assert ("torch.zeros(x.shape, device=x.device)" in after) is not bool(held_back)
+    return [reason.rpartition("; ")[2] for reason in held_back]
+
+
+@pytest.mark.parametrize(
+    ("path", "imports", "name"),
+    [
+        ("tests/check_step.py", "import pytest", "step"),
+        ("pkg/test/check_step.py", "from unittest import TestCase", "step"),
+        ("pkg/test_step.py", "", "test_step"),
+        ("pkg/step_test.py", "", "test_step"),
+    ],
+)
+def test_unit_tests_stay(path: str, imports: str, name: str) -> None:
+    assert reasons(path, imports, name) == ["the file holds unit tests, and no training runs them"]
+
+
+@pytest.mark.parametrize(
+    ("path", "imports", "name", "behind"),
+    [
+        ("test.py", "", "test_step", ""),
+        ("tests/train.py", "", "step", ""),
+        ("pkg/train_test.py", "", "test_step", "\n\nfor x in loader:\n    test_step(x.cuda())\n"),
+        ("pkg/train.py", "import unittest", "test_step", ""),
+    ],
+)
+def test_scripts_that_are_called_like_tests_do_not(path: str, imports: str, name: str, behind: str) -> None:
+    assert reasons(path, imports, name, behind=behind) == []
+
+
+@pytest.mark.parametrize("path", ["losses/_archive.py", "old/train.py", "Backup/pkg/train.py", "legacy.py"])
+def test_old_code_stays(path: str) -> None:
+    (reason,) = reasons(path)
+    assert reason.endswith("in its path says that this is old code, and nothing in use imports it")
+
+
+def test_old_code_that_is_in_use_does_not() -> None:
+    train = "from legacy import step\n\nstep(x.cuda())\n"
+    files = {"legacy.py": STEP.format(imports="", name="step", decorator=""), "train.py": train}
+    after, _ = codes(files, "legacy.py")
+    assert "device=x.device" in after
+    after, held_back = codes({"legacy.py": files["legacy.py"], "old/train.py": train}, "legacy.py")
+    assert held_back
+
+
+@pytest.mark.parametrize("path", ["threshold.py", "folder/older.py", "gold.py", "/home/old/train.py"])
+def test_names_that_only_contain_such_a_word(path: str) -> None:
+    assert reasons(path) == []
+
+
+@pytest.mark.parametrize("decorator", ["@deprecated", '@warnings.deprecated("use other")'])
+def test_what_is_marked_as_deprecated_stays(decorator: str) -> None:
+    assert reasons("train.py", "import warnings", decorator=decorator) == ["`step` (line 7) is marked as deprecated"]
+
+
+@pytest.mark.parametrize(
+    ("test", "is_else", "stays"),
+    [
+        ("not self.training", False, True),
+        ("not (self.training or last is None)", False, True),
+        ("last is not None and not self.training", False, True),
+        ("self.training", True, True),
+        ("self.training or last is None", True, True),
+        ("self.training", False, False),
+        ("not self.training", True, False),
+        ("not self.training or last is None", False, False),
+        ("self.training and last is None", True, False),
+    ],
+)
+def test_branches_that_training_never_takes(test: str, is_else: bool, stays: bool) -> None:
+    shift = "            x = x + torch.ones(x.shape).to(x.device)\n"
+    body = f"            x = x * 2\n        else:\n{shift}" if is_else else shift
+    head = "import torch\n\n\nclass Net(torch.nn.Module):\n    def forward(self, x, last):\n"
+    after, held_back = codes({"net.py": f"{head}        if {test}:\n{body}        return x\n"}, "net.py")
+    assert ("device=x.device" in after) is not stays
+    why = [reason.rpartition("; ")[2] for reason in held_back]
+    assert why == ["training never takes this branch of the `if` on line 6"] * stays

@@ -271,6 +271,26 @@ def test_statements(name: str) -> None:
 
 
 PROGRAMS = {
+    "function out of sight, of tensors on the CPU": (
+        ("import torch\ndef g(out, y, distance):\n    d = -distance(out.to('cpu'), y.cpu(), 2)\n"
+        "    return d.softmax(1).mean()\nuse(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), distance))"),
+        ["tensor cpu floating 0"],
+    ),
+    "function out of sight, of tensors on either side": (
+        ("import torch\ndef g(out, y, distance):\n    d = distance(out, y.cpu())\n"
+        "    return d.softmax(1).mean()\nuse(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), distance))"),
+        ["tensor accelerator floating 0"],
+    ),
+    "model out of sight, of a batch": (
+        ("import torch\ndef g(model, loader):\n    for x, y in loader:\n        out = model(x)\n"
+        "        use(out.softmax(1))"),
+        ["tensor accelerator floating ?"],
+    ),
+    "parallel model out of sight": (
+        ("import torch\ndef g(net):\n    model = wrap(net)\n    out = model(torch.randn(3, 4))\n"
+        "    use(out.softmax(1))\ng(torch.nn.DataParallel(net))"),
+        ["tensor accelerator floating ?"],
+    ),
     "parameter by its calls": (
         "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3, dtype=torch.long))\ng(torch.ones(2).long())",
         ["tensor cpu integer 1"],

@@ -101,6 +101,32 @@ def test_a_zero_that_somebody_chose(lines: str, is_chosen: bool) -> None:
     assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.UNSAFE, expected)] * is_chosen
 
 
+@pytest.mark.parametrize(
+    ("default", "given", "is_overridden"),
+    [("=4", "num_workers=0", True), ("=4", "0", True), ("=0", "num_workers=0", False), ("", "num_workers=0", False)],
+)
+def test_a_default_with_workers_that_a_call_overrides(default: str, given: str, is_overridden: bool) -> None:
+    code = HEAD + MAIN.replace(LOADER, "    loader = batches(WORKERS)\n")
+    made = "return DataLoader(Squares(), 2, num_workers=num_workers)"
+    code = code.replace("def main", f"def batches(num_workers{default}):\n    {made}\n\n\ndef main")
+    result = run(code.replace("WORKERS", given))
+    at = code[: code.index("batches(WORKERS)")].count("\n") + 1
+    default_at = code[: code.index("def batches")].count("\n") + 1
+    assert bool(result.applied) is not is_overridden
+    expected = f"the call on line {at} overrides the default num_workers=4 on line {default_at}"
+    assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.OPT_IN, expected)] * is_overridden
+
+
+def test_a_default_of_a_class_that_a_call_overrides() -> None:
+    own = (
+        "class Data:\n    def __init__(self, num_workers=2):\n"
+        "        self.loader = DataLoader(Squares(), 2, num_workers=num_workers)\n\n\ndef main"
+    )
+    code = HEAD + MAIN.replace(LOADER, "    loader = Data(0).loader\n").replace("def main", own)
+    (held,) = run(code).held_back
+    assert held.reason == "the call on line 21 overrides the default num_workers=2 on line 15"
+
+
 def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
     code = HEAD.replace("\n\n", "\n\nWORKERS = 0\n", 1) + MAIN.replace(
         "batch_size=2", "batch_size=2, num_workers=WORKERS"

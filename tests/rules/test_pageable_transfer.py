@@ -1123,6 +1123,61 @@ def test_loaders_without_workers_pin_in_the_training_process(train: str, pins: i
             "(photos, 4, num_workers=2)",
             "only its first",
         ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    if i == 2: break\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "only its first 3 batches are ever taken (line 5): nothing runs for long enough to gain",
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    with grad:\n        model(x.cuda())\n        if i > 3: break",
+            "(photos, 4, num_workers=2)",
+            "only its first 5 batches are ever taken (line 5)",
+        ),
+        (
+            "from itertools import islice\nfor x, y in islice(loader, 3):\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "only its first 3 batches are ever taken (line 6)",
+        ),
+        (
+            "for i, (x, y) in zip(range(3), loader):\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "only its first 3 batches are ever taken (line 5)",
+        ),
+        (
+            "shown = iter(loader)\nfor _ in range(3):\n    x = next(shown)[0]\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "only its first 3 batches are ever taken (line 7)",
+        ),
+        (
+            "shown = iter(loader)\nfor _ in range(300):\n    x = next(shown)[0]\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        (
+            "def show(shown):\n    x = next(shown)[0]\n    model(x.cuda())\nshow(iter(loader))",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    if i == 20: break\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    if i == 2:\n        y\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        (
+            "for i, (x, y) in enumerate(loader):\n    if i < 2: break\n    model(x.cuda())",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
+        (
+            "for e in range(3):\n    for i, x in enumerate(loader):\n        x[0].cuda()\n        if i > 2: break",
+            "(photos, 4, num_workers=2)",
+            "",
+        ),
         ("for x, y in loader:\n    model(x.cuda())\n    if y:\n        break", "(photos, 4, num_workers=2)", ""),
         ("for x, y in loader:\n    if model(x.cuda()):\n        continue\n    break", "(photos, 4, num_workers=2)", ""),
         (
@@ -1146,6 +1201,32 @@ def test_one_batch(body: str, loader: str, reason: str) -> None:
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
     assert held.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_held"),
+    [
+        ("", True),
+        (", batch_size=1, num_workers=0", True),
+        (", batch_sampler=None", True),
+        (", batch_size=2", False),
+        (", num_workers=2", False),
+        (", batch_sampler=sampler", False),
+        (", **settings", False),
+    ],
+)
+def test_single_samples_from_memory(settings: str, is_held: bool) -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
+        "from data import model, sampler, settings\n\n"
+        f"data = TensorDataset(torch.rand(9, 3), torch.rand(9))\nloader = DataLoader(data{settings})\n"
+        "for x, y in loader:\n    model(x.cuda())\n    optimizer.step()\n"
+    )
+    result = run(code)
+    assert any(each.reason.startswith("its batches are one sample from memory") for each in result.held_back) is is_held
+    assert (result.after.decode() == code) is is_held or settings.startswith(", **")
+    of_files = run(code.replace("TensorDataset(torch.rand(9, 3), torch.rand(9))", "photos"))
+    assert not any("from memory" in each.reason for each in of_files.held_back)
 
 
 @pytest.mark.parametrize(
@@ -1191,7 +1272,7 @@ def test_what_is_sure_waits_for_the_rest() -> None:
     ],
 )
 def test_iterators(lines: tuple[str, ...]) -> None:
-    code = written(*lines).replace("for batch in loader", "batches = iter(loader)\nfor step in range(9)")
+    code = written(*lines).replace("for batch in loader", "batches = iter(loader)\nfor step in range(900)")
     after = run(code).after.decode()
     assert "to(device, non_blocking=True)" in after
     assert "pin_memory=True" in after

@@ -913,12 +913,27 @@ WAITS = {
     "a copy of what is not known": ("total += loss.item()\nkeep.append(state.hidden.cpu())", 15),
     "a figure that is guarded against zero": ("total += loss.item()\nlog(loss.item() / n if n > 0 else 0)", 15),
     "a table on the host": ("table = torch.zeros(3, 2)\ntotal += loss.item()\ntable[0] = out[0]", 16),
+    "an array": ("seen = np.zeros(3)\ntotal += loss.item()\nseen[0] += out.mean()", 16),
+    "an array that a metric fills": ("total += loss.item()\nmeasure(out, y, [metric])", 30),
+    "a bank on the device": (
+        "bank = torch.zeros(9, device=device)\nbank[step : step + 3] = torch.ones(3)\ntotal += loss.item()",
+        15,
+    ),
     "a sum that stays": ("print(loss.item())\ntotal += loss.item()", 14),
 }
 SCORE = """
+import numpy as np
+
 
 def score(out):
     return out.max().item()
+
+
+def measure(out, y, metrics):
+    seen = np.zeros(len(metrics))
+    for i, metric in enumerate(metrics):
+        seen[i] += metric(out, y)
+    return seen
 
 
 def later(out):
@@ -982,7 +997,8 @@ def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
     code = code.replace("        optimizer.zero_grad()\n", "        nll = model.nll; optimizer.zero_grad()\n")
     # What `score` waits for stands behind the training.
     code += SCORE
-    line = code[: code.index("out.max()")].count("\n") + 1 if line == 27 else line
+    behind = {27: "out.max()", 30: "seen[i] +="}
+    line = code[: code.index(behind[line])].count("\n") + 1 if line in behind else line
     assert held_back(code) == [(Safety.OPT_IN, f"line {line} waits for the device in every step anyway")]
 
 
@@ -996,6 +1012,8 @@ def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
         "total += loss.item()\ny = y.to(device)",
         "total += loss.item()\nkeep.append(loss.item())",
         "total += loss.item()\nkeep.append(float(model.rate))",
+        "bank = torch.zeros(9, device=device)\nbank[step] = torch.tensor(0.5)\ntotal += loss.item()",
+        "seen = np.zeros(3)\nseen[0] = y.shape[0]\ntotal += loss.item()",
         "total += loss.item()\nkeep.append(float(np.square(3).sum()))",
     ],
 )

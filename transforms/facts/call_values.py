@@ -66,9 +66,25 @@ class CallValues:
         target = self._values.of(node.func)
         if target.kind is Kind.MODULE:
             return self._module_call(node, target)
+        found = UNKNOWN
         if isinstance(node.func, cst.Attribute):
-            return self._method_call(node, node.func, self._values.of(node.func.value))
-        return UNKNOWN
+            found = self._method_call(node, node.func, self._values.of(node.func.value))
+        return found if found != UNKNOWN else self._out_of_sight(node)
+
+    def _out_of_sight(self, node: cst.Call) -> Value:
+        """What a function gives whose code is not known; it computes where its tensors are: `distance(x.cpu(), y)`.
+
+        Batches on the host tell nothing: a model may bring them to its device itself, as DataParallel does with any
+        tensor.
+        """
+        given = [self._values.of(arg.value) for arg in node.args]
+        tensors = [value for value in given if value.kind not in (Kind.NUMBER, Kind.TEXT, Kind.NONE)]
+        if not tensors or not all(value.is_tensor for value in tensors):
+            return UNKNOWN
+        if any(value.device is Device.ACCELERATOR for value in tensors):
+            return Value(Kind.UNKNOWN, device=Device.ACCELERATOR)
+        is_of_host = all(value.device is Device.CPU and value.origin is None for value in tensors)
+        return Value(Kind.UNKNOWN, device=Device.CPU) if is_of_host and not self._values.is_parallel else UNKNOWN
 
     def prepares(self, call: cst.Call) -> bool:
         """Whether Accelerate or Fabric makes of what it is given, in that order, what works on its devices."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
+from os.path import commonpath
+from pathlib import PurePath
 
 import libcst as cst
 from attrs import define, frozen
@@ -18,6 +20,9 @@ _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "s
 _TRAINS = re.compile(r"backward|^\.?fit|optim|training_step|[tT]rainer|^train(_.*)?(epoch|step|loop|model|net|\(\))$")
 """What tells of a training in a name, behind which `()` stands where it is called."""
 
+_OLD = frozenset({"archive", "archived", "backup", "bak", "deprecated", "legacy", "obsolete", "old"})
+"""Names of folders and files that hold what is no longer in use, without underscores around them."""
+_TESTS = frozenset({"pytest", "unittest"})
 
 _OF_MODULES = frozenset({"apply", "eval", "train"})
 """Methods of `nn.Module` that functions are often called like."""
@@ -28,7 +33,18 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     again = _defined_again(file, node)
     if again is not None:
         return f"line {file.line(again)} defines `{again.name.value}` once more, so that this one never runs"
+    outdated = next(filter(_is_deprecated, file.tree.ancestors(node)), None)
+    if isinstance(outdated, (cst.FunctionDef, cst.ClassDef)):
+        return f"`{outdated.name.value}` (line {file.line(outdated.name)}) is marked as deprecated"
+    choice = _not_in_training(file, node)
+    if choice is not None:
+        return f"training never takes this branch of the `if` on line {file.line(choice)}"
+    if _is_unit_test(file):
+        return "the file holds unit tests, and no training runs them"
     uses = file.once(_Uses.of)
+    old = _old_name(file, file.source.module)
+    if old and all(_old_name(file, user) for user in uses.users(file.source.module)):
+        return f"`{old}` in its path says that this is old code, and nothing in use imports it"
     unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
     if unused:
         return f"nothing in the files read here uses `{unused[-1]}`"
@@ -44,6 +60,63 @@ def _defined_again(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | None
     methods = [each for each in cls.body.body if isinstance(each, cst.FunctionDef)] if cls is not None else []
     named = [each for each in methods if function is not None and each.name.value == function.name.value]
     return named[-1] if function in named[:-1] else None
+
+
+def _is_deprecated(node: cst.CSTNode) -> bool:
+    """Whether a node is a function or class with a decorator `@deprecated`."""
+    return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and "deprecated" in _decorators(node)
+
+
+def _not_in_training(file: FileFacts, node: cst.CSTNode) -> cst.If | None:
+    """The `if not self.training` around a node, or the `if self.training` in whose `else` it stands."""
+    child = node
+    for around in file.tree.ancestors(node):
+        if isinstance(around, cst.If) and (
+            (child is around.body and _is_off(around.test)) or (child is around.orelse and _is_on(around.test))
+        ):
+            return around
+        child = around
+    return None
+
+
+def _is_on(test: cst.BaseExpression) -> bool:
+    """Whether a test is false only while a module is not trained: `self.training or labels is not None`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        return _is_on(test.left) or _is_on(test.right)
+    return isinstance(test, cst.Attribute) and test.attr.value == "training"
+
+
+def _is_off(test: cst.BaseExpression) -> bool:
+    """Whether a test is true only while a module is not trained: `not self.training and last is not None`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _is_off(test.left) or _is_off(test.right)
+    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) and _is_on(test.expression)
+
+
+def _is_unit_test(file: FileFacts) -> bool:
+    """Whether a file is called or placed like tests and holds some; a `test.py` that evaluates a model holds none."""
+    *folders, stem = _path(file, file.source.module)
+    if not stem.startswith("test_") and not stem.endswith("_test") and not {"test", "tests"} & set(folders):
+        return False
+    module = file.source.module
+    names, imported = _names(module)
+    # What pytest collects is not called; `test_epoch(model, loader)` of a script is.
+    functions = [each.name.value for each in module.body if isinstance(each, cst.FunctionDef)]
+    return bool(_TESTS & imported) or any(name.startswith("test_") and f"{name}()" not in names for name in functions)
+
+
+def _old_name(file: FileFacts, module: cst.Module) -> str:
+    """The folder or file name that says that a file is no longer in use; empty where none does."""
+    return next((name for name in _path(file, module) if name.strip("_").lower() in _OLD), "")
+
+
+def _path(file: FileFacts, module: cst.Module) -> tuple[str, ...]:
+    """The folders and the name of a file; of an absolute path those below the folder that holds all files read here."""
+    path = PurePath(file.source_of(module).path)
+    if path.is_absolute():
+        folders = (PurePath(file.source_of(each).path).parent for each in file.tree.modules)
+        path = path.relative_to(commonpath(folders))
+    return (*path.parts[:-1], path.stem)
 
 
 @frozen
@@ -108,6 +181,10 @@ class _Uses:
         libraries = set().union(*imports.values())
         return cls({each: tuple(_parts(file, each, each in libraries)) for each in modules}, imports, libraries)
 
+    def users(self, module: cst.Module) -> list[cst.Module]:
+        """The files that import one."""
+        return [each for each, imported in self.imports.items() if module in imported]
+
     @cached_property
     def unused(self) -> Mapping[cst.CSTNode, str]:
         """Functions, classes and methods of libraries that no file names, with their names."""
@@ -166,9 +243,14 @@ def _parts(file: FileFacts, module: cst.Module, is_library: bool) -> Iterator[_P
 
 
 def _is_registered(node: cst.FunctionDef | cst.ClassDef) -> bool:
+    return any(name not in _PASSIVE for name in _decorators(node))
+
+
+def _decorators(node: cst.FunctionDef | cst.ClassDef) -> list[str]:
+    """The last names of a function's or class's decorators."""
     decorators = (decorator.decorator for decorator in node.decorators)
     named = (each.func if isinstance(each, cst.Call) else each for each in decorators)
-    return any(dotted(each).rpartition(".")[2] not in _PASSIVE for each in named)
+    return [dotted(each).rpartition(".")[2] for each in named]
 
 
 def _may_be_hook(file: FileFacts, cls: cst.ClassDef, method: cst.FunctionDef) -> bool:

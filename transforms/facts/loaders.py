@@ -201,7 +201,8 @@ class Loaders:
     def _collect_iterations(self) -> None:
         for node in self._tree.all_of(cst.For, cst.CompFor, cst.Call):
             if isinstance(node, cst.For):
-                self._iterate(node, node.iter, self._steps.trains(node.body), self._steps.in_sight(node))
+                iterated = self._beside_range(node.iter)
+                self._iterate(node, iterated, self._steps.trains(node.body), self._steps.in_sight(node))
             elif isinstance(node, cst.CompFor):
                 around = self._tree.parent(node)
                 trains = around is not None and self._steps.trains(around)
@@ -215,6 +216,14 @@ class Loaders:
             given = (*lightning.loaders_handed(call), *lightning.loaders_returned(self._classes))
             for value, trains in given:
                 self._iterate(call, value, trains, in_step=False, by_framework=True)
+
+    def _beside_range(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """The loader of `zip(range(3), loader)`; any other iterable itself."""
+        if not isinstance(iterable, cst.Call) or self._names.qualified(iterable.func) != "builtins.zip":
+            return iterable
+        zipped = [arg.value for arg in iterable.args]
+        others = [each for each in zipped if self._names.qualified(getattr(each, "func", each)) != "builtins.range"]
+        return others[0] if len(others) == 1 else iterable
 
     def _draw(self, node: cst.Call, iterator: cst.BaseExpression) -> None:
         """Look at a call that draws one batch from an iterator."""

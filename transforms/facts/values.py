@@ -530,7 +530,7 @@ class Values:
             return (
                 evolve(value, origin=None, call=None)
                 if value.kind in (Kind.TENSOR, Kind.NUMBER, Kind.ARRAY)
-                else UNKNOWN
+                else Value(Kind.UNKNOWN, device=value.device)
             )
         if isinstance(node, cst.BinaryOperation):
             return self._arithmetic(self.of(node.left), self.of(node.right), node.operator)
@@ -561,7 +561,7 @@ class Values:
             return Value(Kind.OBJECT, name=imported)
         value = join(self.of_definition(definition) for definition in definitions)
         if value.kind is Kind.UNKNOWN and any(self._is_used_as_tensor(d) for d in definitions):
-            return evolve(TENSOR, device=Device.ACCELERATOR)
+            return evolve(TENSOR, device=value.device or Device.ACCELERATOR)
         return value
 
     def _read_attribute(self, node: cst.Attribute) -> Value:

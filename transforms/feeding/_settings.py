@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.feeding._command_line import Option, option_of
@@ -118,6 +119,27 @@ def why_chosen(file: FileFacts, place: Place) -> str:
     end = source.span(place.value)[1]
     if "#" in source.text[end : source.line_end(end)] or _is_among_settings(file, place.value):
         return f"line {file.line(place.value)} sets the number of workers to {file.code(place.value)}"
+    return ""
+
+
+def why_overridden(file: FileFacts, place: Place) -> str:
+    """Which default that has workers a call in sight replaces with its own value; empty where none."""
+    arg = file.tree.parent(place.value)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return ""
+    made = file.values.calls.constructed(call)
+    function = made.method("__init__") if made is not None else file.values.calls.resolve(call)
+    if function is None:
+        return ""
+    for param in parameters(function):
+        is_bound = next(parameters(function)).name.value == "self"
+        if param.default is None or passed(call, function, param, bound=is_bound) is not place.value:
+            continue
+        default = file.constants.value(param.default)
+        if isinstance(default, int) and default > 0:
+            shown = f"{param.name.value}={file.code(param.default)}"
+            return f"the call on line {file.line(call)} overrides the default {shown} on line {file.line(param)}"
     return ""
 
 

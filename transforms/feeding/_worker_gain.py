@@ -10,10 +10,14 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._settings import Place, why_overridden
 
 
-def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> str:
-    """Why workers would gain nothing for loaders that share a setting, in one line; empty where they would."""
+def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], given: Iterable[Place]) -> str:
+    """Why workers would gain nothing for loaders that share a setting, which is `given` there, or are not wanted.
+
+    In one line; empty where they gain.
+    """
     if all(WorkerCode.of(file, other).in_memory for other in together if other is loader or other.trains):
         return "its samples are ready in memory: workers would only copy them"
     if not uses_accelerator(file):
@@ -21,7 +25,7 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> 
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"
-    return ""
+    return next(filter(None, (why_overridden(file, place) for place in given)), "")
 
 
 def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.BaseComp | None:

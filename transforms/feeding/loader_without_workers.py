@@ -157,7 +157,7 @@ class LoaderWithoutWorkers(Rule):
         if off and judgement.safety is Safety.SAFE:
             judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
         shelter = joined(shelters)
-        idle = why_no_gain(file, loader, together)
+        idle = why_no_gain(file, loader, together, given)
         return self.found(
             file,
             loader.call,
