@@ -52,7 +52,7 @@ _GIVES_MODULE_BACK = torch_api.MODULE_RETURNS_SELF | {"to", "cuda", "cpu"}
 # A level above those of all questions.
 _NEVER = float("inf")
 # How many expressions one question may look at before it settles for what it knows.
-_PATIENCE = 1000
+_PATIENCE = 300
 # How many questions may wait for each other; every one of them takes about eight frames of Python's stack.
 _DEPTH = 60
 
