@@ -1,6 +1,6 @@
 """What do pinned batches gain, with workers and without? The figures behind PM202's default.
 
-    python benchmarks/pinning.py [--out FILE]
+    python benchmarks/pinning.py [--batch SIZE] [--out FILE]
 
 Trains on a CUDA device through a `DataLoader` of generated samples, as written and with `pin_memory=True` and
 `non_blocking=True` on the copies; for small and large batches, samples that come from memory and samples that cost
@@ -143,10 +143,13 @@ def measured(shape: str, kind: str, *, costly: bool, workers: int) -> dict[str, 
 def main() -> None:
     """Measure every case and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--batch", choices=_SHAPES, help="batches of this size alone")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    out: Path = parser.parse_args().out
+    asked = parser.parse_args()
+    out: Path = asked.out
     rows = []
-    cases = itertools.product(_SHAPES, ("small kernels", "large kernels"), (False, True), (0, 4))
+    shapes = [asked.batch] if asked.batch else list(_SHAPES)
+    cases = itertools.product(shapes, ("small kernels", "large kernels"), (False, True), (0, 4))
     for shape, kind, costly, workers in cases:
         rows.append(measured(shape, kind, costly=costly, workers=workers))
         print(json.dumps(rows[-1]), flush=True)

@@ -38,6 +38,7 @@ FALSE_ALARMS = RESULTS.with_name("false_alarms_h200.json")
 VERIFIED_PUBLIC = RESULTS.with_name("verify_public_h200.json")
 TIMES = RESULTS.with_name("time_budget.json")
 GRADES = RESULTS.with_name("mergeable.toml")
+PINNING = RESULTS.with_name("pinning_h200.json")
 PUBLIC_SCRIPTS = ROOT / "benchmarks" / "public_scripts.toml"
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -373,6 +374,34 @@ def render_times(measured: Mapping[str, Any] | None) -> str:
     )
 
 
+def render_pinning(measured: Mapping[str, Any] | None) -> str:
+    """What pinned batches gain with workers and without; nothing where that was not measured."""
+    if measured is None:
+        return ""
+    workers = sorted({row["workers"] for row in measured["rows"]})
+    lines = [
+        table_row("batch", "samples", "step", *(f"{n} workers" if n else "no workers" for n in workers)),
+        table_row("---", "---", "---", *["--:"] * len(workers)),
+    ]
+    cases = dict.fromkeys((row["batch"], row["samples"], row["step"]) for row in measured["rows"])
+    for case in cases:
+        own = [row for row in measured["rows"] if (row["batch"], row["samples"], row["step"]) == case]
+        ratios = {row["workers"]: f"{row['ratio']:.2f}x" for row in own}
+        lines.append(table_row(*case, *(ratios[n] for n in workers)))
+    source = PINNING.relative_to(ROOT).as_posix()
+    setting = (
+        "Time of a step from pageable batches over that from pinned ones (`pin_memory=True` and `non_blocking=True`), "
+        f"one {measured['gpu']}, torch {measured['torch']}."
+    )
+    return "\n\n".join(
+        [
+            setting,
+            "\n".join(lines),
+            f"Measured by `python benchmarks/pinning.py` ([`{source}`](../{source})).",
+        ]
+    )
+
+
 def fill(text: str, section: str, content: str) -> str:
     """`text` with everything between the markers of `section` replaced.
 
@@ -403,6 +432,7 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "results"): render_results(_read(RESULTS)),
         (EVIDENCE, "verified"): render_verified(reference, _read(VERIFIED_PUBLIC), _read(FALSE_ALARMS)),
         (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),
+        (EVIDENCE, "pinning"): render_pinning(_read(PINNING)),
         (EVIDENCE, "time"): render_times(_read(TIMES)),
     }
     for (path, section), content in sections.items():
