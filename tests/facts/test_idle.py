@@ -204,7 +204,9 @@ def reasons(path: str, imports: str = "", name: str = "step", decorator: str = "
     ],
 )
 def test_unit_tests_stay(path: str, imports: str, name: str) -> None:
-    assert reasons(path, imports, name) == ["the file holds unit tests, and no training runs them"]
+    assert reasons(path, imports, name) == [
+        "the file holds unit tests, or what only they use, and no training runs them"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +220,19 @@ def test_unit_tests_stay(path: str, imports: str, name: str) -> None:
 )
 def test_scripts_that_are_called_like_tests_do_not(path: str, imports: str, name: str, behind: str) -> None:
     assert reasons(path, imports, name, behind=behind) == []
+
+
+def test_what_only_unit_tests_use_stays() -> None:
+    helper = STEP.format(imports="", name="step", decorator="")
+    user = "from tests.steps import step\n\n\ndef test_step():\n    step(x)\n"
+    files = {"tests/__init__.py": "", "tests/steps.py": helper, "tests/test_step.py": user}
+    after, held_back = codes(files, "tests/steps.py")
+    assert after == helper
+    assert [reason.rpartition("; ")[2] for reason in held_back] == [
+        "the file holds unit tests, or what only they use, and no training runs them"
+    ]
+    after, _ = codes(files | {"train.py": "from tests.steps import step\n\nstep(x.cuda())\n"}, "tests/steps.py")
+    assert after != helper
 
 
 @pytest.mark.parametrize("path", ["losses/_archive.py", "old/train.py", "Backup/pkg/train.py", "legacy.py"])

@@ -739,7 +739,7 @@ def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
         (("x = (x / 255).to(device)", "y = y.to(device)"), True),
         (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
         (("x = x[:, [2, 1, 0]].to(device)", "y = y.to(device)"), True),
-        (("x = x[:, 2, :8].to(device)", "y = y.to(device)"), False),
+        (("x = x[:8].to(device)", "y = y.to(device)"), False),
         (("x, y = x.to(device), y.to(device)", "x = x[y > 0].to(device)"), False),
         (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
         (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
@@ -1040,6 +1040,40 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert run(code).after.decode().count("pin_memory=True") == 1
 
 
+@pytest.mark.parametrize(
+    ("part", "has_gaps"),
+    [
+        ("batch[0][:, :-1]", True),
+        ("batch[0][:, 0]", True),
+        ("batch[0][..., 0]", True),
+        ("batch[0][::2]", True),
+        ("batch[0][0, :, 1]", True),
+        ("batch[0][:4]", False),
+        ("batch[0][0]", False),
+        ("batch[0][0, 1:]", False),
+        ("batch[0][:4, :, ...]", False),
+        ("batch[0][:4, None]", False),
+    ],
+)
+def test_slices_with_gaps_in_memory(part: str, has_gaps: bool) -> None:
+    for body in ((f"x = {part}.to(device)",), (f"z = {part}", "x = z.to(device)")):
+        result = run(written(*body))
+        assert bool(result.applied) is not has_gaps
+        assert not has_gaps or "PyTorch first joins the pieces" in result.refused[0].reason
+
+
+def test_what_another_function_makes_of_a_part_would_still_wait() -> None:
+    packed = written(
+        "x, y = batch", "packed = torch.nn.utils.rnn.pack_sequence(x)", "packed.to(device)", "y.to(device)"
+    )
+    result = run(packed)
+    assert not result.applied
+    assert "would still wait to copy what" in result.refused[0].reason
+    # Its size alone is no copy of it.
+    mask = written("x, y = batch", "mask = torch.ones(x.size(0))", "mask.to(device)", "y.to(device)", "x.to(device)")
+    assert run(mask).applied
+
+
 WITHOUT_WORKERS = """\
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -1203,6 +1237,21 @@ def test_one_batch(body: str, loader: str, reason: str) -> None:
     assert held.reason.startswith(reason)
 
 
+@pytest.mark.parametrize(("size", "is_held"), [("", True), (", batch_size=1", True), (", batch_size=4", False)])
+def test_single_samples_of_an_evaluation(size: str, is_held: bool) -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom data import model, train_set, test_set\n\n"
+        "train_loader = DataLoader(train_set, batch_size=8, num_workers=2)\n"
+        f"test_loader = DataLoader(test_set, num_workers=2{size})\n"
+        "for x, y in train_loader:\n    model(x.cuda()).backward()\n"
+        "for x, y in test_loader:\n    scores.append(model(x.cuda()).cpu())\n"
+    )
+    result = run(code)
+    assert result.after.decode().count("pin_memory=True") == 2 - is_held
+    reason = "its batches are single samples, and nothing trains with them: each result is waited for anyway"
+    assert [each.reason for each in result.held_back] == [reason] * is_held
+
+
 @pytest.mark.parametrize(
     ("settings", "is_held"),
     [
@@ -1220,7 +1269,7 @@ def test_single_samples_from_memory(settings: str, is_held: bool) -> None:
         "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
         "from data import model, sampler, settings\n\n"
         f"data = TensorDataset(torch.rand(9, 3), torch.rand(9))\nloader = DataLoader(data{settings})\n"
-        "for x, y in loader:\n    model(x.cuda())\n    optimizer.step()\n"
+        "for x, y in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
     )
     result = run(code)
     assert any(each.reason.startswith("its batches are one sample from memory") for each in result.held_back) is is_held

@@ -39,9 +39,11 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     choice = _not_in_training(file, node)
     if choice is not None:
         return f"training never takes this branch of the `if` on line {file.line(choice)}"
-    if _is_unit_test(file):
-        return "the file holds unit tests, and no training runs them"
     uses = file.once(_Uses.of)
+    module = file.source.module
+    helps = "tests" in _path(file, module)[:-1] and uses.users(module)
+    if _is_unit_test(file, module) or (helps and all(_is_unit_test(file, user) for user in uses.users(module))):
+        return "the file holds unit tests, or what only they use, and no training runs them"
     old = _old_name(file, file.source.module)
     if old and all(_old_name(file, user) for user in uses.users(file.source.module)):
         return f"`{old}` in its path says that this is old code, and nothing in use imports it"
@@ -93,12 +95,11 @@ def _is_off(test: cst.BaseExpression) -> bool:
     return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) and _is_on(test.expression)
 
 
-def _is_unit_test(file: FileFacts) -> bool:
+def _is_unit_test(file: FileFacts, module: cst.Module) -> bool:
     """Whether a file is called or placed like tests and holds some; a `test.py` that evaluates a model holds none."""
-    *folders, stem = _path(file, file.source.module)
+    *folders, stem = _path(file, module)
     if not stem.startswith("test_") and not stem.endswith("_test") and not {"test", "tests"} & set(folders):
         return False
-    module = file.source.module
     names, imported = _names(module)
     # What pytest collects is not called; `test_epoch(model, loader)` of a script is.
     functions = [each.name.value for each in module.body if isinstance(each, cst.FunctionDef)]

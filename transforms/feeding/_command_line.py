@@ -49,7 +49,7 @@ def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:
 
 def option_called(file: FileFacts, options: cst.BaseExpression, name: str) -> Option | None:
     """The option of a name among those that a parser gave; `None` where they are none, or no single one is declared."""
-    declared = file.once(_declarations).get(name)
+    declared = file.once(declarations).get(name)
     parsed = _parsed(file, options) if declared else []
     if not declared or not parsed:
         return None
@@ -100,7 +100,7 @@ def _parses(call: cst.Call, path: tuple[object, ...]) -> bool:
     return path == ((0,) if call.func.attr.value == "parse_known_args" else ())
 
 
-def _declarations(file: FileFacts) -> dict[str, list[cst.Call]]:
+def declarations(file: FileFacts) -> dict[str, list[cst.Call]]:
     """The calls of `add_argument`, by the name under which the parser gives what the user says."""
     found: dict[str, list[cst.Call]] = {}
     for call in file.tree.all(cst.Call):

@@ -266,11 +266,16 @@ def overlap(one: tuple[Step, ...], other: tuple[Step, ...]) -> bool:
 
 
 def is_part(file: FileFacts, copy: Copy, made: cst.CSTNode) -> bool:
-    """Whether what the host computes for a copy stands for a part of the batch: `x = f(x)`, `(x / 255).to(device)`."""
+    """Whether what the host computes for a copy stands for a part of the batch: `x = f(x)`, `z = f(x)`,
+    `(x / 255).to(device)`.
+    """
     assert isinstance(copy.call.func, cst.Attribute)
     base = copy.call.func.value
     if isinstance(base, cst.Name):
-        return any(name.value == base.value for name in find_all(made, cst.Name))
+        given = (arg.value for arg in made.args) if isinstance(made, cst.Call) else ()
+        return any(name.value == base.value for name in find_all(made, cst.Name)) or any(
+            file.loaders.of(end.node) is not None for arg in given for end in file.tracing.ends(arg)
+        )
     while not isinstance(base, cst.Name):
         inner = (
             base.left if isinstance(base, cst.BinaryOperation) else base.func if isinstance(base, cst.Call) else None
@@ -281,6 +286,38 @@ def is_part(file: FileFacts, copy: Copy, made: cst.CSTNode) -> bool:
             return False
         base = inner
     return any(file.loaders.of(end.node) is not None for end in file.tracing.ends(base))
+
+
+def gaps(file: FileFacts, copy: Copy) -> cst.Subscript | None:
+    """The slice between a batch and its copy that leaves gaps in memory, `x[:, 1:]`: PyTorch joins its pieces first, in
+    memory that is not pinned.
+    """
+    assert isinstance(copy.call.func, cst.Attribute)
+    base = copy.call.func.value
+    made = file.values.assigned_to(base) if isinstance(base, cst.Name) else [base]
+    return next((each for each in made if isinstance(each, cst.Subscript) and _leaves_gaps(each)), None)
+
+
+def _leaves_gaps(node: cst.Subscript) -> bool:
+    """Whether a slice takes a part of what lies together, by a step or behind a dimension of which it takes several."""
+    parts = [part.slice for part in node.slice]
+    if any(isinstance(part, cst.Slice) and part.step is not None for part in parts):
+        return True
+    several = (number for number, part in enumerate(parts) if isinstance(part, cst.Slice) or _is_ellipsis(part))
+    behind = parts[next(several, len(parts)) + 1 :]
+    return any(
+        part.lower is not None or part.upper is not None if isinstance(part, cst.Slice) else not _is_new_or_all(part)
+        for part in behind
+    )
+
+
+def _is_ellipsis(part: cst.BaseSlice) -> bool:
+    return isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
+
+
+def _is_new_or_all(part: cst.BaseSlice) -> bool:
+    """Whether an index is `...` or `None`, which take all there is."""
+    return _is_ellipsis(part) or (isinstance(part, cst.Index) and _is_none(part.value))
 
 
 def written_after(

@@ -32,6 +32,8 @@ def why_no_gain(file: FileFacts, loader: Loader) -> str:
     """Why pinning a loader's batches gains nothing, in one line; empty where it may."""
     if is_graph_loader(loader) and loader.is_copied_by_framework:
         return "Lightning waits for copies of graphs: it copies only tensors with non_blocking=True"
+    if loader.iterations and not loader.trains and _gives_single_samples(file, loader):
+        return "its batches are single samples, and nothing trains with them: each result is waited for anyway"
     return _why_few_batches(file, loader) or _why_in_process(file, loader)
 
 

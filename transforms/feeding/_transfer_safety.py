@@ -20,6 +20,7 @@ from perfmod.transforms.feeding._copies import (
     Copy,
     copies,
     filled_from,
+    gaps,
     has_accelerator,
     is_part,
     overlap,
@@ -144,6 +145,11 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     if copy.cast is not None and not goes_behind(file, copy):
         cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
         return f"{cast}() on line {line} makes a new tensor, which is not pinned, so its copy would still wait"
+    if (part := gaps(file, copy)) is not None:
+        return (
+            f"PyTorch first joins the pieces of `{file.code(part)}` in memory that is not pinned, so its copy would "
+            "still wait: copy the whole tensor, and slice it on the device"
+        )
     if copy.others and copy.may_fetch:
         line = file.line(copy.others[0].node)
         return f"it also copies tensors that come from no known loader (line {line}), in some calls to the CPU"

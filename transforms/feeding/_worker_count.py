@@ -7,7 +7,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._command_line import option_called
+from perfmod.transforms.feeding._command_line import declarations, option_called
 from perfmod.transforms.feeding._settings import Place, written
 
 _FEWEST = 2
@@ -43,6 +43,19 @@ def suggested(file: FileFacts, loader: Loader) -> str:
             option = option_called(file, read.value, name)
             if option is not None and option.default is not None and _are_several(option.default):
                 return f"{file.code(read.value)}.{name}"
+    return ""
+
+
+def why_asked(file: FileFacts, loader: Loader) -> str:
+    """Which option of its file's command line is for the workers of a loader, though nothing reads it; empty where none
+    is.
+    """
+    module = file.tree.module_of(loader.call)
+    read = {node.attr.value for node in find_all(module, cst.Attribute)}
+    for name in _OPTIONS:
+        declared = (call for call in file.once(declarations).get(name, ()) if file.tree.module_of(call) is module)
+        for call in declared if name not in read else ():
+            return f"the command line has an option for it that nothing reads (line {file.line(call)}): pass that"
     return ""
 
 

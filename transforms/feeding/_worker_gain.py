@@ -11,6 +11,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._settings import Place, why_overridden
+from perfmod.transforms.feeding._worker_count import suggested, why_asked
 
 
 def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], given: Iterable[Place]) -> str:
@@ -25,7 +26,9 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"
-    return next(filter(None, (why_overridden(file, place) for place in given)), "")
+    if loader.values("num_workers"):
+        return next(filter(None, (why_overridden(file, place) for place in given)), "")
+    return "" if suggested(file, loader) else why_asked(file, loader)
 
 
 def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.BaseComp | None:

@@ -9,7 +9,8 @@ the next batches during the step:
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
 More than eight workers seldom help, and each costs memory and start-up time. Where another loader of the file has
-workers, or the command line has an option for their number (`opt.n_cpu`), that number is used.
+workers, or the call reads other options of a command line that has one for their number (`opt.n_cpu`), that number is
+used. Where nothing reads such an option, the rewrite is held back: it should be passed.
 
 The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers
 are separate processes. They get a copy of the dataset, so the dataset must be picklable, and changes that a sample

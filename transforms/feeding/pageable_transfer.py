@@ -20,7 +20,8 @@ evaluation alike, in helper functions too. A helper that also copies batches of 
 is right for both. Loaders that one function, class or script creates side by side are pinned together: where one of
 them has to stay, though it trains or its batches go through the same copies, the others are only rewritten when the
 rule is selected by its code or name. So are loaders that give one batch only: `next(iter(loader))`, a loop that
-always ends in its first round, or `batch_size=len(dataset)`.
+always ends in its first round, or `batch_size=len(dataset)`; loaders that give a few, `if step == 2: break`; and those
+of single samples that nothing trains with.
 
 A loader without workers has no such thread: the training process copies each batch into pinned memory itself. On an
 H200 that made training 1.0 to 1.7 times as fast where the samples lie ready in memory, but 0.6 to 1.0 times where
@@ -31,6 +32,9 @@ none that has, is only rewritten when the rule is selected by its code or name, 
 A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
 non_blocking=True).float()` where the cast on the device gives the same values. Where a cast has to stay, such as one
 to half precision or one in a statement of its own, the loader stays too.
+
+A slice that leaves gaps in memory, such as `x[:, 1:]`, is joined by PyTorch before it is copied, in memory that is not
+pinned: the loader stays, with the advice to copy the tensor whole and to slice it on the device.
 
 Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)`, `x[:, [2, 1, 0]]`
 or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do
