@@ -133,18 +133,6 @@ def test_an_option_that_nothing_reads(default: int, use: str, is_asked: bool) ->
     assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.OPT_IN, expected)] * is_asked
 
 
-def test_samples_that_only_split_texts_are_ready() -> None:
-    text = "self.lines[index].strip().lower().split()"
-    own = (
-        "class Squares(Dataset):\n    def __init__(self):\n        self.lines = ['a b', 'c d']\n\n"
-        f"    def __len__(self):\n        return 2\n\n    def __getitem__(self, index):\n        return {text}\n\n\n"
-    )
-    head = HEAD[: HEAD.index("class Squares")]
-    (held,) = run(head + own + MAIN).held_back
-    assert held.reason == "its samples are ready in memory: workers would only copy them"
-    assert run(head + own.replace(".split()", ".parse()") + MAIN).held_back != [held]
-
-
 def test_a_default_of_a_class_that_a_call_overrides() -> None:
     own = (
         "class Data:\n    def __init__(self, num_workers=2):\n"
