@@ -5,9 +5,9 @@
 
 `--draw` runs perfmod, as it is by default, over repositories of `corpus/unseen.toml` (under `--sources`, as for
 `corpus.py`) that are of a group, and draws `--count` of the rewrites: one from every repository that has any, as long
-as they last, the rest from all that are left, with a seeded generator. DIR gets `001.txt` and so on, each with what
-perfmod says, the code around and the diffs that have to do with it, and `mergeable.toml`, a table with an empty grade
-for each.
+as they last, the rest from all that are left, with a seeded generator; ten at most from one repository, whose rewrites
+are often the same line again and again. DIR gets `001.txt` and so on, each with what perfmod says, the code around and
+the diffs that have to do with it, and `mergeable.toml`, a table with an empty grade for each.
 
 Somebody who did not write the rules reads each as the maintainer of that code would read a pull request, and writes a
 `grade`: `merge` (as it is), `nit` (after a small remark), `differently` (right, but not the line that an expert would
@@ -49,6 +49,8 @@ else:
 TABLE = Path(__file__).resolve().parent / "results" / "mergeable.toml"
 HUNKS = 150
 REPOSITORIES = 30
+_OF_ONE = 10
+"""So many rewrites of one repository are read at most."""
 MERGED = 0.9
 """The share that has to be merged as it is or after a nit."""
 GRADES = ("merge", "nit", "differently", "reject")
@@ -156,17 +158,16 @@ def hunks_in(repository: Repository, sources: Path) -> list[Hunk] | str:
 
 def draw(hunks: Sequence[Hunk], count: int, seed: int) -> list[Hunk]:
     """`count` of them: one of every repository first, then any; ordered by repository and place."""
-    generator = random.Random(seed)
-    pool = list(hunks)
-    generator.shuffle(pool)
-    first: dict[str, Hunk] = {}
-    for hunk in pool:
-        first.setdefault(hunk.repository.name, hunk)
-    chosen = list(first.values())[:count]
-    taken = {id(hunk) for hunk in chosen}
-    chosen += [hunk for hunk in pool if id(hunk) not in taken][: count - len(chosen)]
-    order = {id(hunk): number for number, hunk in enumerate(hunks)}
-    return sorted(chosen, key=lambda hunk: order[id(hunk)])
+    pool = list(enumerate(hunks))
+    random.Random(seed).shuffle(pool)
+    turns: dict[str, int] = {}
+    first: list[tuple[int, Hunk]] = []
+    further: list[tuple[int, Hunk]] = []
+    for number, hunk in pool:
+        turn = turns[hunk.repository.name] = turns.get(hunk.repository.name, 0) + 1
+        if turn <= _OF_ONE:
+            (first if turn == 1 else further).append((number, hunk))
+    return [hunk for _, hunk in sorted((first + further)[:count], key=lambda chosen: chosen[0])]
 
 
 def write(chosen: Sequence[Hunk], folder: Path, seed: int) -> None:

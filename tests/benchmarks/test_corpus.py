@@ -596,6 +596,8 @@ def test_hunks_are_drawn_from_every_repository_first_and_the_same_for_a_seed(tmp
     assert len(drawn) == 7
     assert {hunk.repository.name for hunk in drawn} == {f"owner/n{number}" for number in range(5)}
     assert drawn == mergeable.draw(pool, 7, seed=1) != mergeable.draw(pool, 7, seed=2)
+    of_each = [hunk.repository.name for hunk in mergeable.draw(pool, 59, seed=1)]
+    assert {of_each.count(name) for name in of_each} == {10}
     mergeable.write(drawn, tmp_path / "drawn", 1)
     assert "+c" in (tmp_path / "drawn" / "001.txt").read_text()
     table = mergeable.tomllib.loads((tmp_path / "drawn" / "mergeable.toml").read_text())
