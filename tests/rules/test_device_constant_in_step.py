@@ -101,6 +101,11 @@ def test_is_filled(before: str, after: str) -> None:
     assert result(step(f"t = {after}\nkeep(t)")).outcome is Outcome.UNCHANGED
 
 
+def test_the_device_of_the_tensor_at_hand() -> None:
+    found = result(step("seen = x.cuda()\nkeep(torch.FloatTensor([1.0] * seen.size(0)).cuda())"))
+    assert "keep(torch.ones(seen.size(0), device=seen.device))" in found.after.decode()
+
+
 def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
     same = (old.dtype, old.shape, old.requires_grad) == (new.dtype, new.shape, new.requires_grad)
     return same and bool(torch.equal(old.nan_to_num(7.0), new.nan_to_num(7.0)))

@@ -57,7 +57,8 @@ def filled(
         return edits, imports
     if "#" in file.code(made.whole):
         raise NotFollowed("the expression contains a comment")
-    return [replace(source, made.whole, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
+    device = file.values.placement.device_beside(made.data, made.moved_to)
+    return [replace(source, made.whole, f"{maker}({', '.join([*given, f'device={device}'])})")], imports
 
 
 def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
