@@ -139,6 +139,21 @@ def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.ones(n).cuda() if options.gpu else torch.ones(n)",
+        "torch.ones(n) if options.cpu else torch.ones(n).cuda()",
+    ],
+)
+def test_what_both_sides_of_a_choice_make_is_held_back(code: str) -> None:
+    (held,) = run(code).held_back
+    assert body(run(code)) == code
+    assert held.safety is Safety.OPT_IN
+    assert re.fullmatch(r"both sides of the `if` on line 9 make it: make it once, on the device .*", held.reason)
+    assert run("torch.ones(n).cuda() if options.gpu else torch.zeros(n)").applied
+
+
 @pytest.mark.parametrize("argument", ["lens", "lengths=lens"])
 def test_lengths_of_packed_sequences_belong_on_the_cpu(argument: str) -> None:
     code = CODE.replace("BODY", "torch.ones(n, dtype=torch.long).to(device)").replace(

@@ -36,6 +36,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.feeding._born_types import CONSTANT, cast_behind, cast_of_copy, is_integer, type_given
 from perfmod.transforms.keywords import add_keyword
@@ -114,6 +115,11 @@ class CpuBornTensor(Rule):
         elif (packed := _packed(file, call)) is not None:
             reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
             safety = Safety.OPT_IN
+        elif (choice := _made_either_way(file, birth.call)) is not None:
+            reason = (
+                f"both sides of the `if` on line {file.line(choice)} make it: make it once, on the device it is for"
+            )
+            safety = Safety.OPT_IN
         elif file.steps.found and not _is_in_step(file, call):
             safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
@@ -156,6 +162,18 @@ def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
         call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
         if isinstance(call, cst.Call) and (file.qualified(call) or "").endswith(".pack_padded_sequence"):
             return call if argument(call, "lengths", 1) is use.node else None
+    return None
+
+
+def _made_either_way(file: FileFacts, made: cst.Call) -> cst.IfExp | None:
+    """The choice around a call whose other side makes the same: `torch.ones(n).cuda() if gpu else torch.ones(n)`."""
+    child: cst.CSTNode = made
+    for ancestor in file.tree.ancestors(made):
+        if isinstance(ancestor, cst.IfExp) and child is not ancestor.test:
+            other = ancestor.orelse if child is ancestor.body else ancestor.body
+            if any(file.code(call) == file.code(made) for call in find_all(other, cst.Call)):
+                return ancestor
+        child = ancestor
     return None
 
 
