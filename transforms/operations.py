@@ -228,11 +228,17 @@ def _selection(file: FileFacts, node: cst.Subscript) -> Operation | None:
     value = file.value(index.value) if isinstance(index, cst.Index) else None
     if value is None or not value.is_tensor or value.dtype is not DType.BOOL or not isinstance(index, cst.Index):
         return None
-    target = file.tree.parent(node)
-    if not isinstance(target, (cst.AssignTarget, cst.AugAssign)) or target.target is not node:
-        return Operation("PM104", HOW_MANY, index.value)
-    statement = file.tree.statement(node)
+    target, statement = file.tree.parent(node), file.tree.statement(node)
     written = statement.value if isinstance(statement, (cst.Assign, cst.AugAssign)) else None
+    owner: cst.BaseExpression = node
+    around = file.tree.parent(target) if isinstance(target, cst.Element) else None
+    if isinstance(target, cst.Element) and isinstance(around, (cst.Tuple, cst.List)) and around is not written:
+        # `a[m], b[m] = 0, 1` writes each value of its own.
+        place, owner, target = around.elements.index(target), around, file.tree.parent(around)
+        if isinstance(written, cst.Tuple) and len(written.elements) == len(around.elements):
+            written = written.elements[place].value
+    if not isinstance(target, (cst.AssignTarget, cst.AugAssign)) or target.target is not owner:
+        return Operation("PM104", HOW_MANY, index.value)
     # A number is filled in without a wait.
     is_filled = isinstance(statement, cst.Assign) and written is not None and file.value(written).kind is Kind.NUMBER
     return None if is_filled else Operation("PM102", HOW_MANY, index.value)

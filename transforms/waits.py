@@ -8,7 +8,7 @@ the host that is written into one of the device does: `bank[i:j] = index`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import libcst as cst
 from attrs import define, field, frozen
@@ -17,6 +17,7 @@ from perfmod.transforms import implicit_reads, operations
 from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, parameters
+from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import children, find_all
 from perfmod.transforms.facts.value import Device, Kind
@@ -91,6 +92,27 @@ class Waits:
             is_idle = not any(wait.order < launch <= here for launch in found.launches)
             counts = wait.is_read or is_later or wait.order >= here or is_idle
             if counts and wait.path <= path and wait.node not in gone:
+                return wait.node
+        return None
+
+    def again(
+        self, node: cst.CSTNode, mask: cst.BaseExpression, goes: Callable[[cst.CSTNode], bool]
+    ) -> cst.CSTNode | None:
+        """Another wait for the same mask that stays wherever `node` runs: it selects by it, or reads what comes of it.
+
+        What `goes` is rewritten as well, and no wait behind that.
+        """
+        file = self._file
+        around = round_loop(file, node) or file.tree.function(node)
+        if around is None:
+            return None
+        own, path = file.tree.statement(node), _path(file, node, around)
+        for wait in self._round(around).waits.values():
+            is_other = file.tree.is_within(wait.node, around) and file.tree.statement(wait.node) is not own
+            if wait.tensor is None or not is_other or not wait.path <= path:
+                continue
+            parts = find_all(wait.tensor, type(mask))
+            if any(same_mask(file, part, mask) for part in parts) and not goes(wait.node):
                 return wait.node
         return None
 

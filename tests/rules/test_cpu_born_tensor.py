@@ -75,6 +75,12 @@ def body(result: FileResult) -> str:
             "torch.ones(n, dtype=torch.half, device=device).long()",
         ),
         ("torch.zeros(n).long().to(device, torch.int)", "torch.zeros(n, device=device).long().to(torch.int)"),
+        ("torch.arange(n).long().to(device)", "torch.arange(n, device=device)"),
+        ("torch.arange(0, n).to(device).long()", "torch.arange(0, n, device=device)"),
+        ("torch.arange(count).long().to(device)", "torch.arange(count, device=device).long()"),
+        ("torch.arange(0, 2.5).long().to(device)", "torch.arange(0, 2.5, device=device).long()"),
+        ("torch.arange(n, dtype=torch.int).long().cuda()", 'torch.arange(n, dtype=torch.int, device="cuda").long()'),
+        ("torch.arange(n).int().to(device)", "torch.arange(n, device=device).int()"),
         ("torch.arange(n).unsqueeze(0).long().to(device)", "torch.arange(n, device=device).unsqueeze(0).long()"),
         (
             "torch.triu(torch.ones(n, n), diagonal=1).bool().to(device)",
@@ -100,6 +106,27 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.zeros(y.size()).cuda()", "torch.zeros(y.size(), device=y.device)"),
+        ("torch.ones(y.shape[0], 3).to('cuda')", "torch.ones(y.shape[0], 3, device=y.device)"),
+        ("torch.arange(len(y)).cuda()", "torch.arange(len(y), device=y.device)"),
+        ("torch.zeros(y.size(0)).long().cuda()", "torch.zeros(y.size(0), dtype=torch.long, device=y.device)"),
+        ("torch.zeros(y.size(0)).cuda(0)", "torch.zeros(y.size(0), device=0)"),
+        ("torch.zeros(y.size(0)).to(device)", "torch.zeros(y.size(0), device=device)"),
+        ("torch.zeros(x.size(0)).cuda()", 'torch.zeros(x.size(0), device="cuda")'),
+        ("torch.zeros(other.size(0)).cuda()", 'torch.zeros(other.size(0), device="cuda")'),
+        ("torch.zeros(n).cuda()", 'torch.zeros(n, device="cuda")'),
+    ],
+)
+def test_the_device_of_the_tensor_at_hand(before: str, after: str) -> None:
+    code = CODE.replace("    n = x", "    y = torch.rand(4, device=device)\n    n = x").replace("BODY", before)
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()])
+    assert body(result) == after
+    assert {f.safety for f in result.applied} == {Safety.SAFE}
+
+
+@pytest.mark.parametrize(
     "code",
     ["Variable(torch.zeros(n).long()).cuda()", "Variable(torch.zeros(n)).cuda()", "Variable(torch.zeros(n).cuda())"],
 )
@@ -110,6 +137,21 @@ def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
         Safety.OPT_IN,
         "`Variable` does nothing since torch 0.4: remove it first",
     )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.ones(n).cuda() if options.gpu else torch.ones(n)",
+        "torch.ones(n) if options.cpu else torch.ones(n).cuda()",
+    ],
+)
+def test_what_both_sides_of_a_choice_make_is_held_back(code: str) -> None:
+    (held,) = run(code).held_back
+    assert body(run(code)) == code
+    assert held.safety is Safety.OPT_IN
+    assert re.fullmatch(r"both sides of the `if` on line 9 make it: make it once, on the device .*", held.reason)
+    assert run("torch.ones(n).cuda() if options.gpu else torch.zeros(n)").applied
 
 
 @pytest.mark.parametrize("argument", ["lens", "lengths=lens"])

@@ -51,6 +51,12 @@ def reasons(body: str) -> list[str]:
 
 FILLED = {
     "torch.tensor(0.0, device=device)": "torch.zeros((), device=device)",
+    "torch.Tensor([0]).cuda()[0]": 'torch.zeros((), device="cuda")',
+    "torch.FloatTensor([3]).to(device)[0]": "torch.full((), 3, dtype=torch.float32, device=device)",
+    "torch.tensor([1], device=device)[0]": "torch.ones((), dtype=torch.long, device=device)",
+    "x.new_tensor([2.0])[0]": "x.new_full((), 2.0)",
+    "torch.Tensor([0]).cuda()[0:1]": 'torch.zeros(1, device="cuda")[0:1]',
+    "torch.Tensor([0, 0]).cuda()[0]": 'torch.zeros(2, device="cuda")[0]',
     "torch.tensor(-0.0, device=device)": "torch.full((), -0.0, device=device)",
     "torch.tensor(0, device=device, dtype=x.dtype)": "torch.zeros((), device=device, dtype=x.dtype)",
     "torch.tensor(data=1, device=device)": "torch.ones((), dtype=torch.long, device=device)",
@@ -93,6 +99,11 @@ def test_is_filled(before: str, after: str) -> None:
     assert found.after.decode() == step(f"t = {after}\nkeep(t)"), [finding.reason for finding in found.refused]
     assert {finding.safety for finding in found.applied} == {Safety.SAFE}
     assert result(step(f"t = {after}\nkeep(t)")).outcome is Outcome.UNCHANGED
+
+
+def test_the_device_of_the_tensor_at_hand() -> None:
+    found = result(step("seen = x.cuda()\nkeep(torch.FloatTensor([1.0] * seen.size(0)).cuda())"))
+    assert "keep(torch.ones(seen.size(0), device=seen.device))" in found.after.decode()
 
 
 def _same(old: torch.Tensor, new: torch.Tensor) -> bool:

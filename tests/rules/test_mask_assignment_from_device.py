@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,37 @@ def test_an_if_that_waits_for_the_mask_is_no_gain() -> None:
     assert [(each.safety, each.reason) for each in found.held_back] == [
         (Safety.OPT_IN, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
     ]
+
+
+STAYS = {
+    "what is selected by it": "b = x > 0\nx[b] = w[b]\nkept = w[b]\nreturn x, kept",
+    "an assignment that gathers": "b = x > 0\nx[b] = w.sort()[0][b.flip(0)][:b.sum()]\nx[b] = w[b]\nreturn x",
+    "a read of its sum": "b = x > 0\nx[b] = w[b]\nprint(b.sum().item())\nreturn x",
+    "around the branch": "b = x > 0\nkept = w[b]\nif kept is not None:\n    x[b] = w[b]\n    return x\nreturn kept",
+}
+GAINS = {
+    "both are rewritten": "t = x * 2\nu = x * 3\nb = t > 0\nt[b] = w[b]\nu[b] = x[b]\nreturn t, u",
+    "another mask": "b = x > 0\nkept = w[w > 0]\nx[b] = w[b]\nreturn x, kept",
+    "bound anew": "b = x > 0\nkept = w[b]\nb = x < -1\nx[b] = w[b]\nreturn x, kept",
+    "under a condition": "b = x > 0\nif len(x) > 3:\n    print(w[b])\nx[b] = w[b]\nreturn x",
+    "a number is filled in": "b = x > 0\nw[b] = 0.0\nx[b] = w[b]\nreturn x",
+    "several numbers are": "b = x > 0\nlabels[b], m[b] = 0, 1\nx[b] = w[b]\nreturn x",
+    "a loss over it": "b = x > 0\nx[b] = w[b]\nreturn torch.nn.functional.mse_loss(x[b], w[b])",
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_another_wait_for_the_mask_is_no_gain(name: str) -> None:
+    (found,) = BODIES.result(STAYS[name], unsafe=False).held_back
+    assert found.safety is Safety.OPT_IN
+    assert re.fullmatch(r"line \d+ waits for `b` anyway, so nothing is gained", found.reason)
+
+
+@pytest.mark.parametrize("name", GAINS)
+def test_no_other_wait_for_the_mask_stays(name: str) -> None:
+    found = BODIES.result(GAINS[name], unsafe=False)
+    assert not found.held_back
+    assert found.after.decode().count("torch.where(b, ") == GAINS[name].count("] = w[b]") + GAINS[name].count("= x[b]")
 
 
 def test_comment_inside_is_kept_or_held_back() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import libcst as cst
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
@@ -171,8 +171,13 @@ def _refusal(call: cst.Call, keeps_grad: bool) -> str:
     return ""
 
 
-def target(file: FileFacts, move: cst.Call) -> Target | None:
-    """Where a call of `to` or `cuda` moves a tensor; `None` where it does not leave the CPU, or only casts."""
+def target(file: FileFacts, move: cst.Call, made: cst.Call) -> Target | None:
+    """Where `move` puts what `made` makes; `None` where it does not leave the CPU, or only casts."""
+    found = _target(file, move)
+    return evolve(found, device=file.values.placement.device_beside(made, found.device)) if found is not None else None
+
+
+def _target(file: FileFacts, move: cst.Call) -> Target | None:
     assert isinstance(move.func, cst.Attribute)
     if has_star(move):
         return Target(refusal="the device it is copied to could not be determined")

@@ -12,6 +12,9 @@ the tensor on the device, and nothing is copied:
     labels = torch.zeros(n).long().to(device)  # or torch.zeros(n).to(device).long()
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
+    zeros = torch.zeros(x.size()).cuda()  # x is on the device
+    zeros = torch.zeros(x.size(), device=x.device)
+
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
 masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
 generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
@@ -33,17 +36,13 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._births import Birth, Target, born, target
+from perfmod.transforms.feeding._born_types import CONSTANT, cast_behind, cast_of_copy, is_integer, type_given
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 _ROUNDED = frozenset({"arange", "linspace", "logspace"})
-_CONSTANT = frozenset({"zeros", "ones", "empty", "eye"})
-"""What is the same in every type."""
-_CASTS = {
-    **{name: name for name in ("long", "int", "short", "float", "double", "half", "bfloat16", "bool")}, "byte": "uint8",
-}  # fmt: skip
 
 
 class CpuBornTensor(Rule):
@@ -90,7 +89,7 @@ class CpuBornTensor(Rule):
             birth = born(file, call)
             if birth is None or not file.steps.reaches(call):
                 continue
-            where = target(file, call)
+            where = target(file, call, birth.call)
             if where is None:
                 continue
             gate = file.steps.gate_of_callers(call)
@@ -108,13 +107,18 @@ class CpuBornTensor(Rule):
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = "different random numbers: drawn on the device instead of the CPU"
-        elif birth.name in _ROUNDED and not _is_integer(file, birth.call):
+        elif birth.name in _ROUNDED and not is_integer(file, birth.call):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
             safety, reason = Safety.OPT_IN, "`Variable` does nothing since torch 0.4: remove it first"
         elif (packed := _packed(file, call)) is not None:
             reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
+            safety = Safety.OPT_IN
+        elif (choice := _made_either_way(file, birth.call)) is not None:
+            reason = (
+                f"both sides of the `if` on line {file.line(choice)} make it: make it once, on the device it is for"
+            )
             safety = Safety.OPT_IN
         elif file.steps.found and not _is_in_step(file, call):
             safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
@@ -128,19 +132,19 @@ class CpuBornTensor(Rule):
         # A dot on a line of its own goes with its line.
         start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
         text = f"device={where.device}"
-        takes_type = birth.name in _CONSTANT and argument(birth.call, "dtype") is None
-        cast = _cast(file, birth.call) if takes_type else None
+        takes_type = birth.name in CONSTANT and argument(birth.call, "dtype") is None
+        cast = cast_behind(file, birth, birth.call)
         edits = [Edit(start, end, "")]
         if where.dtype is not None and takes_type and call.func.value is birth.call:
             text = f"dtype={file.code(where.dtype)}, {text}"
-        elif where.dtype is None and takes_type and (later := _cast_of_copy(file, call, birth.call)) is not None:
-            text = f"dtype={_dtype(file, birth.call, later)}, {text}"
+        elif where.dtype is None and (later := cast_of_copy(file, call, birth)) is not None:
+            text = f"{type_given(file, birth, later)}{text}"
             edits = [Edit(start, source.span(later)[1], "")]
         elif where.dtype is not None:
             edits = [Edit(start, end, f".to({file.code(where.dtype)})")]
         elif cast is not None and isinstance(birth.call.func, cst.Attribute):
             behind_birth, cast_end = source.span(birth.call)[1], source.span(cast)[1]
-            text = f"dtype={_dtype(file, birth.call, cast)}, {text}"
+            text = f"{type_given(file, birth, cast)}{text}"
             edits = (
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
@@ -161,46 +165,19 @@ def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
     return None
 
 
-def _cast(file: FileFacts, made: cst.Call) -> cst.Call | None:
-    """The cast directly behind a call: `torch.zeros(3).long()`."""
-    method = file.tree.parent(made)
-    call = file.tree.parent(method) if isinstance(method, cst.Attribute) else None
-    if not isinstance(method, cst.Attribute) or method.attr.value not in _CASTS or made.lpar:
-        return None
-    return call if isinstance(call, cst.Call) and call.func is method and not call.args and not call.lpar else None
-
-
-def _cast_of_copy(file: FileFacts, move: cst.Call, made: cst.Call) -> cst.Call | None:
-    """The cast directly behind the copy of what a factory makes: `torch.zeros(3).to(device).long()`."""
-    assert isinstance(move.func, cst.Attribute)
-    cast = _cast(file, move) if move.func.value is made and isinstance(made.func, cst.Attribute) else None
-    is_plain = cast is not None and "#" not in file.code(cast) and "\\\n" not in file.code(cast)
-    return cast if is_plain else None
-
-
-def _dtype(file: FileFacts, made: cst.Call, cast: cst.Call) -> str:
-    """The type that a cast casts to, as the factory takes it: `torch.long`."""
-    assert isinstance(made.func, cst.Attribute)
-    assert isinstance(cast.func, cst.Attribute)
-    return f"{file.code(made.func.value)}.{_CASTS[cast.func.attr.value]}"
+def _made_either_way(file: FileFacts, made: cst.Call) -> cst.IfExp | None:
+    """The choice around a call whose other side makes the same: `torch.ones(n).cuda() if gpu else torch.ones(n)`."""
+    child: cst.CSTNode = made
+    for ancestor in file.tree.ancestors(made):
+        if isinstance(ancestor, cst.IfExp) and child is not ancestor.test:
+            other = ancestor.orelse if child is ancestor.body else ancestor.body
+            if any(file.code(call) == file.code(made) for call in find_all(other, cst.Call)):
+                return ancestor
+        child = ancestor
+    return None
 
 
 def _moves(file: FileFacts) -> Iterator[cst.Call]:
     for call in file.tree.all(cst.Call):
         if file.is_own(call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "cuda"):
             yield call
-
-
-def _is_integer(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a sequence begins with an integer and counts in integers, which are exact on either device."""
-    if (file.qualified(call) or "").rpartition(".")[2] != "arange" or any(arg.star for arg in call.args):
-        return False
-    by_position = [arg.value for arg in call.args if arg.keyword is None]
-    start = argument(call, "start") or (by_position[0] if len(by_position) > 1 else None)
-    step = argument(call, "step") or (by_position[2] if len(by_position) > 2 else None)
-    return all(number is None or isinstance(number, cst.Integer) or _is_count(file, number) for number in (start, step))
-
-
-def _is_count(file: FileFacts, node: cst.BaseExpression) -> bool:
-    value = file.value(node)
-    return value.kind is Kind.NUMBER and value.dtype is DType.INTEGER

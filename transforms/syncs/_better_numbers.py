@@ -22,24 +22,24 @@ def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) 
         return "`Variable` does nothing since torch 0.4: take it away first"
     if number is None:
         return ""
-    if _is_repeated(file, made.node):
+    if _is_repeated(file, made.whole):
         return "the list holds one tensor many times: write `[None] * n` if every element is assigned later"
-    if _is_under_mask(file, made.node) and not is_written_into(file, made, number):
+    if _is_under_mask(file, made.whole) and not is_written_into(file, made, number):
         return f"an assignment under a mask needs no tensor: assign the Python number `{file.code(number)}`"
-    uses = [use.node for use in file.handing.uses(made.node)]
-    if uses and all(use is not made.node and _is_divisor(file, use) for use in uses):
+    uses = [use.node for use in file.handing.uses(made.whole)]
+    if uses and all(use is not made.whole and _is_divisor(file, use) for use in uses):
         return f"it is only divided by: divide by the Python number `{file.code(number)}`"
     by_math = [name for use in uses for name in [_math_of(file, use)] if name]
     if by_math and len(by_math) == len(uses):
         return f"`{file.code(number)}` needs no tensor: use the Python number, `{by_math[0]}({file.code(number)})`"
-    if not _is_computed_with(file, made.node, constant_of(file, number)):
+    if not _is_computed_with(file, made.whole, constant_of(file, number)):
         return ""
     return (
         f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
     )
 
 
-def _is_repeated(file: FileFacts, made: cst.Call) -> bool:
+def _is_repeated(file: FileFacts, made: cst.BaseExpression) -> bool:
     """Whether a tensor stands in `[tensor] * n`."""
     element = file.tree.parent(made)
     parent = file.tree.parent(element) if isinstance(element, cst.Element) else None
@@ -47,7 +47,7 @@ def _is_repeated(file: FileFacts, made: cst.Call) -> bool:
     return isinstance(around, cst.BinaryOperation) and isinstance(around.operator, cst.Multiply)
 
 
-def _is_under_mask(file: FileFacts, made: cst.Call) -> bool:
+def _is_under_mask(file: FileFacts, made: cst.BaseExpression) -> bool:
     """Whether a tensor is assigned to `x[mask]`."""
     parent = file.tree.parent(made)
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None
@@ -79,7 +79,7 @@ def _math_of(file: FileFacts, use: cst.BaseExpression) -> str:
     return f"math.{name.rpartition('.')[2]}" if name in _BY_MATH else ""
 
 
-def _is_computed_with(file: FileFacts, made: cst.Call, constant: Constant | None) -> bool:
+def _is_computed_with(file: FileFacts, made: cst.BaseExpression, constant: Constant | None) -> bool:
     """Whether a tensor stands in arithmetic or a plain operation, other than in `loss + torch.tensor(0.0)`."""
     parent = file.tree.parent(made)
     around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else parent

@@ -6,6 +6,7 @@ import math
 import struct
 
 import libcst as cst
+from attrs import evolve
 
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
@@ -25,9 +26,11 @@ def filled(
     file: FileFacts, made: Made, sizes: tuple[str, ...], number: cst.BaseExpression
 ) -> tuple[list[Edit], tuple[str, ...]]:
     """Edits that fill a tensor of these sizes with a number, and the imports for them."""
-    constant = _number(file, number)
+    constant, source = _number(file, number), file.source
     if sizes in ((), ("1",)) and is_written_into(file, made, number):
-        return [replace(file.source, made.node, file.whole_code(number))], ()
+        return [replace(source, made.whole, file.whole_code(number))], ()
+    if made.element is not None:
+        sizes = ()
     torch, imports = file.names.spelled("torch", made.node)
     is_negative_zero = isinstance(constant, float) and math.copysign(1.0, constant) < 0
     function = "full"
@@ -48,10 +51,14 @@ def filled(
         maker, imports = f"{file.code(made.like)}.new_{function}", ()
     if made.moved_to is None:
         data = next(arg for arg in made.node.args if arg.value is made.data)
-        return [replace(file.source, made.node.func, maker), replace(file.source, data, ", ".join(given))], imports
-    if "#" in file.code(made.node):
+        edits = [replace(source, made.node.func, maker), replace(source, data, ", ".join(given))]
+        if made.element is not None:
+            edits.append(Edit(source.span(made.element.lbracket)[0], source.span(made.element)[1], "", source.path))
+        return edits, imports
+    if "#" in file.code(made.whole):
         raise NotFollowed("the expression contains a comment")
-    return [replace(file.source, made.node, f"{maker}({', '.join([*given, f'device={made.moved_to}'])})")], imports
+    device = file.values.placement.device_beside(made.data, made.moved_to)
+    return [replace(source, made.whole, f"{maker}({', '.join([*given, f'device={device}'])})")], imports
 
 
 def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
@@ -59,12 +66,24 @@ def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> 
     constant = _number(file, number)
     if constant is None:
         return False
-    target = file.tree.parent(made.node)
+    target = file.tree.parent(made.whole)
     targets = [each.target for each in target.targets] if isinstance(target, cst.Assign) else []
     is_exact = (
         made.dtype is None and made.like is None and struct.unpack("f", struct.pack("f", constant))[0] == constant
     )
     return is_exact and len(targets) == 1 and isinstance(targets[0], cst.Subscript) and file.value(targets[0]).is_tensor
+
+
+def with_element(file: FileFacts, made: Made, sizes: tuple[str, ...]) -> Made:
+    """The same with `[0]` behind it, which takes the only element."""
+    parent = file.tree.parent(made.node)
+    if sizes != ("1",) or not isinstance(parent, cst.Subscript) or parent.value is not made.node:
+        return made
+    index = parent.slice[0].slice if len(parent.slice) == 1 else None
+    is_first = (
+        isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) and index.value.evaluated_value == 0
+    )
+    return evolve(made, element=parent) if is_first else made
 
 
 def filling(file: FileFacts, data: cst.BaseExpression) -> tuple[tuple[str, ...], cst.BaseExpression] | None:

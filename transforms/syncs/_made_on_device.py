@@ -45,6 +45,7 @@ class Made:
         is_float: whether it is float32 without saying so, whatever the numbers are.
         is_said: whether the call itself says the type.
         is_trained: whether it asks for a gradient.
+        element: `[0]` behind it, with what it is taken of.
     """
 
     node: cst.Call
@@ -55,6 +56,12 @@ class Made:
     is_float: bool = False
     is_said: bool = False
     is_trained: bool = False
+    element: cst.Subscript | None = None
+
+    @property
+    def whole(self) -> cst.Call | cst.Subscript:
+        """The tensor that is used: the one that is made, or its only element."""
+        return self.element or self.node
 
 
 def made_on_device(file: FileFacts) -> Iterator[tuple[cst.Call, Made | str]]:

@@ -6,6 +6,7 @@ tensor needs no copy:
 
     loss = torch.tensor(0.0, device=device)                   loss = torch.zeros((), device=device)
     weight = torch.FloatTensor([2.0]).to(device)              weight = torch.full((1,), 2.0, device=device)
+    start = torch.Tensor([0]).cuda()[0]                       start = torch.zeros((), device="cuda")
 
 Values, dtype and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
 cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device
@@ -30,7 +31,14 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._better_numbers import better_line
-from perfmod.transforms.syncs._filling import constant_of, filled, filling, is_constant_list, why_no_constant
+from perfmod.transforms.syncs._filling import (
+    constant_of,
+    filled,
+    filling,
+    is_constant_list,
+    why_no_constant,
+    with_element,
+)
 from perfmod.transforms.syncs._hoisting import hoisted
 from perfmod.transforms.syncs._made_on_device import Made, NotFollowed, made_on_device, normalising_on_device
 
@@ -78,6 +86,7 @@ class DeviceConstantInStep(Rule):
         imports: tuple[str, ...] = ()
         try:
             if found is not None:
+                made = with_element(file, made, found[0])
                 edits, imports = filled(file, made, *found)
                 reason = "created on the device, so nothing is copied and nothing waits"
             elif constant_of(file, made.data) is None and not is_constant_list(file, made.data):

@@ -2,7 +2,8 @@
 
 `torch.where(m, w, t)` selects elementwise without counting. The result is assigned to the variable where no other
 code holds its tensor, and copied into it otherwise, so that views, parameters and callers see the write as before. A
-number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask.
+number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask. Where another line that stays waits for the same
+mask, nothing is gained, and the rewrite is held back.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from typing import ClassVar
 
 import libcst as cst
 
-from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._asked import why_asked
-from perfmod.transforms.syncs._mask_shapes import covers
-from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, masked_write
+from perfmod.transforms.syncs._masked_statements import indexes_with, mask_of, why_waited_again, written
+from perfmod.transforms.syncs._masked_writes import CannotWrite
 from perfmod.transforms.writing import comments, replace
 
 
@@ -63,9 +63,7 @@ class MaskAssignmentFromDevice(Rule):
     def _examine(
         self, file: FileFacts, statement: cst.Assign | cst.AugAssign, target: cst.Subscript
     ) -> Iterator[Finding]:
-        indices = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
-        masks = [index for index in indices if file.value(index).is_tensor]
-        mask = next((m for m in masks if file.value(m).dtype is DType.BOOL), masks[0] if masks else None)
+        mask = mask_of(file, target)
         subject = file.value(target.value)
         if mask is None or file.value(mask).device is Device.CPU or subject.device is Device.CPU:
             return
@@ -108,23 +106,11 @@ class MaskAssignmentFromDevice(Rule):
         target: cst.Subscript,
         mask: cst.BaseExpression,
     ) -> Finding:
-        if len(target.slice) > 1:
-            raise CannotWrite("the mask is combined with other indices")
-        if not file.value(target.value).is_tensor:
-            raise CannotWrite(f"`{file.code(target.value)}` is not known to be a tensor")
-        rank = file.value(mask).rank
-        selection = Selection(
-            file.code(mask),
-            lambda node: _indexes_with(file, node, mask),
-            lambda node: covers(file, mask, node),
-            # What is read under a mask and written to single elements has no more dimensions than the mask.
-            lambda node: None in (rank, file.value(node).rank) or rank == file.value(node).rank,
-        )
-        found = masked_write(file, statement, target, selection)
+        found = written(file, statement, target, mask)
         start, end = file.source.span(statement)
         lost = any(start <= at < end and text not in found.text for at, text in comments(file.source, statement))
         reason, safety = "torch.where selects the same values elementwise, without counting them", self.safety
-        asked = why_asked(file, [(statement, mask)])
+        asked = why_asked(file, [(statement, mask)]) or why_waited_again(file, statement, mask)
         if lost:
             reason, safety = "a comment inside the statement would be lost", Safety.UNSAFE
         elif asked is not None:
@@ -150,7 +136,7 @@ def _waits(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.Bas
 
 
 def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
-    return any(_indexes_with(file, node, mask) for node in find_all(statement.value, cst.Subscript))
+    return any(indexes_with(file, node, mask) for node in find_all(statement.value, cst.Subscript))
 
 
 def _looks_like_mask(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
@@ -160,25 +146,3 @@ def _looks_like_mask(file: FileFacts, statement: cst.Assign | cst.AugAssign, mas
         return "mask" in code and _gathers(file, statement, mask)
     is_called_index = "idx" in code or "ind" in code
     return "mask" in code or (_gathers(file, statement, mask) and not is_called_index)
-
-
-def _indexes_with(file: FileFacts, node: cst.Subscript, mask: cst.BaseExpression) -> bool:
-    """Whether the one index of a subscript is the same expression as `mask` of the same statement."""
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return False
-    index = node.slice[0].slice.value
-    same = _words(file, index) == _words(file, mask)
-    return same and all(_is_repeatable(file, call) for call in find_all(index, cst.Call))
-
-
-def _words(file: FileFacts, node: cst.BaseExpression) -> str:
-    return "".join(file.code(node).split())
-
-
-def _is_repeatable(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call computes a tensor from its arguments alone, so that two such calls give the same."""
-    name = file.qualified(call)
-    if name is None and isinstance(call.func, cst.Attribute):
-        name = call.func.attr.value
-    short = (name or "").removeprefix("torch.")
-    return short in (torch_api.ELEMENTWISE | torch_api.REDUCTIONS) - {"dropout"}

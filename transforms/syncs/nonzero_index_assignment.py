@@ -23,6 +23,7 @@ from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._mask_for_index import MaskForIndex
+from perfmod.transforms.syncs._masked_statements import why_waited_again
 from perfmod.transforms.syncs._masked_writes import CannotWrite
 from perfmod.transforms.syncs._nonzero import Bound, NonzeroIndex, Write, bound, nonzero_index, writes
 
@@ -84,6 +85,7 @@ class NonzeroIndexAssignment(Rule):
         if names is not None:
             rewriting.bind(names, found)
         doubt, asked = rewriting.doubt, why_asked(file, [(index.node, index.condition)])
+        asked = asked or why_waited_again(file, index.node, index.condition)
         return self.found(
             file,
             index.node,
