@@ -11,6 +11,7 @@ from perfmod.transforms.facts.formats import shows_number
 from perfmod.transforms.facts.value import Kind
 
 _METHODS = frozenset({"add_scalar", "add_scalars"})
+_READS = frozenset({"builtins.float", "builtins.int", "torch.is_tensor"})
 
 
 def is_logged(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.FunctionDef] = frozenset()) -> bool:
@@ -45,9 +46,20 @@ def is_logged(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.Fun
 def _takes_tensors(
     file: FileFacts, function: cst.FunctionDef, call: cst.Call, given: cst.CSTNode, seen: frozenset[cst.FunctionDef]
 ) -> bool:
-    """Whether a function in sight only shows or logs what a call passes to it."""
+    """Whether a function in sight only shows or logs what a call passes to it, or makes a number of it."""
     is_bound = file.classes.of(file.tree.scope(function)) is not None and not is_decorated(function, "staticmethod")
     taking = [param for param in parameters(function) if passed(call, function, param, bound=is_bound) is given]
     uses = [use for param in taking for each in file.flow.defined(param) for use in file.flow.uses(each)]
-    fits = (shows_number(file, use) or is_logged(file, use, seen | {function}) for use in uses)
+    fits = (_takes_tensor(file, use) or is_logged(file, use, seen | {function}) for use in uses)
     return bool(taking) and all(fits)
+
+
+def _takes_tensor(file: FileFacts, use: cst.BaseExpression) -> bool:
+    """Whether a figure is shown, made a number, or asked whether it is a tensor."""
+    arg = file.tree.parent(use)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and not arg.star else None
+    if not isinstance(call, cst.Call):
+        return shows_number(file, use)
+    name = file.qualified(call)
+    asks = name == "builtins.isinstance" and file.qualified(call.args[-1].value) == "torch.Tensor"
+    return name in _READS or asks or shows_number(file, use)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
-from perfmod.transforms.facts.calls import argument, has_star, passed
-from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.flow import Binding, Flow, Read, dotted
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
@@ -105,27 +105,13 @@ class Placement:
             return Device.ACCELERATOR
         self._open.add(node)
         try:
-            definitions = self._flow.definitions(node)
-            found = {self.device_of(value) for each in definitions for value in self._given(each) or (None,)}
+            found = {
+                self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
+                for d in self._flow.definitions(node)
+            }
         finally:
             self._open.discard(node)
         return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
-
-    def _given(self, definition: Definition) -> list[cst.BaseExpression | None]:
-        """What a variable is given; for a parameter of a function that is no method, what all its callers pass."""
-        if definition.binding is Binding.ASSIGNED and not definition.path:
-            return [definition.value]
-        function, param = definition.scope, definition.node
-        if not isinstance(function, cst.FunctionDef) or not isinstance(param, cst.Param) or function.decorators:
-            return []
-        if self._flow.is_open(function) or not isinstance(self._tree.scope(function), cst.Module):
-            return []
-        uses = [use for each in self._flow.defined(function) for use in self._flow.uses(each)]
-        around = {use: self._tree.parent(use) for use in uses}
-        calls = [call for use, call in around.items() if isinstance(call, cst.Call) and call.func is use]
-        if len(calls) < len(uses) or any(has_star(call) for call in calls):
-            return []
-        return [passed(call, function, param, bound=False) or param.default for call in calls]
 
     def dtype_argument(self, node: cst.Call) -> DType | None:
         """The type that `dtype=` names."""
