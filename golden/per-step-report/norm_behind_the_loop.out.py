@@ -12,7 +12,7 @@ def train(model, loader, optimizer, device):
         loss = F.cross_entropy(model(x), y)
         optimizer.zero_grad()
         loss.backward()
-        grad_norm = model.weight.grad.norm().detach()
+        grad_norm = model.weight.grad.norm()
         optimizer.step()
     print("last norm", grad_norm.item())
 

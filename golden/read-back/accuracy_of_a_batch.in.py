@@ -25,4 +25,4 @@ def probe():
     torch.manual_seed(0)
     model = nn.Linear(3, 3)
     loader = [(torch.randn(8, 3), torch.randint(3, (8,))) for _ in range(3)]
-    return train(model, loader, torch.device("cpu")), model
+    return train(model, loader, model.weight.device), model

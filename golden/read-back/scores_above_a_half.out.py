@@ -24,4 +24,4 @@ def probe():
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
     loader = [(torch.randn(8, 3), torch.rand(8, 2)) for _ in range(3)]
-    return train(model, loader, torch.device("cpu")), model
+    return train(model, loader, model.weight.device), model

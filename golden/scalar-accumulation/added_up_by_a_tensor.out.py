@@ -29,4 +29,4 @@ def probe(batches, dtype):
     torch.manual_seed(0)
     model = nn.Linear(3, 2).to(dtype)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    return train(model, batches, optimizer, torch.device("cpu")), model
+    return train(model, batches, optimizer, model.weight.device), model

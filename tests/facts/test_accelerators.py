@@ -28,6 +28,12 @@ from perfmod.transforms.facts.accelerators import missing_float64, uses_accelera
         ("x = x.to('cpu')", False),
         ("x = torch.zeros(3, device='cpu')", False),
         ("device = torch.device('cpu')\nx = x.to(device)", False),
+        ("def fit(x, device):\n    x.to(device)\ndevice = torch.device('cpu')\nfit(x, device)", False),
+        ("def fit(x, device='cpu'):\n    x.to(device)\nfit(x)", False),
+        ("def fit(x, device):\n    x.to(device)\nfit(x, 'cpu')\nfit(x, device='cuda')", True),
+        ("def fit(x, device):\n    x.to(device)\nfit(x, args.device)", True),
+        ("def fit(x, device):\n    x.to(device)\nfit(x, 'cpu')\nspawn(fit)", True),
+        ("def fit(x, device):\n    x.to(device)", True),
     ],
 )
 def test_uses_accelerator(code: str, expected: bool) -> None:

@@ -37,6 +37,52 @@ def test_is_held_back_beside_streams() -> None:
     )
 
 
+TIMED = """\
+os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+def fit(model, loader, optimizer):
+    start = time.time()
+    for step, (x, y) in enumerate(loader):
+        {first}
+        loss = F.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        {last}
+        optimizer.step()
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "line"),
+    [
+        ("since = time.time()", "print(time.time() - since)", 8),
+        ("since = time.perf_counter()", "torch.cuda.synchronize(); print(time.perf_counter() - since)", None),
+        ("pass", "pass", None),
+        ("pass", "if step % 100 == 0: print(time.time() - start)", None),
+    ],
+)
+def test_is_held_back_where_a_clock_times_the_steps(first: str, last: str, line: int | None) -> None:
+    files = WholeFiles(CudaLaunchBlocking(), "import os, time\nimport torch\nimport torch.nn.functional as F")
+    (finding,) = files.result(TIMED.format(first=first, last=last)).applied
+    assert finding.safety is (Safety.SAFE if line is None else Safety.OPT_IN)
+    reason = f"`time.time()` on line {line} times the step: without this setting it would measure the launches only"
+    assert finding.reason == (reason if line is not None else "the kernels run in the same order")
+
+
+def test_clocks_of_another_program_are_nothing_to_it() -> None:
+    sets = 'import os\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nimport torch\nimport {module}\n'
+    loop = "import time\nfor x in loader:\n    model(x).sum().backward()\n    {line}\n"
+    files = [
+        Given("first.py", sets.format(module="timed").encode()),
+        Given("second.py", sets.format(module="plain").encode()),
+        Given("timed.py", loop.format(line="print(time.time())").encode(), modules=("timed",)),
+        Given("plain.py", loop.format(line="pass").encode(), modules=("plain",)),
+    ]
+    first, second, *_ = rewrite_together(files, [CudaLaunchBlocking()])
+    (finding,) = first.held_back
+    assert finding.reason.startswith("`time.time()` on line 4 of timed.py times the step")
+    assert len(second.applied) == 1
+
+
 REFUSED = {
     "read": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nprint(os.environ["CUDA_LAUNCH_BLOCKING"])', "read on line 4"),
     "asked for": (

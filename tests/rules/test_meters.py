@@ -119,6 +119,22 @@ CHANGES = {
         (UPDATE, "model.writer.add_scalar('loss', losses.avg, 1)"),
         (MOVED, "model.writer.add_scalar('loss', losses.avg, 1)"),
     ),
+    "written as several figures by a logger": (
+        (UPDATE, "model.writer.add_scalars('loss', {'train': losses.avg}, 1)"),
+        (MOVED, "model.writer.add_scalars('loss', {'train': losses.avg}, 1)"),
+    ),
+    "written to a file": (
+        (UPDATE, "json.dump({'loss': losses.avg}, model.log)"),
+        (MOVED, "json.dump({'loss': float(losses.avg)}, model.log)"),
+    ),
+    "asked for its type": (
+        (UPDATE, "assert isinstance(losses.avg, float)"),
+        (MOVED, "assert isinstance(float(losses.avg), float)"),
+    ),
+    "asked whether it is a number": (
+        (UPDATE, "assert not math.isnan(losses.avg)"),
+        (MOVED, "assert not math.isnan(float(losses.avg))"),
+    ),
     "made a number already": ((UPDATE, "return float(losses.avg)"), (MOVED, "return float(losses.avg)")),
     "reset by hand": (
         (UPDATE, "print(f'{losses.avg}')\nlosses.sum = 0"),
@@ -233,6 +249,57 @@ def test_class_of_another_file_stays_as_it_is(elsewhere: dict[str, bool]) -> Non
     assert utils.outcome is Outcome.UNCHANGED
     # What another file does with meters of its own is nothing to these.
     assert [finding.reason for finding in finetune.refused] == ["`losses.val` is read in every step on line 15"]
+
+
+LOGGER = """\
+class Logger:
+    def __init__(self, writer):
+        self.writer = writer
+        self.step = 0
+
+    def add_scalar(self, name, value):
+        {line}
+        self.writer.add_scalar(name, value, self.step)
+"""
+LOGGED = """\
+from log import Logger
+from loop import fit
+
+
+def main(model, loader, optimizer, writer):
+    logger = Logger(writer)
+    losses = fit(model, loader, optimizer, "cuda")
+    logger.add_scalar("loss", {figure})
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_number"),
+    [
+        ("assert isinstance(value, float), type(value)", True),
+        ("value = value if isinstance(value, (int, float)) else value.mean()", True),
+        ("if math.isnan(value): raise ValueError", True),
+        ("assert np.isscalar(value)", True),
+        ("self.file.write(json.dumps({name: value}))", True),
+        ("print(name, value)", True),
+        ("self.last = value", True),
+        ("print(f'{name}: {value:.3f}')", False),
+        ("self.step += 1", False),
+        ("self.last = float(value)", False),
+        ("if isinstance(value, torch.Tensor): self.step += 1", False),
+    ],
+)
+def test_logger_in_another_file_may_need_a_number(line: str, is_number: bool) -> None:
+    loop = functools.partial(LOOP.format, module="log", more="", mean="losses")
+    files = {
+        "main.py": LOGGED.format(figure="losses.avg"),
+        "loop.py": loop(figure="loss.item()"),
+        "log.py": "import torch\n\n\n" + METER + "\n\n" + LOGGER.format(line=line),
+    }
+    main, step, log = together(files)
+    assert step.after.decode() == loop(figure="loss.detach().double()"), [found.reason for found in step.refused]
+    assert main.after.decode() == LOGGED.format(figure="float(losses.avg)" if is_number else "losses.avg")
+    assert log.outcome is Outcome.UNCHANGED
 
 
 DISPLAY = """

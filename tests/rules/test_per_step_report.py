@@ -58,11 +58,21 @@ LATE = {
     ),
     "under a switch of reports": (
         ("v = float(kl)\nif args.log_now:\n    args.v = v; print(v)", ""),
-        ("v = kl.detach()\nif args.log_now:\n    args.v = v.item(); print(v.item())", ""),
+        ("v = kl.detach()\nif args.log_now:\n    v = v.item()\n    args.v = v; print(v)", ""),
     ),
     "in many places of one report": (
         ("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\n    print(-v)", ""),
         ("v = kl.detach()\nif i % 10 == 0:\n    v = v.item()\n    print(v, v / 2)\n    print(-v)", ""),
+    ),
+    "in two reports": (
+        ("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\nif i % 50 == 0:\n    print(v)", ""),
+        (
+            (
+                "v = kl.detach()\nif i % 10 == 0:\n    print(v.item(), v.item() / 2)\n"
+                "if i % 50 == 0:\n    print(v.item())"
+            ),
+            "",
+        ),
     ),
     "a count": (
         ("v = hits.item()\nif i % 10 == 0:\n    print('%d' % v)", ""),

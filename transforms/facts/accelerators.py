@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.value import Device
 
 # As they are named in scripts.
@@ -56,6 +57,27 @@ def _uses_accelerator(file: FileFacts) -> bool:
             where = next(
                 (arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "device"), None
             )
-        if where is not None and placement.device_of(where) is not Device.CPU:
+        if where is not None and not _is_cpu(file, where, frozenset()):
             return True
     return False
+
+
+def _is_cpu(file: FileFacts, where: cst.BaseExpression | None, seen: frozenset[Definition]) -> bool:
+    """Whether a device can only be the CPU; that of a parameter, where all callers are in sight and pass that."""
+    if where is None or not file.flow.is_variable(where):
+        return file.values.placement.device_of(where) is Device.CPU
+    found = file.flow.definitions(where)
+    if not found or not seen.isdisjoint(found):
+        return False
+    given = [value for each in found for value in _given(file, each) or (None,)]
+    return all(_is_cpu(file, value, seen.union(found)) for value in given)
+
+
+def _given(file: FileFacts, definition: Definition) -> list[cst.BaseExpression | None]:
+    """What a variable is given; for a parameter of a function that is no method, what its callers pass."""
+    if definition.binding is Binding.ASSIGNED and not definition.path:
+        return [definition.value]
+    function = definition.scope
+    if not isinstance(function, cst.FunctionDef) or not isinstance(file.tree.scope(function), cst.Module):
+        return []
+    return file.values.given(definition) if file.values.calls.is_only_called(function) else []

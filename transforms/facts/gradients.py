@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
@@ -15,6 +17,10 @@ _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 # What only tensors of floating point numbers are asked.
 _SHOWS_FLOATING = frozenset(
     {"detach", "requires_grad_", "backward", "isnan", "isinf", "isfinite", "softmax", "log_softmax"}
+)
+# What leaves a graph in `x.grad`: `backward(create_graph=True)`, or other code that writes there.
+_GRAPH_OF_GRADIENTS = re.compile(
+    r"\bcreate_graph\b|\.grad\s*[-+*/@]?=(?!=)(?!\s*None\b)|\.grad\.(?!zero_|mul_|div_|clamp_|detach_)\w+_\("
 )
 _OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS | torch_api.SAME_DTYPE) - {"requires_grad_"}
 
@@ -131,7 +137,7 @@ def _may_carry(file: FileFacts, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Name):
         return _name_may_carry(file, node)
     if isinstance(node, cst.Attribute):
-        return node.attr.value != "data"
+        return node.attr.value != "data" and (node.attr.value != "grad" or file.once(_gradients_carry))
     if isinstance(node, cst.Subscript):
         return _may_carry(file, node.value)
     if isinstance(node, cst.UnaryOperation):
@@ -141,6 +147,11 @@ def _may_carry(file: FileFacts, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Call):
         return _call_may_carry(file, node)
     return True
+
+
+def _gradients_carry(file: FileFacts) -> bool:
+    """Whether `x.grad` may have a graph itself: `backward` leaves one there only if it is told so."""
+    return any(_GRAPH_OF_GRADIENTS.search(source.text) for source in file.world.files)
 
 
 def _name_may_carry(file: FileFacts, name: cst.Name) -> bool:

@@ -5,10 +5,11 @@ up on the line that caused it. CPU and GPU then take turns instead of working at
 
     os.environ["CUDA_LAUNCH_BLOCKING"] = "1"         (gone)
 
-No value changes: the kernels run in the same order. An assertion that fails on the device is reported
-later, and times measured without a synchronisation no longer include the device's work. CUDA streams are another
-matter: their kernels may then overlap, which shows where a wait is missing, so the rewrite is held back in files that
-use them. Where the variable belongs to settings for reproducible runs, or a comment asks for it, it stays.
+No value changes: the kernels run in the same order. An assertion that fails on the device is reported later. Where a
+clock times the steps and nothing calls `torch.cuda.synchronize()`, it would no longer measure the device's work, so the
+rewrite is held back. CUDA streams are another matter: their kernels may then overlap, which shows where a wait is
+missing, so it is held back in files that use them too. Where the variable belongs to settings for reproducible runs, or
+a comment asks for it, it stays.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.facts.clocks import timed_without_waiting
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all, find_any
@@ -51,7 +53,8 @@ class CudaLaunchBlocking(Rule):
     )
     changes_results = (
         "Never for values. Kernel errors are reported at a later line, and times that are measured without "
-        "`torch.cuda.synchronize()` only cover the launches. Held back as unsafe where the file uses its own streams, "
+        "`torch.cuda.synchronize()` only cover the launches. Held back where such times are "
+        "taken in the steps, and as unsafe where the file uses its own streams, "
         "refused next to settings for reproducible runs and under a comment that asks for it."
     )
 
@@ -78,11 +81,14 @@ class CudaLaunchBlocking(Rule):
             if wanted:
                 yield self.refused(file, node, wanted)
                 continue
-            streams = _uses_streams(file)
-            doubt = "the file uses CUDA streams, whose kernels may overlap without it" if streams else ""
-            yield self.found(
-                file, node, doubt or "the kernels run in the same order", edits, safety=Safety.UNSAFE if doubt else None
-            )
+            safety, reason, clock = None, "the kernels run in the same order", timed_without_waiting(file)
+            if _uses_streams(file):
+                safety, reason = Safety.UNSAFE, "the file uses CUDA streams, whose kernels may overlap without it"
+            elif clock is not None:
+                place = f"`{file.code(clock)}` on line {file.line(clock)}"
+                reason = f"{place} times the step: without this setting it would measure the launches only"
+                safety = Safety.OPT_IN
+            yield self.found(file, node, reason, edits, safety=safety)
 
 
 def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:

@@ -7,16 +7,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.clocks import reads_clock
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.syncs._around import rounds
 
-_CLOCKS = (
-    "time.time", "time.perf_counter", "time.monotonic", "time.process_time", "time.thread_time", "time.clock",
-    "timeit.", "datetime.datetime.now", "datetime.datetime.utcnow", "torch.utils.benchmark.",
-)  # fmt: skip
-_EVENTS = ("torch.cuda.Event", "torch.Event", "torch.cuda.event.", "triton.testing.")
+_EVENTS = ("torch.utils.benchmark.", "torch.cuda.Event", "torch.Event", "torch.cuda.event.", "triton.testing.")
 _PROFILERS = (
     "torch.profiler.", "torch.autograd.profiler.", "torch.cuda.profiler.", "torch.cuda.nvtx.", "torch.cuda.cudart",
     "cProfile.", "nvtx.", "torch.autograd.graph.",
@@ -93,7 +90,7 @@ def measures(file: FileFacts, call: cst.Call) -> str | None:
     if name is not None and not name.startswith("builtins."):
         if name.startswith(_MEMORY) or (name.startswith("torch.") and any(word in name for word in _MEMORY_WORDS)):
             return "the memory"
-        if name.startswith((*_CLOCKS, *_EVENTS)):
+        if reads_clock(file, call) or name.startswith(_EVENTS):
             return "the time"
         if name.startswith(_PROFILERS):
             return "the step"

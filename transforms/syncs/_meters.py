@@ -19,9 +19,10 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.formats import is_plain_format, shows_number, shows_type
 from perfmod.transforms.facts.handing import Held
+from perfmod.transforms.facts.loggers import is_logged
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
@@ -33,8 +34,6 @@ _IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAs
 _LOOKS = frozenset(f"builtins.{name}" for name in ("isinstance", "len", "type", "id", "callable", "hasattr"))
 _LOOKING = (cst.Comparison, cst.ComparisonTarget, cst.If, cst.Expr)
 _SHOWS = frozenset({"builtins.str", "builtins.repr", "builtins.print", "builtins.format"})
-# Loggers that take tensors of the device as they take numbers.
-_LOGGERS = frozenset({"add_scalar", "add_scalars"})
 
 
 def makers_of(file: FileFacts, receiver: cst.BaseExpression) -> frozenset[cst.CSTNode]:
@@ -294,7 +293,7 @@ class _Uses:
         self.reads.append(figure)
         if shows_number(file, node):
             self.are_formatted = True
-        elif not _is_logged(file, node) and not isinstance(file.tree.parent(node), cst.Expr):
+        elif not is_logged(file, node) and not isinstance(file.tree.parent(node), cst.Expr):
             edit = as_number(file, figure, "float({})")
             self.edits += [edit] if edit is not None else []
             owner = figure.func if isinstance(figure, cst.Call) else figure
@@ -355,15 +354,3 @@ def _asks_for_none(parent: cst.CSTNode | None) -> bool:
     return isinstance(parent, cst.Comparison) and all(
         isinstance(target.operator, (cst.Is, cst.IsNot)) for target in parent.comparisons
     )
-
-
-def _is_logged(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether a figure is given to a logger that takes tensors, by itself or in a dictionary."""
-    arg = file.tree.parent(node)
-    if isinstance(arg, cst.DictElement):
-        arg = file.tree.parent(file.tree.parent(arg) or arg)
-    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
-    if not isinstance(call, cst.Call):
-        return False
-    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    return file.qualified(call) == "wandb.log" or (file.value(call.func).kind is not Kind.MODULE and method in _LOGGERS)

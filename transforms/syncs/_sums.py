@@ -26,8 +26,6 @@ from perfmod.transforms.writing import insert_after_statement, insert_before_sta
 
 Loop = cst.For | cst.While
 _SCALES = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
-_FEW = 3
-"""So many reads in one block get a line of their own."""
 
 
 @frozen(eq=False)
@@ -263,7 +261,7 @@ def is_rare(file: FileFacts, place: cst.CSTNode, fed: Sequence[cst.CSTNode]) -> 
 
 
 def read_late(file: FileFacts, code: str, places: Sequence[cst.BaseExpression], form: str) -> list[Edit]:
-    """Edits that read a number where it is used now and then: there, or once for three places of one block.
+    """Edits that read a number where it is used now and then: there, or once for the places of one block.
 
     `form` says how: `float({})`, `int({})` or `{}.item()`.
     """
@@ -273,9 +271,13 @@ def read_late(file: FileFacts, code: str, places: Sequence[cst.BaseExpression], 
         gate = file.steps.gate(place)
         is_inside = isinstance(gate, cst.If) and file.tree.is_within(place, gate.body)
         blocks.setdefault(gate.body if gate is not None and is_inside else None, []).append(place)
+    # What `float()` made of it, it takes again; such a number has no `item()`.
+    again = len(blocks) > 1 or any(
+        isinstance(each, cst.Name) and file.flow.from_earlier_rounds(each) for each in places
+    )
     for block, inside in blocks.items():
-        if isinstance(block, cst.IndentedBlock) and len(inside) >= _FEW:
-            line = block.body[0]
+        if isinstance(block, cst.IndentedBlock) and len(inside) > 1 and not (again and form.endswith(".item()")):
+            line = next(line for line in block.body if any(file.tree.is_within(place, line) for place in inside))
             edits.append(
                 insert_before_statement(file.source, line, f"{code} = {form.format(code)}", below_comments=True)
             )
