@@ -69,7 +69,7 @@ def body(result: FileResult) -> str:
         ),
         ("torch.ones(n, 3).byte().cuda()", 'torch.ones(n, 3, dtype=torch.uint8, device="cuda")'),
         ("torch.zeros(n).long().view(1, -1).to(device)", "torch.zeros(n, dtype=torch.long, device=device).view(1, -1)"),
-        ("torch.eye(n).bool().to(x.device)", "torch.eye(n, dtype=torch.bool, device=x.device)"),
+        ("torch.eye(n).bool().to(x.device)", "torch.eye(n, device=x.device).bool()"),
         (
             "torch.ones(n, dtype=torch.half).long().to(device)",
             "torch.ones(n, dtype=torch.half, device=device).long()",

@@ -16,6 +16,10 @@ _CASTS = {
 }  # fmt: skip
 
 
+_LATE = {("eye", "bool")}
+"""What old versions of PyTorch cannot make in a type: 1.2 has no `eye` of bool on the CPU (issue 24088 of PyTorch)."""
+
+
 def cast_behind(file: FileFacts, birth: Birth, behind: cst.Call) -> cst.Call | None:
     """The cast directly behind a call, to a type in which the tensor can be made: `torch.zeros(3).long()`."""
     method = file.tree.parent(behind)
@@ -24,6 +28,7 @@ def cast_behind(file: FileFacts, birth: Birth, behind: cst.Call) -> cst.Call | N
         return None
     name = method.attr.value
     can_be = name in _CASTS if birth.name in CONSTANT else name == "long" and _is_long(file, birth.call)
+    can_be = can_be and (birth.name, name) not in _LATE
     is_cast = can_be and isinstance(call, cst.Call) and call.func is method and not call.args and not call.lpar
     return call if is_cast and isinstance(call, cst.Call) else None
 
