@@ -9,7 +9,7 @@ the tensor on the device, and nothing is copied:
     mask = torch.triu(torch.ones(n, n), diagonal=1).bool().cuda()
     mask = torch.triu(torch.ones(n, n, device="cuda"), diagonal=1).bool()
 
-    labels = torch.zeros(n).long().to(device)  # or torch.zeros(n).to(device).long()
+    labels = torch.zeros(n).long().to(device)  # or torch.LongTensor(n).fill_(0).to(device)
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
@@ -19,8 +19,8 @@ rule is selected by its code or name.
 
 Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
-Only code that runs in training steps or forward passes is rewritten; a single copy at the start of a program does not
-matter.
+Only code that runs in the steps of a training or evaluation, or in forward passes, is rewritten; a single copy at the
+start of a program does not matter.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target, born, target
+from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
@@ -73,6 +74,8 @@ class CpuBornTensor(Rule):
             "randint",
             "randperm",
             "normal",
+            "fill_",
+            "zero_",
         }
     )
     references = (
@@ -87,8 +90,8 @@ class CpuBornTensor(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """Every tensor that a step makes on the host and moves."""
         for call in _moves(file):
-            birth = born(file, call)
-            if birth is None or not file.steps.reaches(call):
+            birth = born(file, call) or legacy_fill(file, call)
+            if birth is None or not (file.steps.reaches(call) or in_evaluation(file, call)):
                 continue
             where = target(file, call)
             if where is None:
@@ -128,6 +131,14 @@ class CpuBornTensor(Rule):
         # A dot on a line of its own goes with its line.
         start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
         text = f"device={where.device}"
+        if birth.legacy_dtype:
+            torch = file.code(cst.ensure_type(birth.call.func, cst.Attribute).value)
+            dtype = file.code(where.dtype) if where.dtype is not None else f"{torch}.{birth.legacy_dtype}"
+            return (
+                Edit(*source.span(birth.call.func), f"{torch}.{birth.name}"),
+                *add_keyword(source, birth.call, f"dtype={dtype}, {text}", wrap=False),
+                Edit(source.span(birth.call)[1], end, ""),
+            )
         takes_type = birth.name in _CONSTANT and argument(birth.call, "dtype") is None
         cast = _cast(file, birth.call) if takes_type else None
         edits = [Edit(start, end, "")]
