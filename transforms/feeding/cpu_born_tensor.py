@@ -60,8 +60,8 @@ class CpuBornTensor(Rule):
     min_torch = "1.0"
     status = Status.PREVIEW
     triggers = frozenset(
-        {"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace", "rand", "randn", "randint", "randperm",
-         "normal", "fill_", "zero_"}
+        {"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace", "rand", "randn", "randint",
+         "randperm", "normal", "fill_", "zero_"}
     )  # fmt: skip
     references = (
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
