@@ -53,6 +53,9 @@ def body(result: FileResult) -> str:
             "torch.ones(n, dtype=torch.half).to(device, torch.long)",
             "torch.ones(n, dtype=torch.half, device=device).to(torch.long)",
         ),
+        ("torch.LongTensor(n, 1).fill_(0).to(device)", "torch.zeros(n, 1, dtype=torch.long, device=device)"),
+        ("torch.ByteTensor(n).zero_().cuda()", 'torch.zeros(n, dtype=torch.uint8, device="cuda")'),
+        ("torch.FloatTensor(n, 3).fill_(1).to(device)", "torch.ones(n, 3, dtype=torch.float, device=device)"),
         ("torch.zeros(n).long().to(device)", "torch.zeros(n, dtype=torch.long, device=device)"),
         ("torch.zeros(n).to(device).long()", "torch.zeros(n, dtype=torch.long, device=device)"),
         ("torch.ones(n, 3).cuda().bool()", 'torch.ones(n, 3, dtype=torch.bool, device="cuda")'),
@@ -278,6 +281,26 @@ def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
     assert [finding.reason for finding in result.refused] == [
         "built from CPU data every step and copied from unpinned memory"
     ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.LongTensor([n, 1]).fill_(0)",
+        "torch.LongTensor(other).fill_(0)",
+        "torch.LongTensor(n, 1).fill_(5)",
+        "torch.LongTensor(*other).zero_()",
+        "torch.LongTensor(n, 1)",
+    ],
+)
+def test_old_constructors_of_data_and_other_fills_stay(made: str) -> None:
+    assert not run(f"{made}.to(device)", unsafe=True, selected=True).applied
+
+
+def test_steps_of_an_evaluation_count_beside_a_training() -> None:
+    more = "with torch.no_grad():\n    for x in loader:\n        model(x.to(device), torch.zeros(3).to(device))\n"
+    result = rewrite((CODE.replace("BODY", "n") + more).encode(), "train.py", [CpuBornTensor()], Choice())
+    assert result.after.decode().endswith("model(x.to(device), torch.zeros(3, device=device))\n")
 
 
 def test_outside_of_steps_one_copy_does_not_matter() -> None:

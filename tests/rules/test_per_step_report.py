@@ -94,6 +94,22 @@ LATE = {
 }
 
 
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ("", "v = p.grad.norm()"),
+        ("p.grad.zero_()", "v = p.grad.norm()"),
+        ("p.grad = None", "v = p.grad.norm()"),
+        ("loss.backward(create_graph=True)", "v = p.grad.norm().detach()"),
+        ("p.grad = 2 * ce", "v = p.grad.norm().detach()"),
+        ("p.grad += 2 * p", "v = p.grad.norm().detach()"),
+    ],
+)
+def test_gradients_have_no_graph_unless_somebody_asks_for_it(more: str, kept: str) -> None:
+    after = result(step(f"v = p.grad.norm().item()\n{more}\nif i % 10 == 0:\n    print(v)")).after.decode()
+    assert after.endswith(step(f"{kept}\n{more}\nif i % 10 == 0:\n    print(v.item())"))
+
+
 @pytest.mark.parametrize("name", LATE)
 def test_what_is_used_now_and_then_is_read_there(name: str) -> None:
     before, after = (step(*parts) for parts in LATE[name])

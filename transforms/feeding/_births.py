@@ -57,12 +57,14 @@ class Birth:
         name: its short name.
         is_random: whether it, or a method on the way, draws random numbers.
         refusal: why it cannot be made on the device, in one line; else empty.
+        legacy_dtype: the type that an old constructor such as `torch.LongTensor` gives it, in the place of a factory.
     """
 
     call: cst.Call
     name: str
     is_random: bool
     refusal: str = ""
+    legacy_dtype: str = ""
 
 
 @frozen

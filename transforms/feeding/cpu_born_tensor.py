@@ -9,7 +9,7 @@ the tensor on the device, and nothing is copied:
     mask = torch.triu(torch.ones(n, n), diagonal=1).bool().cuda()
     mask = torch.triu(torch.ones(n, n, device="cuda"), diagonal=1).bool()
 
-    labels = torch.zeros(n).long().to(device)  # or torch.zeros(n).to(device).long()
+    labels = torch.zeros(n).long().to(device)  # or torch.LongTensor(n).fill_(0).to(device)
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
     zeros = torch.zeros(x.size()).cuda()  # x is on the device
@@ -22,8 +22,8 @@ rule is selected by its code or name.
 
 Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
-Only code that runs in training steps or forward passes is rewritten; a single copy at the start of a program does not
-matter.
+Only code that runs in the steps of a training or evaluation, or in forward passes, is rewritten; a single copy at the
+start of a program does not matter.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.feeding._born_types import CONSTANT, cast_behind, cast_of_copy, is_integer, type_given
+from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
@@ -58,22 +59,9 @@ class CpuBornTensor(Rule):
     min_torch = "1.0"
     status = Status.PREVIEW
     triggers = frozenset(
-        {
-            "zeros",
-            "ones",
-            "full",
-            "empty",
-            "arange",
-            "eye",
-            "linspace",
-            "logspace",
-            "rand",
-            "randn",
-            "randint",
-            "randperm",
-            "normal",
-        }
-    )
+        {"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace", "rand", "randn", "randint",
+         "randperm", "normal", "fill_", "zero_"}
+    )  # fmt: skip
     references = (
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
     )
@@ -86,8 +74,8 @@ class CpuBornTensor(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         """Every tensor that a step makes on the host and moves."""
         for call in _moves(file):
-            birth = born(file, call)
-            if birth is None or not file.steps.reaches(call):
+            birth = born(file, call) or legacy_fill(file, call)
+            if birth is None or not (file.steps.reaches(call) or in_evaluation(file, call)):
                 continue
             where = target(file, call, birth.call)
             if where is None:
@@ -132,6 +120,14 @@ class CpuBornTensor(Rule):
         # A dot on a line of its own goes with its line.
         start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
         text = f"device={where.device}"
+        if birth.legacy_dtype:
+            torch = file.code(cst.ensure_type(birth.call.func, cst.Attribute).value)
+            dtype = file.code(where.dtype) if where.dtype is not None else f"{torch}.{birth.legacy_dtype}"
+            return (
+                Edit(*source.span(birth.call.func), f"{torch}.{birth.name}"),
+                *add_keyword(source, birth.call, f"dtype={dtype}, {text}", wrap=False),
+                Edit(source.span(birth.call)[1], end, ""),
+            )
         takes_type = birth.name in CONSTANT and argument(birth.call, "dtype") is None
         cast = cast_behind(file, birth, birth.call)
         edits = [Edit(start, end, "")]

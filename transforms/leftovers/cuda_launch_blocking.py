@@ -147,7 +147,7 @@ def _setting(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, Se
         target = statement.targets[0].target
         if (
             isinstance(target, cst.Subscript)
-            and _is_environment(file, target.value)
+            and file.qualified(target.value) == "os.environ"
             and file.tree.is_within(node, target)
         ):
             return statement.value, delete_with_comment(source, (statement,))
@@ -158,10 +158,6 @@ def _setting(file: FileFacts, node: cst.CSTNode) -> tuple[cst.BaseExpression, Se
     if file.qualified(call) in _SETTERS and len(call.args) == 2 and call.args[0].value is node:
         return call.args[1].value, delete_with_comment(source, (statement,))
     return None
-
-
-def _is_environment(file: FileFacts, node: cst.BaseExpression) -> bool:
-    return file.qualified(node) == "os.environ"
 
 
 def _switches_on(value: cst.BaseExpression) -> bool:
