@@ -24,10 +24,10 @@ always ends in its first round, or `batch_size=len(dataset)`; loaders that give 
 of single samples that nothing trains with.
 
 A loader without workers has no such thread: the training process copies each batch into pinned memory itself. On an
-H200 that made training 1.0 to 1.7 times as fast where the samples lie ready in memory, but 0.6 to 1.0 times where
-they are computed: freed early, the memory of a batch goes back to the system, and the next batch has to get it anew.
-So a loader that neither has workers nor gets some by loader-without-workers (PM201) in the same run, and stands beside
-none that has, is only rewritten when the rule is selected by its code or name, unless its samples come from memory.
+H200 that made training 1.0 to 1.7 times as fast where the samples lie ready in memory, but 0.6 to 1.0 times where they
+are computed. So a loader that neither has workers nor gets some by loader-without-workers (PM201) in the same run, and
+stands beside none that has, is only rewritten when the rule is selected by its code or name, unless its samples come
+from memory.
 
 A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
 non_blocking=True).float()` where the cast on the device gives the same values. Where a cast has to stay, such as one
