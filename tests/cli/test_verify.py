@@ -219,6 +219,7 @@ def test_what_is_refuted_in_another_file_is_withdrawn_there(perfmod: Run, write:
     assert "withdrawn" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_a_file_of_the_folder_that_the_script_does_not_import(project: Path, perfmod: Run, write: Write) -> None:
     write("train.py", IN_TWO)
     write("engine.py", ENGINE)

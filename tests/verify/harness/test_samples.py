@@ -95,7 +95,8 @@ def compared(trace: Trace) -> Mapping[str, Any]:
 @pytest.mark.parametrize(
     ("sampling", "workers"),
     [
-        ("shuffle=True", ["four", "persistent", "spawned", "forkserver"]),
+        ("shuffle=True", ["four", "spawned"]),
+        pytest.param("shuffle=True", ["persistent", "forkserver"], marks=pytest.mark.exhaustive),
         ("shuffle=True, generator=generator", ["four", "persistent"]),
         ("sampler=WeightedRandomSampler(weights(), 44), collate_fn=mixed_up", ["persistent"]),
         ("sampler=WeightedRandomSampler(weights(), 44, generator=generator)", ["four"]),
