@@ -222,6 +222,28 @@ def test_scripts_that_are_called_like_tests_do_not(path: str, imports: str, name
     assert reasons(path, imports, name, behind=behind) == []
 
 
+@pytest.mark.parametrize(
+    ("decorator", "reason"),
+    [
+        ("@functools.lru_cache(maxsize=None)", "`step` (line 7) keeps its results, and seldom runs"),
+        ("@cache", "`step` (line 7) keeps its results, and seldom runs"),
+        ("@logged", ""),
+    ],
+)
+def test_functions_that_keep_their_results_stay(decorator: str, reason: str) -> None:
+    assert reasons("train.py", "import functools", decorator=decorator) == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize(("test", "is_dead"), [("False", True), ("0", True), ("True", False), ("debug", False)])
+def test_what_an_if_false_switches_off_stays(test: str, is_dead: bool) -> None:
+    code = (
+        f"import torch\n\nfor x in loader:\n    if {test}:\n        y = torch.ones(3).cuda()\n    model(x).backward()\n"
+    )
+    after, held_back = codes({"train.py": code}, "train.py")
+    assert not is_dead or after == code
+    assert any(reason.endswith("the condition on line 4 is never true") for reason in held_back) is is_dead
+
+
 def test_what_only_unit_tests_use_stays() -> None:
     helper = STEP.format(imports="", name="step", decorator="")
     user = "from tests.steps import step\n\n\ndef test_step():\n    step(x)\n"

@@ -59,9 +59,7 @@ FILLED = {
     "torch.Tensor([0, 0]).cuda()[0]": 'torch.zeros(2, device="cuda")[0]',
     "torch.tensor(-0.0, device=device)": "torch.full((), -0.0, device=device)",
     "torch.tensor(0, device=device, dtype=x.dtype)": "torch.zeros((), device=device, dtype=x.dtype)",
-    "torch.tensor(data=1, device=device)": "torch.ones((), dtype=torch.long, device=device)",
     "torch.tensor(-1, device='cuda')": "torch.full((), -1, device='cuda')",
-    "torch.tensor(True, device=x.device)": "torch.ones((), dtype=torch.bool, device=x.device)",
     "torch.tensor([False, False], device=x.device)": "torch.zeros(2, dtype=torch.bool, device=x.device)",
     "x.new_tensor(True)": "x.new_ones(())",
     "torch.tensor(float('-inf'), dtype=x.dtype, device=device)":
@@ -71,7 +69,6 @@ FILLED = {
     "torch.tensor(0.5).to(device)": "torch.full((), 0.5, device=device)",
     "torch.tensor(0.5).to(device, non_blocking=True)": "torch.full((), 0.5, device=device)",
     "torch.tensor(1).float().cuda()": 'torch.ones((), device="cuda")',
-    "torch.tensor(1).cuda(0)": 'torch.ones((), dtype=torch.long, device="cuda:0")',
     "torch.tensor(1).to(device, torch.float16)": "torch.ones((), dtype=torch.float16, device=device)",
     "torch.tensor([0.5], device=device)": "torch.full((1,), 0.5, device=device)",
     "torch.tensor([0.0], device=device)": "torch.zeros(1, device=device)",
@@ -251,6 +248,17 @@ def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None
     assert found.startswith(reason)
 
 
+def test_numbers_that_may_be_of_numpy() -> None:
+    """np.float64 is a `float`: `torch.tensor` makes float64 of it, and `torch.full` float32."""
+    code = (
+        "import torch\n\n\ndef keep(model, x, reward: float):\n"
+        "    model(x.cuda(), torch.tensor([reward], device='cuda')).backward()\n"
+    )
+    (refused,) = result(code).refused
+    assert refused.reason == "`reward` may be a number of NumPy, which has a type of its own: say `dtype=`"
+    assert result(code.replace("[reward]", "[reward], dtype=torch.float")).applied
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -281,6 +289,9 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
         ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "an assignment under a mask needs no tensor: assign the"),
         ("kept = [torch.tensor(0., device=device)] * 3\nkept[0] = x", "the list holds one tensor many times: write"),
         ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
+        ("t = torch.tensor(data=1, device=device)\nkeep(t)", "a filled tensor would have to spell out its type"),
+        ("t = torch.tensor(True, device=x.device)\nkeep(t)", "a filled tensor would have to spell out its type"),
+        ("t = torch.tensor(1).cuda(0)\nkeep(t)", "a filled tensor would have to spell out its type"),
     ],
 )
 def test_constants_that_an_expert_would_not_fill(body: str, reason: str) -> None:

@@ -1041,6 +1041,22 @@ def test_loaders_side_by_side_pin_together() -> None:
 
 
 @pytest.mark.parametrize(
+    ("drawn", "is_held"), [("next(iter(loader))", True), ("next(batches(loader))", True), ("next(kept)", False)]
+)
+def test_iterators_that_each_step_begins_anew(drawn: str, is_held: bool) -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom data import model, photos\n\n"
+        "def batches(loader):\n    for batch in loader:\n        yield batch\n\n"
+        "loader = DataLoader(photos, batch_size=4, num_workers=2)\nkept = iter(loader)\n"
+        f"for step in range(900):\n    x, y = {drawn}\n    model(x.cuda(), y.cuda()).backward()\n"
+    )
+    result = run(code)
+    assert bool(result.applied) is not is_held
+    reasons = [each.reason for each in result.held_back]
+    assert any("begins it anew in every step, so that nothing is copied" in reason for reason in reasons) is is_held
+
+
+@pytest.mark.parametrize(
     ("part", "has_gaps"),
     [
         ("batch[0][:, :-1]", True),
@@ -1315,7 +1331,6 @@ def test_what_is_sure_waits_for_the_rest() -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        ("batch = next(iter(loader))", "x = batch[0].to(device)"),
         ("x = next(batches)[0].to(device)",),
         ("x = batches.next()[0].to(device)",),
     ],

@@ -13,6 +13,9 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.value import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
+_SETTINGS = frozenset(
+    {"torch.set_grad_enabled", "torch.autograd.set_grad_enabled", "torch.autograd.grad_mode.set_grad_enabled"}
+)
 _SWITCHES = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 # What only tensors of floating point numbers are asked.
 _SHOWS_FLOATING = frozenset(
@@ -127,7 +130,12 @@ def _may_lack_graph(file: FileFacts, node: cst.CSTNode) -> bool:
 
 
 def _is_no_grad(file: FileFacts, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and not node.args and file.qualified(node) in _NO_GRAD
+    if not isinstance(node, cst.Call):
+        return False
+    if file.qualified(node) in _SETTINGS:
+        given = argument(node, "mode", 0)
+        return isinstance(given, cst.Name) and given.value == "False"
+    return not node.args and file.qualified(node) in _NO_GRAD
 
 
 def _may_carry(file: FileFacts, node: cst.CSTNode) -> bool:

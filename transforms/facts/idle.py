@@ -20,8 +20,23 @@ _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "s
 _TRAINS = re.compile(r"backward|^\.?fit|optim|training_step|[tT]rainer|^train(_.*)?(epoch|step|loop|model|net|\(\))$")
 """What tells of a training in a name, behind which `()` stands where it is called."""
 
-_OLD = frozenset({"archive", "archived", "backup", "bak", "deprecated", "legacy", "obsolete", "old"})
+_OLD = frozenset(
+    {
+        "archive",
+        "archived",
+        "backup",
+        "bak",
+        "deprecated",
+        "legacy",
+        "obsolete",
+        "old",
+        "old_file",
+        "old_files",
+        "old_code",
+    }
+)
 """Names of folders and files that hold what is no longer in use, without underscores around them."""
+_CACHES = frozenset({"lru_cache", "cache", "cached_property"})
 _TESTS = frozenset({"pytest", "unittest"})
 
 _OF_MODULES = frozenset({"apply", "eval", "train"})
@@ -36,6 +51,12 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     outdated = next(filter(_is_deprecated, file.tree.ancestors(node)), None)
     if isinstance(outdated, (cst.FunctionDef, cst.ClassDef)):
         return f"`{outdated.name.value}` (line {file.line(outdated.name)}) is marked as deprecated"
+    cached = next(filter(_is_cached, file.tree.ancestors(node)), None)
+    if isinstance(cached, cst.FunctionDef):
+        return f"`{cached.name.value}` (line {file.line(cached.name)}) keeps its results, and seldom runs"
+    never = next(filter(_is_never, file.tree.ancestors(node)), None)
+    if never is not None:
+        return f"the condition on line {file.line(never)} is never true"
     choice = _not_in_training(file, node)
     if choice is not None:
         return f"training never takes this branch of the `if` on line {file.line(choice)}"
@@ -67,6 +88,21 @@ def _defined_again(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | None
 def _is_deprecated(node: cst.CSTNode) -> bool:
     """Whether a node is a function or class with a decorator `@deprecated`."""
     return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and "deprecated" in _decorators(node)
+
+
+def _is_cached(node: cst.CSTNode) -> bool:
+    """Whether a node is a function with a decorator such as `@lru_cache`."""
+    return isinstance(node, cst.FunctionDef) and not _CACHES.isdisjoint(_decorators(node))
+
+
+def _is_never(node: cst.CSTNode) -> bool:
+    """Whether a node is `if False:`, or a loop of that kind, which has no `else`."""
+    return (
+        isinstance(node, (cst.If, cst.While))
+        and node.orelse is None
+        and isinstance(node.test, (cst.Name, cst.Integer))
+        and node.test.value in ("False", "0")
+    )
 
 
 def _not_in_training(file: FileFacts, node: cst.CSTNode) -> cst.If | None:

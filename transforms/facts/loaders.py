@@ -16,7 +16,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Tree, walk_scope
 from perfmod.transforms.facts.value import UNKNOWN, Kind
 from perfmod.transforms.facts.values import Values
 
@@ -202,7 +202,9 @@ class Loaders:
         for node in self._tree.all_of(cst.For, cst.CompFor, cst.Call):
             if isinstance(node, cst.For):
                 iterated = self._beside_range(node.iter)
-                self._iterate(node, iterated, self._steps.trains(node.body), self._steps.in_sight(node))
+                is_begun_anew = self._is_begun_in_step(node)
+                trains = is_begun_anew or self._steps.trains(node.body)
+                self._iterate(node, iterated, trains, is_begun_anew or self._steps.in_sight(node))
             elif isinstance(node, cst.CompFor):
                 around = self._tree.parent(node)
                 trains = around is not None and self._steps.trains(around)
@@ -217,6 +219,19 @@ class Loaders:
             for value, trains in given:
                 self._iterate(call, value, trains, in_step=False, by_framework=True)
 
+    def _is_begun_in_step(self, loop: cst.For) -> bool:
+        """Whether a step takes one batch of a generator that it begins anew: `next(batches(loader))`."""
+        function = self._tree.function(loop)
+        if function is None or not _is_generator(function):
+            return False
+        for call in self._values.calls.callers(function):
+            arg = self._tree.parent(call)
+            taken = self._tree.parent(arg) if isinstance(arg, cst.Arg) else None
+            is_next = isinstance(taken, cst.Call) and self._names.qualified(taken.func) == "builtins.next"
+            if is_next and taken is not None and self._steps.in_sight(taken):
+                return True
+        return False
+
     def _beside_range(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
         """The loader of `zip(range(3), loader)`; any other iterable itself."""
         if not isinstance(iterable, cst.Call) or self._names.qualified(iterable.func) != "builtins.zip":
@@ -228,7 +243,11 @@ class Loaders:
     def _draw(self, node: cst.Call, iterator: cst.BaseExpression) -> None:
         """Look at a call that draws one batch from an iterator."""
         inside = self._steps.in_sight(node)
-        restarts = isinstance(iterator, cst.Call) and self._names.qualified(iterator.func) == "builtins.iter"
+        made = iterator if isinstance(iterator, cst.Call) else None
+        function = self._values.calls.resolve(made) if made is not None else None
+        restarts = (made is not None and self._names.qualified(made.func) == "builtins.iter") or (
+            function is not None and _is_generator(function)
+        )
         self._iterate(node, iterator, inside, inside and restarts)
 
     def _iterate(
@@ -429,6 +448,10 @@ class Loaders:
 def _follows(arg: cst.Arg) -> bool:
     """Whether an argument comes behind those by position, wherever `functools.partial` binds it."""
     return arg.keyword is not None or arg.star == "**"
+
+
+def _is_generator(function: cst.FunctionDef) -> bool:
+    return any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
 
 
 def _draws_by_method(call: cst.Call) -> bool:

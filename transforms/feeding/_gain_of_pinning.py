@@ -34,7 +34,19 @@ def why_no_gain(file: FileFacts, loader: Loader) -> str:
         return "Lightning waits for copies of graphs: it copies only tensors with non_blocking=True"
     if loader.iterations and not loader.trains and _gives_single_samples(file, loader):
         return "its batches are single samples, and nothing trains with them: each result is waited for anyway"
+    begun = [each for each in loader.iterations if each.in_step and not isinstance(each.node, cst.CompFor)]
+    if begun and len(begun) == len(loader.iterations) and all(map(_takes_one, begun)):
+        return f"line {file.line(begun[0].iterable)} begins it anew in every step, so that nothing is copied meanwhile"
     return _why_few_batches(file, loader) or _why_in_process(file, loader)
+
+
+def _takes_one(iteration: Iteration) -> bool:
+    """Whether what a step begins anew gives one batch: `next(iter(loader))`, or a generator's."""
+    if isinstance(iteration.node, cst.Call):
+        return True
+    return isinstance(iteration.node, cst.For) and any(
+        isinstance(node, cst.Yield) for node in walk_scope(iteration.node.body)
+    )
 
 
 def _why_in_process(file: FileFacts, loader: Loader) -> str:

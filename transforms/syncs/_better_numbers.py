@@ -33,10 +33,21 @@ def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) 
     if by_math and len(by_math) == len(uses):
         return f"`{file.code(number)}` needs no tensor: use the Python number, `{by_math[0]}({file.code(number)})`"
     if not _is_computed_with(file, made.whole, constant_of(file, number)):
+        is_assigned = is_written_into(file, made, number)
+        if _needs_type(file, made, number) and not is_assigned:
+            return "a filled tensor would have to spell out its type, and the copy of one number costs little"
         return ""
     return (
         f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
     )
+
+
+def _needs_type(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
+    """Whether a single number makes a tensor of integers or of bool, which `torch.zeros` does not by itself."""
+    is_single = not isinstance(made.data, (cst.List, cst.Tuple, cst.BinaryOperation))
+    constant = constant_of(file, number)
+    is_integer = isinstance(constant, int) and constant in (0, 1)  # bool, too
+    return is_single and is_integer and made.dtype is None and made.like is None and not made.is_float
 
 
 def _is_repeated(file: FileFacts, made: cst.BaseExpression) -> bool:

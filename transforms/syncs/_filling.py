@@ -10,6 +10,8 @@ from attrs import evolve
 
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._made_on_device import Made, NotFollowed
@@ -72,6 +74,18 @@ def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> 
         made.dtype is None and made.like is None and struct.unpack("f", struct.pack("f", constant))[0] == constant
     )
     return is_exact and len(targets) == 1 and isinstance(targets[0], cst.Subscript) and file.value(targets[0]).is_tensor
+
+
+def may_be_of_numpy(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
+    """Whether a number may be NumPy's, whose type a tensor takes and `torch.full` does not: a parameter that is
+    annotated as `float` takes both.
+    """
+    if made.dtype is not None or made.like is not None or made.is_float or _number(file, number) is not None:
+        return False
+    names = (name for name in find_all(number, cst.Name) if file.flow.is_read(name))
+    return any(each.binding is Binding.PARAMETER for name in names for each in file.flow.definitions(name)) and (
+        isinstance(number, (cst.Name, cst.BinaryOperation, cst.UnaryOperation))
+    )
 
 
 def with_element(file: FileFacts, made: Made, sizes: tuple[str, ...]) -> Made:

@@ -36,6 +36,7 @@ from perfmod.transforms.syncs._filling import (
     filled,
     filling,
     is_constant_list,
+    may_be_of_numpy,
     why_no_constant,
     with_element,
 )
@@ -85,6 +86,9 @@ class DeviceConstantInStep(Rule):
         found = filling(file, made.data)
         imports: tuple[str, ...] = ()
         try:
+            if found is not None and may_be_of_numpy(file, made, found[1]):
+                reason = f"`{file.code(found[1])}` may be a number of NumPy, which has a type of its own: say `dtype=`"
+                return self.refused(file, made.node, reason)
             if found is not None:
                 made = with_element(file, made, found[0])
                 edits, imports = filled(file, made, *found)
