@@ -61,6 +61,17 @@ def test_functions_that_no_file_uses_stay() -> None:
     assert not held_back
 
 
+def test_what_a_package_only_hands_on_is_not_used() -> None:
+    files = {
+        "train.py": TRAIN.format(name="used", call="used(x).mean()").replace("from layers", "from nets"),
+        "nets/__init__.py": "from .layers import unused, used\n\n__all__ = ['unused', 'used']\n",
+        "nets/layers.py": FUNCTIONS,
+    }
+    after, held_back = codes(files, "nets/layers.py")
+    assert "torch.zeros(x.shape, device=x.device)" in after
+    assert held_back[0].endswith("nothing in the files read here uses `unused`")
+
+
 @pytest.mark.parametrize(
     "train",
     [

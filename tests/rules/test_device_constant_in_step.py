@@ -53,7 +53,6 @@ FILLED = {
     "torch.tensor(0.0, device=device)": "torch.zeros((), device=device)",
     "torch.Tensor([0]).cuda()[0]": 'torch.zeros((), device="cuda")',
     "torch.FloatTensor([3]).to(device)[0]": "torch.full((), 3, dtype=torch.float32, device=device)",
-    "torch.tensor([1], device=device)[0]": "torch.ones((), dtype=torch.long, device=device)",
     "x.new_tensor([2.0])[0]": "x.new_full((), 2.0)",
     "torch.Tensor([0]).cuda()[0:1]": 'torch.zeros(1, device="cuda")[0:1]',
     "torch.Tensor([0, 0]).cuda()[0]": 'torch.zeros(2, device="cuda")[0]',
@@ -291,6 +290,7 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
         ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
         ("t = torch.tensor(data=1, device=device)\nkeep(t)", "a filled tensor would have to spell out its type"),
         ("t = torch.tensor(True, device=x.device)\nkeep(t)", "a filled tensor would have to spell out its type"),
+        ("t = torch.tensor([1], device=device)[0]\nkeep(t)", "a filled tensor would have to spell out its type"),
         ("t = torch.tensor(1).cuda(0)\nkeep(t)", "a filled tensor would have to spell out its type"),
     ],
 )

@@ -165,7 +165,7 @@ class _Part:
         name: its name.
         names: all names that stand in it, but for imports; with `()` once more where they are called, and with a dot in
             front where they are attributes or texts.
-        imported: the names in its imports.
+        imported: the names in its imports; none of a package's `__init__`, which only hands them on.
         owner: a method's class.
         is_taken: whether it is used without being named: what runs on import, what a decorator may register, and
             what a class's base may call.
@@ -268,7 +268,10 @@ class _Uses:
 
 def _parts(file: FileFacts, module: cst.Module, is_library: bool) -> Iterator[_Part]:
     inner = [each for each in module.body if isinstance(each, (cst.FunctionDef, cst.ClassDef))] if is_library else []
-    yield _Part(module, "", *_names(module, inner), is_taken=True)
+    hands_on = PurePath(file.source_of(module).path).stem == "__init__"
+    exports = [each for each in module.body if hands_on and "__all__" in _names(each)[0]]
+    names, imported = _names(module, [*inner, *exports])
+    yield _Part(module, "", names, frozenset() if hands_on else imported, is_taken=True)
     for node in inner:
         methods: list[cst.FunctionDef] = []
         if isinstance(node, cst.ClassDef):

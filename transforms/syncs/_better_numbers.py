@@ -44,7 +44,8 @@ def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) 
 
 def _needs_type(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
     """Whether a single number makes a tensor of integers or of bool, which `torch.zeros` does not by itself."""
-    is_single = not isinstance(made.data, (cst.List, cst.Tuple, cst.BinaryOperation))
+    several = isinstance(made.data, cst.BinaryOperation)
+    is_single = not several and (not isinstance(made.data, (cst.List, cst.Tuple)) or len(made.data.elements) == 1)
     constant = constant_of(file, number)
     is_integer = isinstance(constant, int) and constant in (0, 1)  # bool, too
     return is_single and is_integer and made.dtype is None and made.like is None and not made.is_float
