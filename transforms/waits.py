@@ -2,8 +2,9 @@
 
 A wait that stays makes the removal of another one worth nothing: behind `loss.item()` or `if loss.isnan():`
 everything that was queued before has run, and a sum that is kept on the device has saved no time. What runs under a
-condition counts for the code under the same condition only. Copies of batches to the device do not count; a tensor of
-the host that is written into one of the device does: `bank[i:j] = index`.
+condition counts for the code under the same condition only. A blocking copy of a batch to the device waits for what
+was queued before it: behind the model it counts, at the head of the round it does not. So does a tensor of the host
+that is written into one of the device: `bank[i:j] = index`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 
 import libcst as cst
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from perfmod.transforms import implicit_reads, operations
 from perfmod.transforms.facts.calls import passed
@@ -21,6 +22,7 @@ from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import children, find_all
 from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.feeding._copies import copies
 from perfmod.transforms.implicit_reads import filled, implicit_read
 from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
 
@@ -46,6 +48,7 @@ class _Wait:
         tensor: what is waited for; None for a wait of a function that is called, and for an explicit one.
         path: the branches around it.
         is_read: whether it reads values: `.item()` and the like by name, and a tensor that is written to the host.
+        is_copy: whether it is a batch's copy to the device, which waits for what was queued before, and nothing else.
     """
 
     node: cst.CSTNode
@@ -53,6 +56,7 @@ class _Wait:
     tensor: cst.BaseExpression | None
     path: _Path
     is_read: bool
+    is_copy: bool = False
 
 
 @define(eq=False)
@@ -90,7 +94,7 @@ class Waits:
         for wait in found.waits.values():
             is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
             is_idle = not any(wait.order < launch <= here for launch in found.launches)
-            counts = wait.is_read or is_later or wait.order >= here or is_idle
+            counts = is_later or (not wait.is_copy and (wait.is_read or wait.order >= here or is_idle))
             if counts and wait.path <= path and wait.node not in gone:
                 return wait.node
         return None
@@ -175,13 +179,15 @@ class Waits:
             found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False)
         if not isinstance(node, cst.Call):
             return
+        if node in self._file.once(blocking_copies):
+            found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False, is_copy=True)
         if self._queues(node):
             found.launches.add(order)
         for function in self._called(node):
             certain = _left_out(node, function)
             always = [wait for wait in self._round(function).waits.values() if wait.path <= certain]
             found.waits.update(
-                {(id(each.node), path): _Wait(each.node, order, None, path, each.is_read) for each in always}
+                {(id(each.node), path): evolve(each, order=order, tensor=None, path=path) for each in always}
             )
 
     def _queues(self, call: cst.Call) -> bool:
@@ -192,6 +198,11 @@ class Waits:
     def _called(self, call: cst.Call) -> Iterator[cst.FunctionDef]:
         yield from self._file.values.calls.reached(call)
         yield from self._file.values.calls.handed(call)
+
+
+def blocking_copies(file: FileFacts) -> frozenset[cst.CSTNode]:
+    """The copies of batches to the device that wait until they are done."""
+    return frozenset(copy.call for copy in copies(file) if copy.blocks and copy.origins)
 
 
 def _fills_device(file: FileFacts, statement: cst.Assign) -> bool:

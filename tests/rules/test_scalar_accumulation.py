@@ -838,6 +838,37 @@ def test_is_held_back(name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("copied", "waits"),
+    [
+        ("y = y.cuda()", True),
+        ("y = y.cuda(non_blocking=True)", False),
+        ("y = y + 1", False),
+    ],
+)
+def test_a_blocking_copy_behind_the_model_waits_anyway(copied: str, waits: bool) -> None:
+    code = textwrap.dedent(f"""\
+        import torch
+        from torch.utils.data import DataLoader
+
+        def evaluate(model, data):
+            total = 0.0
+            for x, y in DataLoader(data, batch_size=8, pin_memory=True):
+                x = x.cuda()
+                loss = torch.nn.functional.mse_loss(model(x), x)
+                {copied}
+                total += loss.item()
+                model(y)
+            return total
+        """)
+    if waits:
+        assert held_back(code) == [(Safety.OPT_IN, "line 9 waits for the device in every step anyway")]
+        # What is computed behind the copy would be waited for at `loss.item()` only if that did not stay.
+        assert len(held_back(code.replace("model(y)", "count = (model(x) == x).sum().item()"))) == 1
+    else:
+        assert b"total += loss.detach().double()" in result(code).after
+
+
 @pytest.mark.parametrize(("size", "stays"), [("len(data)", True), ("8", False), ("len(other)", False)])
 def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
     code = f"""\

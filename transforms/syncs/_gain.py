@@ -14,7 +14,7 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.syncs._host_copies import Counts
 from perfmod.transforms.syncs._moves import Move, Moves
-from perfmod.transforms.waits import Waits
+from perfmod.transforms.waits import Waits, blocking_copies
 
 
 def why_no_gain(
@@ -51,7 +51,32 @@ class _Gone:
     def __contains__(self, node: object) -> bool:
         assert isinstance(node, cst.CSTNode)
         file = self.file.world.files[self.file.source_of(node)]
-        moves = [move for move in Moves.of(file).moves if not move.inner and (self.with_doubts or not move.doubts)]
+        moves = [
+            move
+            for move in Moves.of(file).moves
+            if not move.inner and (self.with_doubts or not move.doubts) and move not in file.once(_kept_by_copies)
+        ]
         return any(file.tree.is_within(node, read.call) for move in moves for read in move.reads) or any(
             file.tree.is_within(node, count.node) for count in Counts.of(file).counts
         )
+
+
+@frozen
+class _AllButCopies:
+    """Every wait but those of batches that are copied to the device, which no rule for reads takes away."""
+
+    file: FileFacts
+
+    def __contains__(self, node: object) -> bool:
+        return node not in self.file.once(blocking_copies)
+
+
+def _kept_by_copies(file: FileFacts) -> tuple[Move, ...]:
+    """What stays because a batch is copied behind it, so that the step waits there anyway; of all files."""
+    waits, copied = file.once(Waits), _AllButCopies(file)
+    return tuple(
+        move
+        for each in file.world.files.values()
+        for move in Moves.of(each).moves
+        if move.reads and all(waits.remaining(read.call, read.tensor, copied) is not None for read in move.reads)
+    )
