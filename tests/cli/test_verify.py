@@ -61,6 +61,7 @@ def left_behind(mark: str) -> list[int]:
     return [process.pid for process in psutil.process_iter() if is_one(process)]
 
 
+@pytest.mark.exhaustive
 def test_two_scripts_that_train_alike(project: Path, perfmod: Run, write: Write) -> None:
     write("train.py", SCRIPT)
     write("other.py", SCRIPT.replace(".square()", ".pow(2)"))
@@ -189,6 +190,7 @@ IN_TWO = SCRIPT.replace("import sys\n", "import sys\n\nfrom engine import loss_o
 )
 
 
+@pytest.mark.exhaustive
 def test_the_other_files_of_the_training(project: Path, perfmod: Run, write: Write) -> None:
     """What is verified and written is the whole training; a script of the folder that calls into it changes along."""
     write("train.py", IN_TWO)

@@ -87,7 +87,8 @@ class Variant:
         return text.encode()
 
     def _by_rule(self) -> bytes:
-        result = rewrite(self.original(), str(self.path), catalog.select(self.rules, ()), Choice(unsafe=True))
+        choice = Choice(unsafe=True, opted_in=frozenset(self.rules))
+        result = rewrite(self.original(), str(self.path), catalog.select(self.rules, ()), choice)
         assert result.outcome is Outcome.CHANGED, f"{self}: {result.outcome.value} {result.reason}"
         assert {finding.code for finding in result.applied} == set(self.rules), f"{self}: {result.refused}"
         return result.after

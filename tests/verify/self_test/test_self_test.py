@@ -32,7 +32,7 @@ def _params(variants: Iterable[Variant]) -> list[object]:
 def _itself() -> list[object]:
     """The scripts; all but a few compare themselves with --exhaustive only."""
     marks = {True: [], False: [pytest.mark.exhaustive]}
-    return [pytest.param(s, marks=marks[str(s) in ("graph", "regression")], id=str(s)) for s in SCRIPTS]
+    return [pytest.param(s, marks=marks[str(s) == "graph"], id=str(s)) for s in SCRIPTS]
 
 
 def told(equality: Equality) -> str:
