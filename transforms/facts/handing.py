@@ -18,7 +18,7 @@ from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.tracing import Step, literal
-from perfmod.transforms.facts.tree import Tree, walk_scope
+from perfmod.transforms.facts.tree import Tree
 
 _SAME_PARTS = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"})
 _LONGEST_PATH = 6
@@ -283,7 +283,7 @@ class Handing:
         cls = self._classes.of(self._tree.scope(function))
         if not decorators <= {"builtins.property", "builtins.staticmethod", "builtins.classmethod"}:
             return None
-        if self._flow.is_open(function) or any(isinstance(node, cst.Yield) for node in walk_scope(function.body)):
+        if self._flow.is_open(function) or self._tree.is_generator(function):
             return None
         if cls is None:
             return list(self._calls.callers(function)) if self._calls.is_only_called(function) else None

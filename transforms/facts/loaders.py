@@ -16,7 +16,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
-from perfmod.transforms.facts.tree import Tree, walk_scope
+from perfmod.transforms.facts.tree import Tree
 from perfmod.transforms.facts.value import UNKNOWN, Kind
 from perfmod.transforms.facts.values import Values
 
@@ -222,7 +222,7 @@ class Loaders:
     def _is_begun_in_step(self, loop: cst.For) -> bool:
         """Whether a step takes one batch of a generator that it begins anew: `next(batches(loader))`."""
         function = self._tree.function(loop)
-        if function is None or not _is_generator(function):
+        if function is None or not self._tree.is_generator(function):
             return False
         for call in self._values.calls.callers(function):
             arg = self._tree.parent(call)
@@ -246,7 +246,7 @@ class Loaders:
         made = iterator if isinstance(iterator, cst.Call) else None
         function = self._values.calls.resolve(made) if made is not None else None
         restarts = (made is not None and self._names.qualified(made.func) == "builtins.iter") or (
-            function is not None and _is_generator(function)
+            function is not None and self._tree.is_generator(function)
         )
         self._iterate(node, iterator, inside, inside and restarts)
 
@@ -448,10 +448,6 @@ class Loaders:
 def _follows(arg: cst.Arg) -> bool:
     """Whether an argument comes behind those by position, wherever `functools.partial` binds it."""
     return arg.keyword is not None or arg.star == "**"
-
-
-def _is_generator(function: cst.FunctionDef) -> bool:
-    return any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
 
 
 def _draws_by_method(call: cst.Call) -> bool:

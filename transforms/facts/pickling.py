@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tracing import End, literal
-from perfmod.transforms.facts.tree import walk, walk_scope
+from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Kind
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def is_generator(file: FileFacts, call: cst.Call) -> bool:
     """Whether a call makes a generator: that of a function in sight that yields."""
     function = file.values.calls.resolve(call) if _name(file, call) is None else None
     plain = function is not None and (not function.decorators or is_decorated(function, "staticmethod"))
-    return function is not None and plain and any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
+    return function is not None and plain and file.tree.is_generator(function)
 
 
 def _unpicklable_call(file: FileFacts, call: cst.Call) -> str:

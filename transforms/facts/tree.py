@@ -300,6 +300,10 @@ class Tree:
             known = self._results[id(function)] = tuple(ends)
         return known
 
+    def is_generator(self, function: cst.FunctionDef) -> bool:
+        """Whether a function yields."""
+        return any(isinstance(end, cst.Yield) for end in self.results(function))
+
     def class_of(self, function: cst.FunctionDef) -> cst.ClassDef | None:
         """The class in which a method is defined."""
         scope = self.scope(function)

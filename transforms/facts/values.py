@@ -409,7 +409,7 @@ class Values:
 
     def _return(self, function: cst.FunctionDef) -> Value:
         results = self._tree.results(function)
-        if function.asynchronous is not None or any(isinstance(node, cst.Yield) for node in results):
+        if function.asynchronous is not None or self._tree.is_generator(function):
             return UNKNOWN
         found = [self.of(node.value) if node.value is not None else Value(Kind.NONE) for node in results]
         return join(found) if found else Value(Kind.NONE)

@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 
 _COPIES = frozenset(
@@ -26,7 +26,7 @@ def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
         if _goes_twice(file, loader, iteration.iterable):
             return f"line {line} iterates over it twice at the same time, and persistent workers serve one iterator"
         function = file.tree.function(iteration.node)
-        if function is not None and _is_generator(function) and _is_begun_twice(file, loader, function):
+        if function is not None and file.tree.is_generator(function) and _is_begun_twice(file, loader, function):
             return f"{function.name.value} (line {line}) may iterate over it several times at the same time"
         inside = set(executed(file, while_iterated(file, iteration)))
         other = next((each for each in loader.iterations if each.node in inside and each is not iteration), None)
@@ -43,10 +43,6 @@ def why_not_one_iterator(file: FileFacts, loader: Loader) -> str:
         if file.qualified(call) in _COPIES and any(_holds(file, loader, arg.value) for arg in call.args):
             return f"line {file.line(call)} copies or pickles the loader, which is impossible while its workers run"
     return ""
-
-
-def _is_generator(function: cst.FunctionDef) -> bool:
-    return any(isinstance(node, cst.Yield) for node in walk_scope(function.body))
 
 
 def _is_begun_twice(file: FileFacts, loader: Loader, generator: cst.FunctionDef) -> bool:

@@ -304,7 +304,7 @@ def returned_by(file: FileFacts, call: cst.Call, index: int | None) -> Returned 
         return None
     if any(file.tree.is_within(caller, function) for caller in file.values.calls.callers(function)):
         return None
-    if any(isinstance(inner, cst.Yield) for inner in walk_scope(function.body)):
+    if file.tree.is_generator(function):
         return None
     returned = Returned(function, index)
     parts = list(_parts(returned))
