@@ -13,7 +13,8 @@ from attrs import define, frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import children, find_any
+from perfmod.transforms.facts.programs import imports, reached_from
+from perfmod.transforms.facts.tree import children
 
 _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "staticmethod", "inference_mode"})
 """Decorators that leave it to others to call what they decorate; any other may be what uses it."""
@@ -30,9 +31,6 @@ _OLD = frozenset(
         "legacy",
         "obsolete",
         "old",
-        "old_file",
-        "old_files",
-        "old_code",
     }
 )
 """Names of folders and files that hold what is no longer in use, without underscores around them."""
@@ -205,18 +203,12 @@ class _Uses:
 
     @classmethod
     def of(cls, file: FileFacts) -> _Uses:
-        modules = file.tree.modules
-        imports = {
-            module: {
-                imported
-                for alias in find_any(module, cst.ImportAlias, cst.ImportStar)
-                for imported in file.flow.imported(alias)
-                if imported is not module and not file.flow.is_open(imported)
-            }
-            for module in modules
+        known = {
+            module: {each for each in imported if not file.flow.is_open(each)}
+            for module, imported in file.once(imports).items()
         }
-        libraries = set().union(*imports.values())
-        return cls({each: tuple(_parts(file, each, each in libraries)) for each in modules}, imports, libraries)
+        libraries = set().union(*known.values())
+        return cls({each: tuple(_parts(file, each, each in libraries)) for each in known}, known, libraries)
 
     def users(self, module: cst.Module) -> list[cst.Module]:
         """The files that import one."""
@@ -230,14 +222,16 @@ class _Uses:
 
     def only_evaluated(self, module: cst.Module) -> bool:
         """Whether all that runs a file are programs that do not train."""
-        programs = [each for each in self.parts if each not in self.libraries and module in self._reached(each)]
+        programs = [
+            each for each in self.parts if each not in self.libraries and module in reached_from(each, self.imports)
+        ]
         return bool(programs) and all(map(_is_program, programs)) and not any(map(self._trains, programs))
 
     def _trains(self, program: cst.Module) -> bool:
         if program not in self._training:
             (own,) = self.parts[program]
             known = any(map(_TRAINS.search, own.names))
-            further = () if known else self._used(self._reached(program))
+            further = () if known else self._used(reached_from(program, self.imports))
             self._training[program] = known or any(_TRAINS.search(name) for part in further for name in part.names)
         return self._training[program]
 
@@ -245,14 +239,6 @@ class _Uses:
     def _training(self) -> dict[cst.Module, bool]:
         """Whether programs train, as far as it was asked."""
         return {}
-
-    def _reached(self, module: cst.Module) -> Collection[cst.Module]:
-        found, waiting = {module}, [module]
-        while waiting:
-            new = set(self.imports[waiting.pop()]) - found
-            found |= new
-            waiting += new
-        return found
 
     def _used(self, modules: Iterable[cst.Module]) -> list[_Part]:
         """The parts of some files that are used by them."""

@@ -12,24 +12,25 @@ from perfmod.transforms.facts.tree import find_any
 
 def run_with(file: FileFacts) -> Collection[cst.Module]:
     """The files of the programs that a file belongs to: those that no other imports, and all that these import."""
-    imports = file.once(_imports)
-    imported = set().union(*imports.values())
+    known = file.once(imports)
+    imported = set().union(*known.values())
     own = file.source.module
-    programs = [module for module in imports if module not in imported]
-    reached = [found for program in programs if own in (found := _reached(imports, program))]
-    return set().union(*reached) or {own}
+    programs = [module for module in known if module not in imported]
+    together = [found for program in programs if own in (found := reached_from(program, known))]
+    return set().union(*together) or {own}
 
 
-def _reached(imports: Mapping[cst.Module, Collection[cst.Module]], program: cst.Module) -> set[cst.Module]:
-    found, waiting = {program}, [program]
+def reached_from(module: cst.Module, known: Mapping[cst.Module, Collection[cst.Module]]) -> set[cst.Module]:
+    """A file and all that it imports, and these do, by what is known of each."""
+    found, waiting = {module}, [module]
     while waiting:
-        new = set(imports[waiting.pop()]) - found
+        new = set(known[waiting.pop()]) - found
         found |= new
         waiting += new
     return found
 
 
-def _imports(file: FileFacts) -> Mapping[cst.Module, Collection[cst.Module]]:
+def imports(file: FileFacts) -> Mapping[cst.Module, Collection[cst.Module]]:
     """What each file imports of the others."""
     return {
         module: {
