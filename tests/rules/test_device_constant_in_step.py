@@ -247,15 +247,37 @@ def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None
     assert found.startswith(reason)
 
 
-def test_numbers_that_may_be_of_numpy() -> None:
+@pytest.mark.parametrize(
+    ("number", "is_pythons"),
+    [
+        ("reward", False),
+        ("-reward", False),
+        ("2 * reward", False),
+        ("kept.reward", False),
+        ("later", False),
+        ("float(reward)", True),
+        ("rounds", True),
+        ("x.shape[0]", True),
+    ],
+)
+def test_numbers_that_may_be_of_numpy(number: str, is_pythons: bool) -> None:
     """np.float64 is a `float`: `torch.tensor` makes float64 of it, and `torch.full` float32."""
     code = (
-        "import torch\n\n\ndef keep(model, x, reward: float):\n"
-        "    model(x.cuda(), torch.tensor([reward], device='cuda')).backward()\n"
+        "import torch\n\n\nclass Kept:\n    reward: float\n\n\n"
+        "def train(model, reward: float, kept: Kept, data: torch.Tensor):\n    later, rounds = reward + 1, len(data)\n"
+        "    for x in data:\n        x = x.cuda()\n"
+        f"        model(x, torch.tensor([{number}], device='cuda')).backward()\n"
     )
-    (refused,) = result(code).refused
-    assert refused.reason == "`reward` may be a number of NumPy, which has a type of its own: say `dtype=`"
-    assert result(code.replace("[reward]", "[reward], dtype=torch.float")).applied
+    found = result(code)
+    assert bool(found.applied) is is_pythons
+    typed = result(code.replace("], device", "], dtype=torch.float, device"))
+    assert not any("may be a number of NumPy" in each.reason for each in typed.refused)
+
+
+def test_an_element_that_needs_a_gradient_is_no_leaf() -> None:
+    """The scalar would be one, and would get a gradient of its own."""
+    body = "t = torch.tensor([0.0], requires_grad=True, device=device)[0]\nkeep(t)"
+    assert "[0]" in result(step(body)).after.decode()
 
 
 @pytest.mark.parametrize(

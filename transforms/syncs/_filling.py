@@ -9,8 +9,9 @@ import libcst as cst
 from attrs import evolve
 
 from perfmod.transforms.facts.constants import Constant
+from perfmod.transforms.facts.devices import beside
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
@@ -18,6 +19,8 @@ from perfmod.transforms.syncs._made_on_device import Made, NotFollowed
 from perfmod.transforms.syncs._sizes import is_length
 from perfmod.transforms.writing import replace
 
+_GIVE_PYTHONS = frozenset({"builtins.len", "builtins.int", "builtins.float", "builtins.bool"})
+"""What makes numbers of Python, also of NumPy's."""
 _LARGEST_FLOAT = 3.4028234663852886e38
 _LARGEST_INTEGER = 2**63 - 1
 _SPECIAL = {"math.inf": math.inf, "torch.inf": math.inf, "math.nan": math.nan, "torch.nan": math.nan,
@@ -59,7 +62,7 @@ def filled(
         return edits, imports
     if "#" in file.code(made.whole):
         raise NotFollowed("the expression contains a comment")
-    device = file.values.placement.device_beside(made.data, made.moved_to)
+    device = beside(file, made.data, made.moved_to)
     return [replace(source, made.whole, f"{maker}({', '.join([*given, f'device={device}'])})")], imports
 
 
@@ -77,21 +80,50 @@ def is_written_into(file: FileFacts, made: Made, number: cst.BaseExpression) -> 
 
 
 def may_be_of_numpy(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
-    """Whether a number may be NumPy's, whose type a tensor takes and `torch.full` does not: a parameter that is
-    annotated as `float` takes both.
+    """Whether a number may be NumPy's, whose type a tensor takes and `torch.full` does not: what is annotated as
+    `float` may be either.
     """
-    if made.dtype is not None or made.like is not None or made.is_float or _number(file, number) is not None:
+    is_typed = made.dtype is not None or made.like is not None or made.is_float
+    return not is_typed and not _is_pythons(file, number)
+
+
+def _is_pythons(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a number is one of Python's by the code that makes it, whatever is annotated."""
+    if _number(file, node) is not None:
+        return True
+    if isinstance(node, cst.BinaryOperation):
+        return _is_pythons(file, node.left) and _is_pythons(file, node.right)
+    if isinstance(node, cst.UnaryOperation):
+        return _is_pythons(file, node.expression)
+    if isinstance(node, cst.Subscript):
+        shape = node.value
+        return isinstance(shape, cst.Attribute) and shape.attr.value == "shape" and file.value(shape.value).is_tensor
+    if isinstance(node, cst.Call):
+        name = file.qualified(node) or ""
+        is_of_tensor = isinstance(node.func, cst.Attribute) and file.value(node.func.value).is_tensor
+        return name in _GIVE_PYTHONS or name.startswith("math.") or is_of_tensor
+    if not isinstance(node, cst.Name):
         return False
-    names = (name for name in find_all(number, cst.Name) if file.flow.is_read(name))
-    return any(each.binding is Binding.PARAMETER for name in names for each in file.flow.definitions(name)) and (
-        isinstance(number, (cst.Name, cst.BinaryOperation, cst.UnaryOperation))
-    )
+    made = file.flow.definitions(node)
+    return bool(made) and all(_gives_pythons(file, each, node) for each in made)
+
+
+def _gives_pythons(file: FileFacts, definition: Definition, node: cst.Name) -> bool:
+    """Whether a variable is bound to a number of Python: by an assignment, or as the counter of a loop."""
+    if definition.binding is Binding.LOOPED:
+        counts = {"builtins.range": (), "builtins.enumerate": (0,)}
+        looped = file.qualified(definition.value) if isinstance(definition.value, cst.Call) else None
+        return counts.get(looped or "") == definition.path
+    value = definition.part
+    if value is None or any(name.value == node.value for name in find_all(value, cst.Name)):
+        return False
+    return _is_pythons(file, value)
 
 
 def with_element(file: FileFacts, made: Made, sizes: tuple[str, ...]) -> Made:
     """The same with `[0]` behind it, which takes the only element."""
     parent = file.tree.parent(made.node)
-    if sizes != ("1",) or not isinstance(parent, cst.Subscript) or parent.value is not made.node:
+    if sizes != ("1",) or not isinstance(parent, cst.Subscript) or parent.value is not made.node or made.is_trained:
         return made
     index = parent.slice[0].slice if len(parent.slice) == 1 else None
     is_first = (
