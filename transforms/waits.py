@@ -15,14 +15,14 @@ import libcst as cst
 from attrs import define, evolve, field, frozen
 
 from perfmod.transforms import implicit_reads, operations
+from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop
-from perfmod.transforms.facts.tree import children, find_all
+from perfmod.transforms.facts.tree import children, find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.feeding._copies import copies
 from perfmod.transforms.implicit_reads import filled, implicit_read
 from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
 
@@ -179,7 +179,7 @@ class Waits:
             found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False)
         if not isinstance(node, cst.Call):
             return
-        if node in self._file.once(blocking_copies):
+        if node in self._file.once(_blocking_copies):
             found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False, is_copy=True)
         if self._queues(node):
             found.launches.add(order)
@@ -200,7 +200,7 @@ class Waits:
         yield from self._file.values.calls.handed(call)
 
 
-def blocking_copies(file: FileFacts) -> frozenset[cst.CSTNode]:
+def _blocking_copies(file: FileFacts) -> frozenset[cst.CSTNode]:
     """The copies of batches to the device that wait until they are done."""
     return frozenset(copy.call for copy in copies(file) if copy.blocks and copy.origins)
 
@@ -254,7 +254,7 @@ def _asks_for_own(file: FileFacts, test: cst.BaseExpression) -> bool:
 
 def _none_test(test: cst.BaseExpression) -> bool | None:
     """Whether `x is None` or `x is not None` is asked; `None` where neither is."""
-    if not isinstance(test, cst.Comparison) or not _is_none(test.comparisons[0].comparator):
+    if not isinstance(test, cst.Comparison) or not is_none(test.comparisons[0].comparator):
         return None
     operator = test.comparisons[0].operator
     return isinstance(operator, cst.Is) if isinstance(operator, (cst.Is, cst.IsNot)) else None
@@ -265,22 +265,18 @@ def _asked(test: cst.BaseExpression) -> str:
     return test.left.value if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) else ""
 
 
-def _is_none(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
-
-
 def _left_out(call: cst.Call, function: cst.FunctionDef) -> _Path:
     """The branches that run where a call leaves out an argument whose default is `None`."""
     if any(arg.star for arg in call.args):
         return frozenset()
-    params = [param for param in parameters(function) if _is_none(param.default)]
+    params = [param for param in parameters(function) if is_none(param.default)]
     is_bound = next((param.name.value for param in parameters(function)), "") == "self"
     left_out = {param.name.value for param in params if passed(call, function, param, bound=is_bound) is None}
     found = set()
     for choice in find_all(function, cst.If) if left_out else ():
-        is_none = _none_test(choice.test)
-        if is_none is not None and _asked(choice.test) in left_out:
-            found.add(id(choice.body if is_none else choice.orelse))
+        asks_for_none = _none_test(choice.test)
+        if asks_for_none is not None and _asked(choice.test) in left_out:
+            found.add(id(choice.body if asks_for_none else choice.orelse))
     return frozenset(found)
 
 

@@ -308,3 +308,19 @@ def test_outside_of_steps_one_copy_does_not_matter() -> None:
     result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
     assert not result.applied
     assert not result.refused
+
+
+@pytest.mark.parametrize(
+    ("second", "is_beside"),
+    [("", True), ("model.tail.to('cuda:1')", False), ("model.tail.cuda(1)", False), ("model.tail.cuda(0)", True)],
+)
+def test_the_device_of_the_tensor_at_hand_is_the_only_one(second: str, is_beside: bool) -> None:
+    """A model over several devices: the tensor at hand may be on another one than the current."""
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom model import model, photos\n\n"
+        f"{second}\nfor x, _ in DataLoader(photos):\n    x = x.cuda()\n    state = torch.zeros(x.size(0), 8).cuda()\n"
+        "    loss = model(x, state)\n    loss.backward()\n"
+    )
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
+    device = "x.device" if is_beside else "'cuda'"
+    assert f"torch.zeros(x.size(0), 8, device={device})" in result.after.decode().replace('"', "'")

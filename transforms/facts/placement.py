@@ -11,7 +11,6 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.flow import Binding, Flow, Read, dotted
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
 if TYPE_CHECKING:
@@ -99,25 +98,6 @@ class Placement:
             owner = self._values.of(node.value)
             return owner.device if owner.is_tensor else Device.ACCELERATOR
         return Device.ACCELERATOR
-
-    def device_beside(self, made: cst.CSTNode, device: str) -> str:
-        """How to write a device, given its code, for what takes the size of a variable `x` that is known to be on one.
-
-        That is `x.device` instead of a plain "cuda": both are used together.
-        """
-        if device not in ("'cuda'", '"cuda"'):
-            return device
-        for node in find_any(made, cst.Attribute, cst.Call):
-            owner: cst.BaseExpression | None = None
-            if isinstance(node, cst.Attribute) and node.attr.value in ("size", "shape"):
-                owner = node.value
-            elif isinstance(node, cst.Call) and self._names.qualified(node.func) == "builtins.len" and node.args:
-                owner = node.args[0].value
-            if isinstance(owner, cst.Name):
-                value = self._values.of(owner)
-                if value.is_tensor and value.device is Device.ACCELERATOR:
-                    return f"{owner.value}.device"
-        return device
 
     def _named_device(self, node: Read) -> Device:
         """The device that a variable names."""

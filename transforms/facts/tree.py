@@ -136,6 +136,11 @@ def find_any(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNo
             yield found
 
 
+def is_none(node: cst.CSTNode | None) -> bool:
+    """Whether an expression is `None`, as it is written."""
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
 class Tree:
     """Parents of every node of one module, or of several that are read together.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.batch_copies import Copy
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
@@ -14,7 +15,6 @@ from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.feeding._collates import maker_at, returned
-from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._graph_loaders import gives_graphs
 
 DEFAULT_COLLATE = frozenset(

@@ -8,6 +8,7 @@ import libcst as cst
 from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.devices import beside
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.style import quoted
@@ -176,7 +177,7 @@ def _refusal(call: cst.Call, keeps_grad: bool) -> str:
 def target(file: FileFacts, move: cst.Call, made: cst.Call) -> Target | None:
     """Where `move` puts what `made` makes; `None` where it does not leave the CPU, or only casts."""
     found = _target(file, move)
-    return evolve(found, device=file.values.placement.device_beside(made, found.device)) if found is not None else None
+    return evolve(found, device=beside(file, made, found.device)) if found is not None else None
 
 
 def _target(file: FileFacts, move: cst.Call) -> Target | None:

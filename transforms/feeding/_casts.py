@@ -11,10 +11,10 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.batch_copies import Copy, destination
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType
-from perfmod.transforms.feeding._copies import Copy, destination
 from perfmod.transforms.rule import Edit
 
 _TO_FLOATS = frozenset({"float", "double"})

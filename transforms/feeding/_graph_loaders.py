@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.batch_copies import destination
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._copies import destination
+from perfmod.transforms.facts.tree import find_all, is_none
 
 _PYG = ("torch_geometric.loader.", "torch_geometric.data.")
 _JOINING = frozenset({"DataLoader", "DenseDataLoader", "DataListLoader"})
@@ -52,7 +52,7 @@ def gives_graphs(loader: Loader) -> bool:
     is: the batches of PyTorch Geometric; graphs, tensors, and lists and dictionaries of those where DGL joins samples.
     """
     if joins_graphs_of_dgl(loader):
-        return all(map(_is_none, loader.values("collate_fn"))) and not any(map(_is_none, loader.values("batch_size")))
+        return all(map(is_none, loader.values("collate_fn"))) and not any(map(is_none, loader.values("batch_size")))
     return loader.name.startswith(_PYG) and _short(loader) != "NeighborSampler"
 
 
@@ -152,10 +152,6 @@ def _sources(file: FileFacts, made: Iterable[cst.CSTNode]) -> set[End]:
 def _is_graph(path: tuple[object, ...]) -> bool:
     """Whether a path leads to the graph itself or to its tensors, rather than to a batch."""
     return path[:1] != (None,)
-
-
-def _is_none(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _short(loader: Loader) -> str:

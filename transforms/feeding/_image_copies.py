@@ -11,7 +11,7 @@ from attrs import evolve
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, is_none, walk
 from perfmod.transforms.feeding._device_modules import Copy, placed
 from perfmod.transforms.feeding._image_feeds import Feed, Path
 from perfmod.transforms.feeding._pipelines import Unmovable
@@ -172,7 +172,7 @@ class _Copies:
 
     def _ends(self, node: cst.BaseExpression) -> tuple[End, ...]:
         """Where the value of a node may have been made; no batch comes out of a loader that is `None`."""
-        return tuple(end for end in self.file.tracing.ends(node) if not end.path or not _is_none(end.node))
+        return tuple(end for end in self.file.tracing.ends(node) if not end.path or not is_none(end.node))
 
     def _is_read(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Name):
@@ -279,10 +279,6 @@ def _is_batch(end: End) -> bool:
 
 def _copies_to_device(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _COPIES
-
-
-def _is_none(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _all_bind_names(assignment: cst.Assign) -> bool:

@@ -15,7 +15,7 @@ from perfmod.transforms.facts.flow import Read, parameters
 from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.tracing import HANDS_ON, Step
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all, is_none, walk_scope
 from perfmod.transforms.feeding._pictures import is_picture, is_pillow
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
 from perfmod.transforms.feeding._stacking import stacked_at
@@ -172,7 +172,7 @@ class _Search:
     def _check_ends(self, transform: cst.BaseExpression, whose: str) -> None:
         """Raises `Unmovable` unless a transform is one of those that move; without any, nothing could be collated."""
         for end in self.file.tracing.ends(transform):
-            if end.node not in self.composes | self.inherited and not _is_none(end.node):
+            if end.node not in self.composes | self.inherited and not is_none(end.node):
                 raise Unmovable(f"{whose} may also get another transform", end.node)
 
     def _base_of(self, call: cst.Call) -> str:
@@ -329,7 +329,7 @@ class _Search:
         line = self._line(loader.call)
         if loader.cls is not None or loader.name != TORCH_LOADER:
             raise Unmovable(f"the loader on line {line} is not a torch.utils.data.DataLoader")
-        if any(_is_none(size) for size in loader.values("batch_size")):
+        if any(is_none(size) for size in loader.values("batch_size")):
             raise Unmovable(f"the loader on line {line} has batch_size=None")
         for dataset in loader.values("dataset"):
             self._check_sources(dataset, (), line)
@@ -344,7 +344,7 @@ class _Search:
         given = loader.values("collate_fn")
         places = {path} if not given else set[Path]()
         for end in (end for collate in given for end in self.file.tracing.ends(collate)):
-            is_default = _is_none(end.node) or (self.file.qualified(end.node) or "").endswith(".default_collate")
+            is_default = is_none(end.node) or (self.file.qualified(end.node) or "").endswith(".default_collate")
             place = path if is_default else stacked_at(self.file, end.node, path)
             if place is None or end.path:
                 raise Unmovable(f"the collate function on line {self._line(end.node)} does more than stack the images")
@@ -362,7 +362,7 @@ class _Search:
                 inner: tuple[Step, ...] = (None,) if name in data_api.LISTS_OF_DATASETS else ()
                 self._check_sources(end.node.args[0].value, inner, line)
                 continue
-            if _is_none(end.node):
+            if is_none(end.node):
                 continue  # a loader of `None` fails
             raise Unmovable(
                 f"the loader on line {line} may also read the dataset of line {self._line(end.node)}", end.node
@@ -419,10 +419,6 @@ def _only_measures(name: str) -> bool:
 
 def _is_log_every(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "log_every"
-
-
-def _is_none(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _is_test(file: FileFacts, node: cst.BaseExpression) -> bool:

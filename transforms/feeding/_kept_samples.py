@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.facts.batch_copies import destination
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import makers, returned, takes_samples_whole
-from perfmod.transforms.feeding._copies import destination
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from attrs import evolve
 
+from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.feeding._copies import copies
 from perfmod.transforms.feeding._gain_of_pinning import made_in, why_no_gain
 from perfmod.transforms.rule import Finding, Safety
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.batch_copies import is_false
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.feeding._command_line import option_of
-from perfmod.transforms.feeding._copies import is_false
 from perfmod.transforms.feeding._settings import written
 
 _OF_THE_DEVICE = ("cuda", "gpu", "device")

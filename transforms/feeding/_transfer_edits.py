@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.batch_copies import Copy
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._casts import goes_behind, swap
-from perfmod.transforms.feeding._copies import Copy
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit

@@ -5,17 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts import lightning
-from perfmod.transforms.facts.calls import argument
-from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
-from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.worker_code import Trait, WorkerCode
-from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
-from perfmod.transforms.feeding._casts import goes_behind
-from perfmod.transforms.feeding._collates import kept_batch, own_batches
-from perfmod.transforms.feeding._copies import (
+from perfmod.transforms.facts.batch_copies import (
     BatchWrite,
     Copy,
     copies,
@@ -27,6 +17,16 @@ from perfmod.transforms.feeding._copies import (
     writes,
     written_after,
 )
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
+from perfmod.transforms.facts.tracing import End, Step
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.worker_code import Trait, WorkerCode
+from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
+from perfmod.transforms.feeding._casts import goes_behind
+from perfmod.transforms.feeding._collates import kept_batch, own_batches
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
 from perfmod.transforms.feeding._kept_samples import written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise

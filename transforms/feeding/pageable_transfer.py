@@ -59,11 +59,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.batch_copies import Copy, copies, writes
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.value import is_loader_name
-from perfmod.transforms.feeding._copies import Copy, copies, writes
 from perfmod.transforms.feeding._frameworks import configuration, prepared
 from perfmod.transforms.feeding._loaders_together import held_back
 from perfmod.transforms.feeding._mappings import needed_torch

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field, frozen
 
+from perfmod.transforms.facts.devices import several_devices
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType
 from perfmod.transforms.syncs._around import in_every_step
-from perfmod.transforms.syncs._devices import several_devices
 from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
 
 _BRINGS = frozenset({"cpu", "numpy", "tolist"})

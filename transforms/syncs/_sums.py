@@ -9,6 +9,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.accelerators import missing_float64
+from perfmod.transforms.facts.devices import several_devices, varied_device
 from perfmod.transforms.facts.endings import catching, ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
@@ -17,7 +18,6 @@ from perfmod.transforms.facts.rounds import is_late, round_loop
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.syncs._devices import several_devices, varied_device
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in
 from perfmod.transforms.syncs._sinks import Sum

@@ -15,7 +15,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step, literal
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, is_none, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 _DEEPEST = 4
@@ -92,7 +92,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is not None:
                 origins[loader] = (*origins.get(loader, ()), end.path)
-            elif not _is_none(end.node):
+            elif not is_none(end.node):
                 others.append(end)
         yield Copy(
             call,
@@ -317,7 +317,7 @@ def _is_ellipsis(part: cst.BaseSlice) -> bool:
 
 def _is_new_or_all(part: cst.BaseSlice) -> bool:
     """Whether an index is `...` or `None`, which take all there is."""
-    return _is_ellipsis(part) or (isinstance(part, cst.Index) and _is_none(part.value))
+    return _is_ellipsis(part) or (isinstance(part, cst.Index) and is_none(part.value))
 
 
 def written_after(
@@ -376,10 +376,6 @@ def _writes_into_earlier(file: FileFacts, write: cst.CSTNode) -> bool:
 def is_false(node: cst.BaseExpression) -> bool:
     """Whether an argument is the literal `False`."""
     return isinstance(node, cst.Name) and node.value == "False"
-
-
-def _is_none(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _calls(node: cst.CSTNode, *methods: str) -> bool:
@@ -444,7 +440,7 @@ def _reaches_accelerator(file: FileFacts, call: cst.Call) -> bool:
     ends = file.tracing.ends(where)
     if any(_is_dtype(file, end.node) for end in (*ends, End(where, ()))):
         return False
-    known = [_is_host(file, end.node) for end in ends if not _is_none(end.node)]
+    known = [_is_host(file, end.node) for end in ends if not is_none(end.node)]
     return not (known and all(known))
 
 
@@ -461,7 +457,7 @@ def _may_fetch(file: FileFacts, call: cst.Call) -> bool:
     return any(
         _is_host(file, end.node) and not _is_chosen(file, end.node)
         for end in file.tracing.ends(where)
-        if not _is_none(end.node)
+        if not is_none(end.node)
     )
 
 
@@ -505,7 +501,7 @@ def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> b
         named = argument(made, "device", 0) if is_device and isinstance(made, cst.Call) else None
         if named is not None and depth < _DEEPEST and _names_mps(file, named, depth + 1):
             return True
-        is_written = is_device or _is_none(made) or isinstance(made, (cst.BaseString, cst.BaseNumber))
+        is_written = is_device or is_none(made) or isinstance(made, (cst.BaseString, cst.BaseNumber))
         if not is_written and file.once(_reckons_with_mps):
             return True
     return False

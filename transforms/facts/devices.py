@@ -9,7 +9,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, find_any, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 _NUMBERED = re.compile(r"^(?:\w*(?:dev|device|cuda|gpu))_?(\d)$")
@@ -49,8 +49,46 @@ def device_label(file: FileFacts, destination: cst.BaseExpression) -> str | None
     return " ".join(sorted(words - _USUAL))
 
 
+def beside(file: FileFacts, made: cst.CSTNode, device: str) -> str:
+    """How to write a device, given its code, for what takes the size of a variable `x` that is known to be on one.
+
+    That is `x.device` instead of a plain "cuda", if no file knows of a second device.
+    """
+    if device not in ("'cuda'", '"cuda"'):
+        return device
+    for node in find_any(made, cst.Attribute, cst.Call):
+        owner: cst.BaseExpression | None = None
+        if isinstance(node, cst.Attribute) and node.attr.value in ("size", "shape"):
+            owner = node.value
+        elif isinstance(node, cst.Call) and file.qualified(node) == "builtins.len" and node.args:
+            owner = node.args[0].value
+        if not isinstance(owner, cst.Name):
+            continue
+        value = file.value(owner)
+        if value.is_tensor and value.device is Device.ACCELERATOR and file.once(_has_one_device):
+            return f"{owner.value}.device"
+    return device
+
+
+def _has_one_device(file: FileFacts) -> bool:
+    """Whether no file names an accelerator by a number but the first, or several by name."""
+    return all(not set(_numbers(each)) - {"0"} and several_devices(each) is None for each in file.world.files.values())
+
+
 def several_devices(file: FileFacts) -> cst.CSTNode | None:
     """Where a second accelerator of this process comes in, if one does."""
+    numbered = _numbers(file)
+    named: dict[str, cst.CSTNode] = {}
+    for call, destination in moves(file.tree.module):
+        label = device_label(file, destination)
+        if label is not None and not label.isdigit():
+            named.setdefault(label, call)
+    # A plain `device` may be any of those that have numbers.
+    return next((list(found.values())[1] for found in (numbered, named) if len(found) > 1), None)
+
+
+def _numbers(file: FileFacts) -> dict[str, cst.CSTNode]:
+    """The numbers of the accelerators that a file names, with a place of each."""
     seen: dict[str, cst.CSTNode] = {}
     for node in walk(file.tree.module):
         number: str | None = None
@@ -59,13 +97,11 @@ def several_devices(file: FileFacts) -> cst.CSTNode | None:
             number = match[1] if match else "0" if _is_current_device(file, node) else None
         if number is not None:
             seen.setdefault(number, node)
-    named: dict[str, cst.CSTNode] = {}
     for call, destination in moves(file.tree.module):
         label = device_label(file, destination)
-        if label is not None:
-            (seen if label.isdigit() else named).setdefault(label, call)
-    # A plain `device` may be any of those that have numbers.
-    return next((list(found.values())[1] for found in (seen, named) if len(found) > 1), None)
+        if label is not None and label.isdigit():
+            seen.setdefault(label, call)
+    return seen
 
 
 def _is_current_device(file: FileFacts, node: cst.SimpleString) -> bool:
