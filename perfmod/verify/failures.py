@@ -11,17 +11,23 @@ from typing import Any
 from attrs import evolve, frozen
 
 from perfmod.roots import shown
+from perfmod.verify.device_options import device_options
 from perfmod.verify.processes import End, Ended
 from perfmod.verify.symptoms import Kind, recognise
 from perfmod.verify.tracebacks import Raised, current_place, innermost, last_raised
 
-__all__ = ["NOT_ALONE", "Circumstances", "Kind", "Trouble", "cannot_start", "diagnose"]
+__all__ = ["NOT_ALONE", "Circumstances", "Kind", "Trouble", "cannot_start", "diagnose", "trains"]
 
 _LONGEST = 240
 """Characters of a script's own words that are repeated."""
+_LONGEST_OF_SEVERAL = 100
+"""Characters of each line where more than one is repeated."""
+_REPEATED_LINES = 3
 _ARGPARSE_STATUS = 2
+_ARGPARSE_ERROR = re.compile(r"^.+: error: .+$", re.MULTILINE)
 _NO_INPUT = "EOF when reading a line"
-"""What `input()` says where nobody answers; `getpass()` says nothing but warns."""
+"""What `input()` says where nobody answers; `getpass()` has no words of its own."""
+_GETPASS = re.compile(r"GetPassWarning|\bgetpass\.py\b")
 _LAST_LINES = 5
 """Lines at the end of the output in which a reason is looked for where there is no traceback."""
 _LAUNCHER_ERRORS = {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException"}
@@ -64,9 +70,9 @@ def diagnose(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: 
     raised = _first_error(records)
     if raised is not None and raised.type not in _LAUNCHER_ERRORS:
         return _from_exception(innermost(raised, circumstances.root), ended, circumstances)
-    trained = [record for record in records if any(record["steps"].values())]
+    trained = [record for record in records if trains(record)]
     if len(trained) >= circumstances.nproc and raised is None:
-        return None
+        return _from_cpu(records, circumstances)
     if ended.how is End.TIME_LIMIT:
         return _from_time_limit(ended, len(trained), circumstances)
     printed = last_raised(ended.tail, circumstances.root)
@@ -76,6 +82,11 @@ def diagnose(ended: Ended, records: Sequence[Mapping[str, Any]], circumstances: 
     if failed:
         return _from_status(ended, circumstances)
     return _from_nothing(ended, records, circumstances)
+
+
+def trains(record: Mapping[str, Any]) -> bool:
+    """Whether an optimizer has stepped in a rank."""
+    return any(record["steps"].values())
 
 
 def cannot_start(python: str, error: OSError) -> Trouble:
@@ -95,7 +106,7 @@ def _first_error(records: Sequence[Mapping[str, Any]]) -> Raised | None:
 
 
 def _from_exception(raised: Raised, ended: Ended, circumstances: Circumstances) -> Trouble:
-    if raised.type == "EOFError" and "GetPassWarning" in ended.tail:
+    if raised.type == "EOFError" and not raised.message and _GETPASS.search(ended.tail):
         raised = evolve(raised, message=_NO_INPUT)
     text = f"{raised.type}: {raised.message}" if raised.message else raised.type
     words = f"{_line(text)} ({raised.where})" if raised.where else _line(text)
@@ -112,6 +123,16 @@ def _symptom(text: str, words: str, circumstances: Circumstances) -> Trouble | N
     return Trouble(symptom.kind, symptom.reason.format(words=words, python=shown(circumstances.python)))
 
 
+def _from_cpu(records: Sequence[Mapping[str, Any]], circumstances: Circumstances) -> Trouble | None:
+    """The training is there; but is it where it was to be? E-runs tell, which come first."""
+    if circumstances.device == "cpu" or not all(record.get("on_cpu") for record in records):
+        return None
+    options = device_options(circumstances.root / path for record in records[:1] for path in record["modules"])
+    asked = f"does {' or '.join(options)} choose the device" if options else "does it have an option for the device"
+    example = "" if options else ", such as --cuda"
+    return Trouble(Kind.ON_CPU, f"it trains on the CPU; {asked}{example}? Its arguments go after --")
+
+
 def _from_time_limit(ended: Ended, trained: int, circumstances: Circumstances) -> Trouble:
     place, words = current_place(ended.tail, circumstances.root), _last_words(ended.tail)
     if place:
@@ -125,12 +146,17 @@ def _from_time_limit(ended: Ended, trained: int, circumstances: Circumstances) -
 
 
 def _from_status(ended: Ended, circumstances: Circumstances) -> Trouble:
-    words = _last_words(ended.tail)
     if ended.code < 0:
         return _from_signal(-ended.code, ended, circumstances)
     if ended.code == _ARGPARSE_STATUS and "usage:" in ended.tail:
-        return Trouble(Kind.USAGE, f"it does not accept these arguments: {words}; arguments of the script go after --")
-    found = _symptom(_last_lines(ended.tail), words, circumstances)
+        errors = _ARGPARSE_ERROR.findall(ended.tail)
+        words = _line(errors[-1]) if errors else _last_words(ended.tail)
+        return Trouble(
+            Kind.USAGE,
+            f"it does not accept these arguments (status {ended.code}): {words}; arguments of the script go after --",
+        )
+    found = _symptom(_last_lines(ended.tail), _last_words(ended.tail), circumstances)
+    words = _several_words(ended.tail)
     said = f": {words}" if words else " and printed nothing"
     return found or Trouble(Kind.EXITED, f"it exited with status {ended.code} before it had trained{said}")
 
@@ -163,12 +189,17 @@ def _from_nothing(ended: Ended, records: Sequence[Mapping[str, Any]], circumstan
     if trained:
         return Trouble(Kind.NO_RECORD, f"only {trained} of {circumstances.nproc} ranks trained")
     found = _symptom(_last_lines(ended.tail), _last_words(ended.tail), circumstances)
-    if found or records:
-        return found or Trouble(
-            Kind.NEVER_STEPPED, "it ended before a torch optimizer had stepped; is this the training script?"
+    if found:
+        return found
+    words = _several_words(ended.tail)
+    said = f"its last output was: {words}" if words else "it printed nothing"
+    if records:
+        return Trouble(
+            Kind.NEVER_STEPPED, f"it ended before a torch optimizer had stepped; is this the training script? {said}"
         )
     return Trouble(
-        Kind.NO_RECORD, "it ended without a record: it never imports torch, or starts the training with another Python"
+        Kind.NO_RECORD,
+        f"it ended without a record: it never imports torch, or starts the training with another Python; {said}",
     )
 
 
@@ -182,7 +213,16 @@ def _last_words(tail: str) -> str:
     return _line(next((line for line in reversed(lines) if line), ""))
 
 
-def _line(text: str) -> str:
+def _several_words(tail: str) -> str:
+    """The last lines that say something, of a progress bar what it came to; the last one alone may be long."""
+    lines = [said for said in map(_last_words, tail.split("\n")) if said]
+    if not lines:
+        return ""
+    *before, last = lines[-_REPEATED_LINES:]
+    return " / ".join([*(_line(line, _LONGEST_OF_SEVERAL) for line in before), last])
+
+
+def _line(text: str, longest: int = _LONGEST) -> str:
     """Text as one line that can be printed anywhere, cut if it is long."""
     line = shown(" ".join(text.split()).rstrip(";. "))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"

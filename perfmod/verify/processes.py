@@ -15,11 +15,10 @@ from attrs import define, frozen
 
 from perfmod.verify.family import Family
 from perfmod.verify.job import RUN_VARIABLE
+from perfmod.verify.terminal import nobodys
 
 TAIL = 64 * 1024
 """Bytes of output that are kept, the last ones."""
-GRACE_AFTER_RESULTS = 0.2
-"""Seconds that a script may take to end by itself once it is known all that there is to know."""
 WHERE_SIGNAL = signal.SIGUSR1
 """Asks a Python process at the time limit to print where it is; the harness registers faulthandler for it."""
 _TIME_TO_SAY_WHERE = 0.5
@@ -76,21 +75,26 @@ class Command:
     timeout: float
     sample_memory: bool = True
 
-    def execute(self, delivered: Callable[[], bool], cancelled: threading.Event) -> Ended:
+    def execute(self, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         """Run it in a session of its own, until it exits, has delivered, is out of time or is cancelled.
 
-        No process of it is left then. Not for the main thread, where Ctrl-C could come in between.
+        `delivered` tells for how many seconds it may go on, or None where it has not delivered. In the end no process of
+        it is left. Not for the main thread, where Ctrl-C could come in between.
 
         Raises:
             OSError: it cannot be started.
             Failure: a process of it cannot be ended.
         """
+        with nobodys() as stdin:
+            return self._execute(stdin, delivered, cancelled)
+
+    def _execute(self, stdin: int, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         start = time.monotonic()
         process = subprocess.Popen(
             self.arguments,
             cwd=self.cwd,
             env={**self.environment, RUN_VARIABLE: self.run},
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -122,7 +126,7 @@ class Command:
         self,
         process: subprocess.Popen[bytes],
         start: float,
-        delivered: Callable[[], bool],
+        delivered: Callable[[], float | None],
         cancelled: threading.Event,
         memory: _Memory | None,
     ) -> End:
@@ -131,8 +135,8 @@ class Command:
             now = time.monotonic()
             if now >= deadline:
                 return how
-            if how is End.TIME_LIMIT and delivered():
-                deadline, how = now + GRACE_AFTER_RESULTS, End.RESULTS
+            if how is End.TIME_LIMIT and (grace := delivered()) is not None:
+                deadline, how = now + grace, End.RESULTS
             if memory:
                 memory.sample(now)
             if cancelled.wait(_POLL):

@@ -16,13 +16,17 @@ from attrs import evolve, frozen
 
 from perfmod.errors import Failure, explain
 from perfmod.verify.calling import Call, CallInCopy
-from perfmod.verify.failures import NOT_ALONE, Circumstances, Trouble, cannot_start, diagnose
+from perfmod.verify.failures import NOT_ALONE, Circumstances, Trouble, cannot_start, diagnose, trains
 from perfmod.verify.interrupts import held_back
 from perfmod.verify.job import Job
 from perfmod.verify.processes import Command, End
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
 
+GRACE_AFTER_RESULTS = 0.2
+"""Seconds that a script may take to end by itself once all is known that there is to know."""
+GRACE_AFTER_NOTHING = 10.0
+"""Seconds for a script that ends without a training, and still has to tell its exit status."""
 _RECORD = re.compile(r"rank(\d+)\.json")
 
 
@@ -122,8 +126,11 @@ class Runner:
     def _execute(self, command: Command, job: Job, cancelled: threading.Event) -> Ran:
         nproc = self.call.nproc or 1
 
-        def delivered() -> bool:
-            return sum(1 for _ in job.out.glob("rank*.json")) >= nproc
+        def delivered() -> float | None:
+            if sum(1 for _ in job.out.glob("rank*.json")) < nproc:
+                return None
+            ends = all(record["ended"] == "exit" and not trains(record) for record in _records(job.out).values())
+            return GRACE_AFTER_NOTHING if ends else GRACE_AFTER_RESULTS
 
         try:
             ended = command.execute(delivered, cancelled)

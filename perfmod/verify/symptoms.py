@@ -19,6 +19,7 @@ class Kind(str, enum.Enum):
     INTERPRETER = "interpreter cannot be started"
     NEVER_STEPPED = "never reached an optimizer step"
     NO_RECORD = "left no record"
+    ON_CPU = "trains on the CPU"
     TIME_LIMIT = "time limit"
     INPUT_WANTED = "wants input"
     DATA_MISSING = "data not there and no network"

@@ -31,7 +31,7 @@ from perfmod.verify.speed import too_good
 from perfmod.verify.stacks import Rewriting, Stack, prefixes
 from perfmod.verify.tree import Tree
 
-_NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD})
+_NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD, Kind.ON_CPU})
 _EXIT: Final = {
     Verdict.PROVEN: ExitCode.OK,
     Verdict.NO_CHANGE: ExitCode.OK,

@@ -21,7 +21,7 @@ import pytest
 from verify_workshop import MARK, RECORDER, Workshop, fingerprint, job, wait_for
 
 from perfmod.errors import Failure
-from perfmod.verify import calling, processes
+from perfmod.verify import calling, processes, running
 from perfmod.verify.failures import Kind
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.scratch import Scratch
@@ -217,7 +217,7 @@ def test_daemon_that_wiped_its_environment(workshop: Workshop) -> None:
 
 @pytest.mark.parametrize("ending", ["record()", "time.sleep(600)"], ids=["after its record", "hanging"])
 def test_sigterm_is_ignored(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
-    monkeypatch.setattr(processes, "GRACE_AFTER_RESULTS", 0.5)
+    monkeypatch.setattr(running, "GRACE_AFTER_RESULTS", 0.5)
     ran = workshop.script(
         f"""
         import signal, time
@@ -304,7 +304,7 @@ def test_interpreter_that_cannot_be_started(workshop: Workshop) -> None:
 
 
 def test_run_ends_when_every_rank_has_delivered(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "GRACE_AFTER_RESULTS", 0.5)
+    monkeypatch.setattr(running, "GRACE_AFTER_RESULTS", 0.5)
     ran = workshop.script("import time\nrecord()\ntime.sleep(600)")
     assert ran.trouble is None
     assert ran.seconds < 30

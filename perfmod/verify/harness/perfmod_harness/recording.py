@@ -175,6 +175,7 @@ class Recorder(Observer):
         part = {
             **self._counts(),
             "peak_reserved_mib": peak,
+            "on_cpu": not _device_was_used(),
             "events": self._events.read(readout),
             "snapshots": self._snapshots.read(readout),
         }
@@ -192,3 +193,9 @@ class Recorder(Observer):
             "perturbed": self._controls.perturbed,
             "left_out": None if left_out is None else left_out.calls,
         }
+
+
+def _device_was_used() -> bool:
+    """Whether there has been a tensor on any GPU."""
+    initialized: Any = torch.cuda.is_initialized
+    return bool(initialized()) and any(map(torch.cuda.max_memory_reserved, range(torch.cuda.device_count())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import signal
 
-from . import after_import, job, notebook, process
+from . import after_import, job, notebook, process, terminal
 
 
 def start() -> None:
@@ -16,6 +16,7 @@ def start() -> None:
     if hasattr(signal, "SIGUSR1"):
         # How a run that hangs is asked where it is.
         faulthandler.register(signal.SIGUSR1)
+    terminal.begin()
     process.claim_top()
     if process.is_top():
         notebook.begin()
