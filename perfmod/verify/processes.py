@@ -78,8 +78,8 @@ class Command:
     def execute(self, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         """Run it in a session of its own, until it exits, has delivered, is out of time or is cancelled.
 
-        `delivered` tells for how many seconds it may go on, or None where it has not delivered. In the end no process of
-        it is left. Not for the main thread, where Ctrl-C could come in between.
+        `delivered` tells for how many seconds it may go on, or None where it has not delivered. No process of it is
+        left in the end. Not for the main thread, where Ctrl-C could come in between.
 
         Raises:
             OSError: it cannot be started.

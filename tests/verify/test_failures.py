@@ -201,6 +201,54 @@ def test_exit_status() -> None:
     assert trouble(ended("giving up: CUDA out of memory\n", 1)).kind is Kind.DEVICE_MEMORY
 
 
+def test_error_among_what_was_printed() -> None:
+    usage = "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --x\nloaded 3 files\n"
+    told = trouble(ended(usage, 2), record(steps={}, ended="exit"))
+    assert told.reason == (
+        "it does not accept these arguments (status 2): train.py: error: unrecognized arguments: --x; "
+        "arguments of the script go after --"
+    )
+    long = f"first\n{'x' * 500}\n 5%\r 10%\r\n\nno data in ./data.\n"
+    assert trouble(ended(long, 3)).reason == (
+        f"it exited with status 3 before it had trained: {'x' * 99}… / 10% / no data in ./data"
+    )
+
+
+def test_nothing_was_trained_and_something_said() -> None:
+    said = "Loading\nNothing to do, use --train\n"
+    assert trouble(ended(said, code=0), record(steps={}, ended="exit")).reason == (
+        "it ended before a torch optimizer had stepped; is this the training script? "
+        "its last output was: Loading / Nothing to do, use --train"
+    )
+    assert trouble(ended(said, code=0)).reason.endswith("its last output was: Loading / Nothing to do, use --train")
+    assert trouble(ended(code=0)).reason.endswith("with another Python; it printed nothing")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("parser.add_argument('--lr')", "does it have an option for the device, such as --cuda?"),
+        ("parser.add_argument('--no-cuda', action='store_true')", "does it have an option for the device"),
+        ("p.add_argument('-g', '--gpu-ids', default='-1')", "does --gpu-ids choose the device?"),
+        ("@click.option(\n    '--device', default='cpu')", "does --device choose the device?"),
+        (
+            "p.add_argument('--use_cuda')\np.add_argument('--gpu')\np.add_argument('--gpu')",
+            "does --use_cuda or --gpu choose the device?",
+        ),
+    ],
+)
+def test_on_the_cpu(tmp_path: Path, code: str, told: str) -> None:
+    (tmp_path / "options.py").write_text(code)
+    one = record(on_cpu=True, modules=["options.py", "gone.py"])
+    circumstances = Circumstances(tmp_path, "python", "cuda", 1, 60.0)
+    trouble = diagnose(ended(code=0), [one], circumstances)
+    assert trouble == Trouble(Kind.ON_CPU, f"it trains on the CPU; {trouble.reason[22:]}")
+    assert told in trouble.reason
+    assert found(ended(code=0), record(on_cpu=False)) is None
+    assert found(ended(code=0), one, device="cpu") is None
+    assert diagnose(ended(code=0), [one, record(1, on_cpu=False)], circumstances) is None
+
+
 def test_signals() -> None:
     killed = trouble(ended("", -9, resident=31_000.0))
     assert killed.kind is Kind.HOST_MEMORY

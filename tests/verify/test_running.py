@@ -296,6 +296,38 @@ def test_exit_status(workshop: Workshop) -> None:
     assert_trouble(workshop.script("os._exit(7)"), Kind.EXITED, "status 7", "printed nothing")
 
 
+@pytest.mark.parametrize(("code", "told"), [("3", "status 3"), ("0", "is this the training script?")])
+def test_status_of_a_script_that_takes_its_time_to_end(workshop: Workshop, code: str, told: str) -> None:
+    """The harness has delivered, and torch has yet to be taken down."""
+    ran = workshop.script(
+        f"import sys, time\nprint('nothing to do', flush=True)\nrecord(steps={{}}, ended='exit')\n"
+        f"time.sleep(1)\nsys.exit({code})"
+    )
+    assert ran.trouble is not None
+    assert told in ran.trouble.reason
+    assert "nothing to do" in ran.trouble.reason
+
+
+def test_a_script_without_a_training_that_does_not_end(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "GRACE_AFTER_NOTHING", 0.5)
+    ran = workshop.script("import time\nrecord(steps={}, ended='exit')\ntime.sleep(600)")
+    assert_trouble(ran, Kind.NEVER_STEPPED, "before a torch optimizer had stepped", "it printed nothing")
+    assert ran.seconds < 30
+
+
+def test_trains_on_the_cpu(workshop: Workshop) -> None:
+    workshop.write(
+        """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("-a", "--accel", action="store_true")
+        record(on_cpu=True, modules=["train.py"])
+        """
+    )
+    assert_trouble(workshop.run(device="cuda"), Kind.ON_CPU, "it trains on the CPU; does --accel choose the device?")
+    assert workshop.run(device="cpu").trouble is None
+
+
 def test_interpreter_that_cannot_be_started(workshop: Workshop) -> None:
     workshop.write("record()")
     missing = workshop.run(python=str(workshop.root / "bin" / "python"))

@@ -47,6 +47,7 @@ def test_a_script_that_does_not_fail(tmp_path: Path, end: str, status: int, kind
     assert child.record["steps"].get("0", 0) == steps
     assert (child.stdout, child.stderr) == ("", "")
     assert child.record["modules"] == ["train.py"]
+    assert child.record["on_cpu"] is True
     assert sorted(path.name for path in child.out.iterdir()) == ["rank0.f64", "rank0.json"]
 
 
