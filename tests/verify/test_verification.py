@@ -205,7 +205,12 @@ def test_in_a_hurry_the_gpu_is_busy_with_other_runs(verified: Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [(Kind.CRASHED, ExitCode.FAILED), (Kind.NEVER_STEPPED, ExitCode.INCONCLUSIVE)]
+    ("kind", "code"),
+    [
+        (Kind.CRASHED, ExitCode.FAILED),
+        (Kind.NEVER_STEPPED, ExitCode.INCONCLUSIVE),
+        (Kind.ON_CPU, ExitCode.INCONCLUSIVE),
+    ],
 )
 def test_an_original_in_trouble(verified: Callable[..., Any], kind: Kind, code: ExitCode) -> None:
     evidence, kept, _ = verified(MadeUp(lambda _rules: 10.0, trouble=Trouble(kind, "it is no good")))

@@ -43,6 +43,7 @@ def recorded(folder: Path, script: str, *, fused: bool = False, half: bool = Fal
     script = script.replace("FUSED", str(fused)).replace("HALF", str(half))
     child = harness_child.run(folder, script, Mode.EQUALITY, device="cuda", steps=5, **job)
     assert child.status == 0, child.stderr
+    assert child.record["on_cpu"] is False
     environment = json.loads((child.out / "rank0.json").read_text(encoding="utf-8"))["environment"]
     assert environment["gpu"]
     assert environment["cuda"]
@@ -91,3 +92,10 @@ def test_nothing_gets_into_a_graph_that_is_captured(tmp_path: Path) -> None:
     # Replays call nothing; the two steps before, and the one that was captured, are all that can be seen.
     assert (trace.ended, trace.steps) == ("exit", {"0": 3})
     assert len(trace.losses()) == 2
+
+
+def test_training_on_the_cpu_beside_a_device(tmp_path: Path) -> None:
+    script = TRAINING.replace('"cuda"', '"cpu"').replace(").cuda()", ")").replace("fused=FUSED", "fused=False")
+    script += "torch.cuda.init()\nfor _ in range(9): step()\n"
+    child = harness_child.run(tmp_path, script.replace("HALF", "False"), Mode.EQUALITY, device="cuda", steps=5)
+    assert child.record["on_cpu"] is True
