@@ -86,6 +86,7 @@ def test_two_scripts_that_train_differently(perfmod: Run, write: Write) -> None:
     assert "lr" in evidence["reason"]
 
 
+@pytest.mark.exhaustive
 def test_a_script_that_fails_on_the_other_side(perfmod: Run, write: Write) -> None:
     write("train.py", SCRIPT)
     write("other.py", SCRIPT.replace("    optimizer.step()", "    raise ValueError('no more')"))
@@ -98,9 +99,14 @@ def test_a_script_that_fails_on_the_other_side(perfmod: Run, write: Write) -> No
     ("change", "code", "reason"),
     [
         (("    optimizer.step()", "    pass"), ExitCode.INCONCLUSIVE, "optimizer"),
-        (("import torch\n", "import json\n"), ExitCode.FAILED, "it crashed"),
+        pytest.param(("import torch\n", "import json\n"), ExitCode.FAILED, "it crashed", marks=pytest.mark.exhaustive),
         (("import sys", "input()"), ExitCode.FAILED, "asks for input"),
-        (("torch.manual_seed(0)", "import nowhere"), ExitCode.FAILED, "No module named 'nowhere'"),
+        pytest.param(
+            ("torch.manual_seed(0)", "import nowhere"),
+            ExitCode.FAILED,
+            "No module named 'nowhere'",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_an_original_that_gives_nothing_to_judge(
@@ -157,6 +163,7 @@ def test_apply_keeps_what_is_proven(project: Path, perfmod: Run, write: Write) -
     assert "proven" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_apply_withdraws_what_is_refuted(perfmod: Run, write: Write) -> None:
     text = SCRIPT.replace("def torch_fast():\n    return 1.0", "def torch_fast():\n    return 1.1")
     path = write("train.py", text)
@@ -213,7 +220,6 @@ def test_what_is_refuted_in_another_file_is_withdrawn_there(perfmod: Run, write:
     )
     engine = write("engine.py", wrong)
     caller = write("evaluate.py", "from engine import torch_far\n\ntorch_far()\n")
-    assert perfmod("verify", ".", "--entry", "train.py", *FAST).code == ExitCode.REFUTED
     ran = perfmod("apply", ".", "--entry", "train.py", "--verify", *FAST)
     assert ran.code == ExitCode.OK, ran.err
     assert engine.read_text() == wrong.replace("* torch_slow()", "* torch_fast()")

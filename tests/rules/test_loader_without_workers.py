@@ -601,7 +601,9 @@ def test_a_file_of_tabs_keeps_them() -> None:
     assert '\nif __name__ == "__main__":\n\t# the model\n\tmodel = ' in result.after.decode()
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method", ["spawn", *(pytest.param(each, marks=pytest.mark.exhaustive) for each in ("fork", "forkserver"))]
+)
 def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> None:
     if method == "fork" and sys.platform == "win32":
         pytest.skip("Windows has no fork")

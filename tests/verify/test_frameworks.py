@@ -170,8 +170,8 @@ def repeatable(ran: Ran) -> list[tuple[dict[str, Any], array[float]]]:
 
 
 def always(*shown: Case | Wrong) -> list[object]:
-    """Parameters; all but a few run with --exhaustive only, for each starts several processes."""
-    quick = {LIGHTNING, TRANSFORMERS, CASES[6], WRONG[0]}
+    """Parameters; all but two run with --exhaustive only, for each starts several processes."""
+    quick = {LIGHTNING, TRANSFORMERS}
     return [pytest.param(each, marks=[] if each in quick else pytest.mark.exhaustive, id=str(each)) for each in shown]
 
 

@@ -60,18 +60,32 @@ WITHOUT = TRAINING.replace("FLOATS", "")
 
 
 class Runs:
-    """E-runs in folders of their own."""
+    """E-runs in folders of their own; what was asked for before is not run again."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self._folder = folder
+        self._done: dict[tuple[object, ...], tuple[Trace, int]] = {}
 
     def trace(self, script: str, **job: Any) -> Trace:
-        self.folder = self.folder / "next"
-        self.folder.mkdir()
-        child = harness_child.run(self.folder, script, Mode.EQUALITY, steps=3, **job)
-        assert child.status == 0, child.stderr
-        self.perturbed = child.record["perturbed"]
-        return Trace.load(child.out / "rank0.json")
+        return self._ran(script, job)[0]
+
+    def perturbed(self, script: str, **job: Any) -> int:
+        return self._ran(script, job)[1]
+
+    def _ran(self, script: str, job: dict[str, Any]) -> tuple[Trace, int]:
+        asked = (script, *sorted(job.items()))
+        if asked not in self._done:
+            folder = self._folder / str(len(self._done))
+            folder.mkdir()
+            child = harness_child.run(folder, script, Mode.EQUALITY, steps=3, **job)
+            assert child.status == 0, child.stderr
+            self._done[asked] = Trace.load(child.out / "rank0.json"), child.record["perturbed"]
+        return self._done[asked]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("controls"))
 
 
 def difference(one: Trace, other: Trace, snapshot: str = "gradients") -> float:
@@ -84,12 +98,13 @@ def difference(one: Trace, other: Trace, snapshot: str = "gradients") -> float:
     return math.sqrt(squares / total)
 
 
-def test_noise_on_the_inputs_of_every_step(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+def test_noise_on_the_inputs_of_every_step(runs: Runs) -> None:
     plain = runs.trace(WITH_FLOATS)
-    assert runs.perturbed == 0
+    assert runs.perturbed(WITH_FLOATS) == 0
     noisy = runs.trace(WITH_FLOATS, perturb=1.0)
-    assert runs.perturbed == 1 + 3  # one tensor in each step, and in the call that came to nothing
+    assert (
+        runs.perturbed(WITH_FLOATS, perturb=1.0) == 1 + 3
+    )  # one tensor in each step, and in the call that came to nothing
     other = runs.trace(WITH_FLOATS, perturb=1.0, perturb_seed=1)
     strong = runs.trace(WITH_FLOATS, perturb=1024.0)
     assert plain.snapshot("parameters", 0) == noisy.snapshot("parameters", 0)
@@ -99,17 +114,15 @@ def test_noise_on_the_inputs_of_every_step(tmp_path: Path) -> None:
     assert difference(plain, strong) > 30 * difference(plain, noisy)
 
 
-def test_noise_on_the_weights_where_inputs_are_whole_numbers(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+def test_noise_on_the_weights_where_inputs_are_whole_numbers(runs: Runs) -> None:
     plain, noisy = runs.trace(WITHOUT), runs.trace(WITHOUT, perturb=1.0)
     # Those of the embedding and of all other layers, once, after they have been kept.
-    assert runs.perturbed == len(plain.snapshot("gradients", 1)) == 17
+    assert runs.perturbed(WITHOUT, perturb=1.0) == len(plain.snapshot("gradients", 1)) == 17
     assert plain.snapshot("parameters", 0) == noisy.snapshot("parameters", 0)
     assert 1e-9 < difference(plain, noisy) < 1e-5
 
 
-def test_double_precision(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+def test_double_precision(runs: Runs) -> None:
     plain, double = runs.trace(WITH_FLOATS, dropout=False), runs.trace(WITH_FLOATS, dropout=False, double=True)
     assert {digest.dtype for digest in double.snapshot("gradients", 1).values()} == {"float64"}
     assert {digest.dtype for digest in double.snapshot("parameters", 3).values()} == {"float64"}
@@ -121,8 +134,7 @@ def test_double_precision(tmp_path: Path) -> None:
     assert 1e-17 < difference(double, noisy) < 1e-13
 
 
-def test_without_dropout_nothing_is_drawn(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+def test_without_dropout_nothing_is_drawn(runs: Runs) -> None:
     other_draws = WITH_FLOATS.replace("        loss.backward()", "        loss.backward(); torch.rand(3)").replace(
         "        optimizer.zero_grad()", "        optimizer.zero_grad(); torch.rand(3)"
     )
@@ -132,8 +144,7 @@ def test_without_dropout_nothing_is_drawn(tmp_path: Path) -> None:
     assert runs.trace(WITH_FLOATS, dropout=False).losses() == runs.trace(other_draws, dropout=False).losses()
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
-    runs = Runs(tmp_path)
+def test_what_is_left_out_is_counted(runs: Runs) -> None:
     assert runs.trace(WITH_FLOATS).left_out is None
     # Three steps and the call that came to nothing: the attention and a layer with 0.5, a function with 0.3.
     assert runs.trace(WITH_FLOATS, dropout=False).left_out == {"0.5": 8, "0.3": 4}

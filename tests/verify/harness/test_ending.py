@@ -105,6 +105,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.exhaustive
 def test_every_rank_writes_its_own_record(tmp_path: Path) -> None:
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     for name, options, steps in (("spawn", (), 2), ("torchrun", launcher, 9)):
