@@ -1,8 +1,9 @@
 """Where Python itself, or a library, asks a tensor for a number, a truth or a text, without a word that says so.
 
 `not mask.any()`, `0 < loss < 3`, `max(a, b)`, `x[:lengths.max()]`, `counts[label] += 1` with a list of counts,
-`table[i] = out` with a table or array on the host, `math.sqrt(loss)`, `"%.3f" % loss`, `scheduler.step(loss)`: the host
-waits in each for a tensor of the device.
+`table[i] = out` with a table or array on the host, `weight[labels]` with weights on the host, `math.sqrt(loss)`,
+`"%.3f" % loss`, `scheduler.step(loss)`, `accuracy(out, y)` with a metric of torchmetrics: the host waits in each for a
+tensor of the device.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
+from perfmod.transforms.facts.metrics import checks_values
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.operations import (
+    CHECKED,
     COMPARED,
+    COPY,
     HOW_MANY,
     NUMBER,
     SHOWN,
@@ -88,6 +92,8 @@ def _is_part_of_test(file: FileFacts, node: _Truth) -> bool:
 def _call(file: FileFacts, call: cst.Call) -> tuple[str, str, cst.BaseExpression | None] | None:
     qualified = file.qualified(call)
     given = [arg.value for arg in call.args]
+    if checks_values(file, call):
+        return "PM105", CHECKED, _first_tensor(file, given)
     if qualified is None:
         is_step = isinstance(call.func, cst.Attribute) and call.func.attr.value == "step" and bool(given)
         owner = file.value(call.func.value).name if is_step and isinstance(call.func, cst.Attribute) else None
@@ -136,11 +142,19 @@ def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpr
             continue
         assert isinstance(index, cst.Index)
         value = file.value(index.value)
+        if value.is_tensor and value.device is Device.ACCELERATOR and _is_on_host(file, node.value):
+            return "PM112", COPY, index.value
         if value.is_tensor and value.dtype is DType.BOOL and len(node.slice) > 1:
             return "PM104", HOW_MANY, index.value
         if value.is_tensor and _is_number_there(file, node.value, index.value):
             return "PM106", NUMBER, index.value
     return None
+
+
+def _is_on_host(file: FileFacts, tensor: cst.BaseExpression) -> bool:
+    """Whether what an index picks from is a tensor of the host: `weight[labels]` copies `labels` there."""
+    value = file.value(tensor)
+    return value.is_tensor and value.device is Device.CPU
 
 
 def filled(statement: cst.Assign | cst.AugAssign) -> list[cst.BaseExpression]:

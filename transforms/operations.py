@@ -27,6 +27,7 @@ _PINNED = "pinning it in the step takes longer than a plain copy: pin in the loa
 SHOWN = "the tensor itself is printed"
 TESTED = "Python needs its value to decide"
 WRITTEN = "it is written into a tensor or array on the CPU"
+CHECKED = "torchmetrics checks the values it is given, and waits for them; `validate_args=False` leaves that out"
 COMPARED = "Python's built-in functions compare the values on the CPU"
 _CAST = "a cast to a CPU tensor type such as torch.LongTensor copies it to the CPU"
 _EXPLICIT = "every step waits for this call"
@@ -126,6 +127,8 @@ def _method(file: FileFacts, call: cst.Call) -> Operation | None:
         return None
     if name in _READS and not call.args:
         return _read(file, call, name, owner)
+    if name == "to" and _is_host(file, file.values.placement.destination(call)):
+        return Operation("PM112", COPY, owner)
     if name in _OPERATIONS:
         return _sized(file, call, name, owner, 0)
     given = file.qualified(call.args[0].value) if name == "type" and len(call.args) == 1 else None
@@ -178,6 +181,10 @@ def _moves(file: FileFacts, call: cst.Call, name: str) -> bool:
     """Whether a call copies a tensor to a device that is not known to be the host."""
     where = file.values.placement.destination(call) if name == "to" else None
     return name == "cuda" or (where is not None and file.values.placement.device_of(where) is not Device.CPU)
+
+
+def _is_host(file: FileFacts, device: cst.BaseExpression | None) -> bool:
+    return device is not None and file.values.placement.device_of(device) is Device.CPU
 
 
 def _function(file: FileFacts, call: cst.Call) -> Operation | None:

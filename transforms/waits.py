@@ -20,11 +20,11 @@ from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.masks import same_mask
-from perfmod.transforms.facts.rounds import round_loop
+from perfmod.transforms.facts.rounds import round_loop, runs_model
 from perfmod.transforms.facts.tree import children, find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import filled, implicit_read
-from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
+from perfmod.transforms.operations import COPY, NUMBER, WRITTEN, Operation, goes_on, operation
 
 _NODES = (*operations.NODES, *implicit_reads.NODES)
 _NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
@@ -61,11 +61,24 @@ class _Wait:
 
 @define(eq=False)
 class _Round:
-    """The statements of one round by their order, the last of the waits at each node, and where work is queued."""
+    """The statements of one round by their order, the last of the waits at each node, where work is queued, and the
+    choices between two branches.
+    """
 
     orders: dict[int, int] = field(factory=dict)
     waits: dict[tuple[int, _Path], _Wait] = field(factory=dict)
     launches: set[int] = field(factory=set)
+    choices: list[tuple[cst.If, _Path]] = field(factory=list)
+
+    def join(self) -> None:
+        """What waits in both branches of a choice waits whichever runs; inner choices come first."""
+        for choice, path in self.choices[::-1]:
+            sides = [path | {id(part)} for part in (choice.body, choice.orelse)]
+            first, other = (next((wait for wait in self.waits.values() if wait.path == side), None) for side in sides)
+            if first is not None and other is not None:
+                is_read, is_copy = first.is_read and other.is_read, first.is_copy or other.is_copy
+                both = evolve(first, tensor=None, path=path, is_read=is_read, is_copy=is_copy)
+                self.waits[id(first.node), path] = both
 
 
 class Waits:
@@ -94,8 +107,12 @@ class Waits:
         for wait in found.waits.values():
             is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
             is_idle = not any(wait.order < launch <= here for launch in found.launches)
-            counts = is_later or (not wait.is_copy and (wait.is_read or wait.order >= here or is_idle))
-            if counts and wait.path <= path and wait.node not in gone:
+            if wait.is_copy:
+                counts = is_later or (is_idle and any(launch < wait.order <= here for launch in found.launches))
+            else:
+                counts = is_later or wait.is_read or wait.order >= here or is_idle
+            # A copy that a read has in it stays: `(pred == y.to(device)).sum().item()`.
+            if counts and wait.path <= path and (wait.is_copy or wait.node not in gone):
                 return wait.node
         return None
 
@@ -145,6 +162,7 @@ class Waits:
             body = around.body if isinstance(around, (cst.For, cst.While, cst.FunctionDef)) else around
             for part in (*tests, body):
                 self._walk(part, known)
+            known.join()
         return known
 
     def _walk(self, start: cst.CSTNode, found: _Round) -> None:
@@ -153,10 +171,12 @@ class Waits:
         stack: list[tuple[cst.CSTNode, _Path, bool]] = [(start, frozenset(), False)]
         while stack:
             node, path, is_done = stack.pop()
-            if isinstance(node, _SCOPES):
+            if isinstance(node, _SCOPES) and not self._is_called_here(node):
                 continue
             if isinstance(node, _STATEMENTS) and not is_done:
                 found.orders[id(node)] = len(found.orders) + 1
+            if isinstance(node, cst.If) and node.orelse is not None and not is_done:
+                found.choices.append((node, path))
             is_head = isinstance(node, cst.BaseCompoundStatement)
             if isinstance(node, _NODES) and is_done is not is_head:
                 self._note(node, path, found)
@@ -170,10 +190,12 @@ class Waits:
     def _note(self, node: cst.CSTNode, path: _Path, found: _Round) -> None:
         file, order = self._file, len(found.orders)
         asked = operation(file, node) or implicit_read(file, node)
-        if asked is not None and asked.code not in _NO_WAITS and not goes_on(file, node) and _waits(file, asked):
+        # `x.cpu()` of `x.cpu().numpy()` is a part of it; what an index copies is copied there.
+        is_part = isinstance(node, cst.Call) and goes_on(file, node)
+        if asked is not None and asked.code not in _NO_WAITS and not is_part and _waits(file, asked):
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
-            is_read = operations.is_read(node) or asked.wait is WRITTEN
+            is_read = operations.is_read(node) or asked.wait in (COPY, WRITTEN)
             found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner, is_read)
         elif isinstance(node, cst.Assign) and _fills_device(file, node):
             found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False)
@@ -193,7 +215,13 @@ class Waits:
     def _queues(self, call: cst.Call) -> bool:
         """Whether a call runs a model, a backward pass or an optimizer."""
         file, method = self._file, call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-        return method == "step" or file.value(call.func).kind is Kind.MODULE or file.steps.trains(call)
+        return method == "step" or runs_model(file, call) or file.steps.trains(call)
+
+    def _is_called_here(self, node: cst.CSTNode) -> bool:
+        """Whether a lambda runs where it stands: `map(lambda word: names[word], words)`."""
+        parent = self._file.tree.parent(node) if isinstance(node, cst.Lambda) else None
+        around = self._file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        return around is not None and self._file.qualified(around) in ("builtins.map", "builtins.filter")
 
     def _called(self, call: cst.Call) -> Iterator[cst.FunctionDef]:
         yield from self._file.values.calls.reached(call)
@@ -219,7 +247,8 @@ def _is_branch(file: FileFacts, node: cst.CSTNode, part: cst.CSTNode) -> bool:
     if isinstance(node, cst.IfExp) and _guards_division(file, node):
         return False
     if isinstance(node, (cst.If, cst.IfExp)):
-        is_usual = _asks_for_tensor(file, node.test) or _asks_for_own(file, node.test)
+        asks = (_asks_for_tensor, _asks_for_own, _asks_for_gpu)
+        is_usual = any(asked(file, node.test) for asked in asks)
         return part is not node.test and not (part is node.body and is_usual)
     if isinstance(node, cst.BooleanOperation):
         return part is node.right
@@ -250,6 +279,16 @@ def _asks_for_own(file: FileFacts, test: cst.BaseExpression) -> bool:
         and _none_test(test) is False
         and file.classes.self_attribute(test.left) is not None
     )
+
+
+def _asks_for_gpu(file: FileFacts, test: cst.BaseExpression) -> bool:
+    """Whether a test is `torch.cuda.is_available()`, itself, through a variable or with other conditions."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _asks_for_gpu(file, test.left) or _asks_for_gpu(file, test.right)
+    if isinstance(test, cst.Call):
+        return file.qualified(test) == "torch.cuda.is_available"
+    held = file.values.assigned_to(test)
+    return bool(held) and all(part is not test and _asks_for_gpu(file, part) for part in held)
 
 
 def _none_test(test: cst.BaseExpression) -> bool | None:

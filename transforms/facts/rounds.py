@@ -79,15 +79,28 @@ def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
 
 
 def _runs_model(file: FileFacts, loop: cst.For) -> bool:
-    """Whether a round calls a module, or what the function around switches to evaluation by `model.eval()`."""
-    function = file.tree.function(loop)
-    switched = {
-        file.code(node.func.value)
-        for node in walk_scope(function.body if function is not None else file.tree.module_of(loop))
-        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "eval"
-    }
-    calls = (node for node in walk_scope(loop.body) if isinstance(node, cst.Call))
-    return any(file.value(call.func).kind is Kind.MODULE or file.code(call.func) in switched for call in calls)
+    """Whether a round runs a model."""
+    return any(isinstance(node, cst.Call) and runs_model(file, node) for node in walk_scope(loop.body))
+
+
+def runs_model(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call is one of a module, or of what the function around switches to evaluation by `model.eval()`."""
+    if file.value(call.func).kind is Kind.MODULE:
+        return True
+    around: cst.CSTNode = file.tree.function(call) or file.tree.module_of(call)
+    known = file.once(_known_switched)
+    if around not in known:
+        known[around] = frozenset(
+            file.code(node.func.value)
+            for node in walk_scope(around.body if isinstance(around, cst.FunctionDef) else around)
+            if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "eval"
+        )
+    return bool(known[around]) and file.code(call.func) in known[around]
+
+
+def _known_switched(_: FileFacts) -> dict[cst.CSTNode, frozenset[str]]:
+    """What functions switch to evaluation, as far as it was looked for."""
+    return {}
 
 
 def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:

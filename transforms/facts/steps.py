@@ -389,6 +389,11 @@ class Steps:
         return "collate" in function.name.value or (cls is not None and "collat" in cls.name.lower())
 
 
+def makes_step(code: cst.CSTNode) -> bool:
+    """Whether an optimizer's step stands at or below a node."""
+    return any(map(_is_step, walk_scope(code)))
+
+
 def _is_step(node: cst.CSTNode) -> bool:
     """Whether a call makes an optimizer's step, itself or by way of a `GradScaler`."""
     func = node.func if isinstance(node, cst.Call) else None

@@ -12,6 +12,9 @@ from attrs import frozen
 
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import is_repeated, round_loop
+from perfmod.transforms.facts.steps import makes_step
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.syncs._host_copies import Counts
 from perfmod.transforms.syncs._moves import Move, Moves
 from perfmod.transforms.waits import Waits
@@ -39,7 +42,48 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
     """The same of what moves to the device, and becomes a number behind a loop."""
     if move.inner is not None:
         return f"the read after the loop on line {file.line(move.inner)} would wait in every step"
+    for use in move.uses:
+        choice = next(
+            filter(None, (_stays(file, use, read.call, is_sum=bool(move.labels)) for read in move.reads)), None
+        )
+        if choice is not None:
+            return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
     return why_no_gain(file, [(read.call, read.tensor) for read in move.reads], with_doubts=bool(move.doubts))
+
+
+def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
+    """The `if` under which each round that comes by `read` uses what was read: it asks for an option, which holds for
+    the whole loop, or for the rounds in which the optimizer makes its step, and the value is that of one round.
+    """
+    loop = round_loop(file, read)
+    if loop is None or not is_repeated(file, use, loop):
+        return None
+    choices = [(each, each.body) for each in file.tree.ancestors(use) if isinstance(each, cst.If)]
+    inside = [each for each, body in choices if file.tree.is_within(each, loop) and file.tree.is_within(use, body)]
+    asked = [each for each in inside if not _is_option(file, each.test, loop)]
+    if not asked:
+        return inside[-1] if inside else None
+    return asked[0] if len(asked) == 1 and not is_sum and makes_step(asked[0].body) else None
+
+
+def _is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.While) -> bool:
+    """Whether a test has one answer for all rounds of a loop: it reads what none of them sets, and calls nothing."""
+    parts = list(find_any(test, cst.Name, cst.Call, cst.Attribute))
+    set_there = {
+        file.code(target.target)
+        for target in find_any(loop.body, cst.AssignTarget, cst.AugAssign)
+        if isinstance(target, (cst.AssignTarget, cst.AugAssign))
+    }
+    return not any(
+        isinstance(part, cst.Call)
+        or file.code(part) in set_there
+        or (
+            isinstance(part, cst.Name)
+            and file.flow.is_read(part)
+            and any(file.tree.is_within(each.node, loop) for each in file.flow.definitions(part))
+        )
+        for part in parts
+    )
 
 
 @frozen

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import comes_often, is_late
+from perfmod.transforms.facts.side_streams import unguarded_fetch
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
@@ -240,6 +241,10 @@ class Moves:
         reads += [read for term in given for read in term.reads]
         if not reads:
             return None
+        unguarded = next(filter(None, (unguarded_fetch(file, read.call) for read in reads)), None)
+        if unguarded is not None:
+            where = f"line {file.line(unguarded)}"
+            doubts.append(f"{where} copies batches on its own stream without `record_stream`, and relies on this wait")
         node = targets[0].node if targets else reads[0].call
         differ = any(each.figures_may_differ for each in kept) or any(term.divides for term in given)
         labels = list(dict.fromkeys(each.label for each in kept))
