@@ -52,8 +52,10 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
-    """The `if` under which each round that comes by `read` uses what was read: it asks for an option, which holds for
-    the whole loop, or for the rounds in which the optimizer makes its step, and the value is that of one round.
+    """The `if` under which each round that comes by `read` uses what was read, so that its wait stays.
+
+    It asks for an option, which holds for the whole loop, and the rounds show a sum that is kept on the device;
+    or for the rounds in which the optimizer makes its step, and uses the value of one round.
     """
     loop = round_loop(file, read)
     if loop is None or not is_repeated(file, use, loop):
@@ -62,7 +64,7 @@ def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool
     inside = [each for each, body in choices if file.tree.is_within(each, loop) and file.tree.is_within(use, body)]
     asked = [each for each in inside if not _is_option(file, each.test, loop)]
     if not asked:
-        return inside[-1] if inside else None
+        return inside[-1] if inside and is_sum else None
     return asked[0] if len(asked) == 1 and not is_sum and makes_step(asked[0].body) else None
 
 
