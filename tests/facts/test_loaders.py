@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import libcst as cst
 import pytest
 from snippets import facts
 
@@ -113,3 +114,17 @@ def test_loops_that_begin_anew_in_every_step() -> None:
     first, second = facts(code).loaders
     assert [iteration.in_step for iteration in first.iterations] == [False]
     assert [iteration.in_step for iteration in second.iterations] == [True]
+
+
+@pytest.mark.parametrize(
+    ("inside", "begun"),
+    [("", "drawn = iter(loader)"), ("drawn = iter(loader)", "")],
+)
+def test_generators_that_begin_anew_in_every_step(inside: str, begun: str) -> None:
+    code = (
+        f"{HEAD}loader = DataLoader(d)\n{begun}\n\ndef batches(loader):\n    {inside}\n    while True:\n"
+        "        yield next(drawn)\n\nfor step in range(9):\n    f(next(batches(loader))).backward()\n"
+    )
+    (loader,) = facts(code).loaders
+    in_steps = {cst.Module([]).code_for_node(each.iterable): each.in_step for each in loader.iterations}
+    assert in_steps["drawn"] is bool(inside)

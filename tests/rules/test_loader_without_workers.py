@@ -158,9 +158,11 @@ READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replac
         self.x = torch.randn(8, 3)
         self.rows = [[1.0, 2.0, 3.0]] * 8
         self.size = 3
+        self.order = shuffled(8)
 
     def __len__""",
 )
+READY = f"from orders import shuffled\n{READY}"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,9 @@ READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replac
         ("self.x[index] @ self.x.T", False),
         ("self.x[index] / 255", False),
         ("self.x[index + 1 - 1]", True),
+        ("str(self.rows[index]).lower().split()", True),
+        ("self.rows[self.order[index]]", True),
+        ("self.order[index]", False),
         ("clean(self.rows[index])", False),
         ("torch.load(f'{index}.pt')", False),
         ("torch.tensor(self.rows[index]).normal_()", False),

@@ -133,6 +133,7 @@ CHEAP_METHODS = frozenset(
         "append", "extend", "sort", "items", "keys", "values", "get", "update", "size", "dim", "item", "tolist",
         "numpy", "long", "int", "float", "double", "half", "bool", "byte", "type", "astype", "clone", "copy", "detach",
         "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "t", "contiguous", "new_zeros",
+        "split", "strip", "lower", "upper", "join", "startswith", "endswith",
     }
 )  # fmt: skip
 

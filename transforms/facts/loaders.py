@@ -219,9 +219,9 @@ class Loaders:
             for value, trains in given:
                 self._iterate(call, value, trains, in_step=False, by_framework=True)
 
-    def _is_begun_in_step(self, loop: cst.For) -> bool:
+    def _is_begun_in_step(self, inside: cst.For | cst.Call) -> bool:
         """Whether a step takes one batch of a generator that it begins anew: `next(batches(loader))`."""
-        function = self._tree.function(loop)
+        function = self._tree.function(inside)
         if function is None or not self._tree.is_generator(function):
             return False
         for call in self._values.calls.callers(function):
@@ -231,6 +231,16 @@ class Loaders:
             if is_next and taken is not None and self._steps.in_sight(taken):
                 return True
         return False
+
+    def _is_made_beside(self, draw: cst.Call, iterator: cst.BaseExpression) -> bool:
+        """Whether the function that draws from an iterator has made it: `batches = iter(loader)`."""
+        made = self._flow.definitions(iterator) if isinstance(iterator, cst.Name) else ()
+        return any(
+            isinstance(each.value, cst.Call)
+            and self._names.qualified(each.value.func) == "builtins.iter"
+            and self._tree.function(each.value) is self._tree.function(draw)
+            for each in made
+        )
 
     def _beside_range(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
         """The loader of `zip(range(3), loader)`; any other iterable itself."""
@@ -248,7 +258,8 @@ class Loaders:
         restarts = (made is not None and self._names.qualified(made.func) == "builtins.iter") or (
             function is not None and self._tree.is_generator(function)
         )
-        self._iterate(node, iterator, inside, inside and restarts)
+        is_begun_anew = self._is_made_beside(node, iterator) and self._is_begun_in_step(node)
+        self._iterate(node, iterator, inside or is_begun_anew, is_begun_anew or (inside and restarts))
 
     def _iterate(
         self,

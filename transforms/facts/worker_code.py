@@ -140,9 +140,13 @@ class _Survey:
                 return False
             if isinstance(node, cst.Call) and not (self._is_cheap(node) or self._is_raised(node)):
                 return False
-            if isinstance(node, cst.Subscript) and not self._holds_in_memory(node.value):
+            if isinstance(node, cst.Subscript) and not (self._gives_index(node) or self._holds_in_memory(node.value)):
                 return False
         return True
+
+    def _gives_index(self, node: cst.Subscript) -> bool:
+        """Whether what is looked up is itself an index, `self.rows[self.order[i]]`: then it is a list of numbers."""
+        return isinstance(self.file.tree.parent(node), cst.Index)
 
     def _computes(self, node: cst.BinaryOperation) -> bool:
         """Whether an operation computes with tensors or arrays; indices and lengths are numbers."""
