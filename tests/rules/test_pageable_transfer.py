@@ -81,6 +81,12 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
             "x = batch[0].to(device=device, dtype=torch.half)",
             "x = batch[0].to(device=device, dtype=torch.half, non_blocking=True)",
         ),
+        (
+            "x = batch[0].to(device=device, dtype=torch.float32)",
+            "x = batch[0].to(device=device, non_blocking=True).float()",
+        ),
+        ("x = batch[0].to(device, torch.long, copy=True)", "x = batch[0].to(device, non_blocking=True, copy=True).long()"),
+        ("x = batch[0].to(device, kind)", "x = batch[0].to(device, kind, non_blocking=True)"),
     ],
 )
 def test_shapes_of_copies(before: str, after: str) -> None:
@@ -113,7 +119,7 @@ def test_unpacking_in_one_assignment() -> None:
         ),
         (
             "x, labels = images.to(device), labels.to(device, torch.long)",
-            "x = images.to(device, non_blocking=True)\n    labels = labels.to(device, torch.long, non_blocking=True)",
+            "x = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True).long()",
         ),
         (
             "images, labels = labels.to(device), images.to(device)",

@@ -4,6 +4,9 @@ A cast that changes the type makes another tensor, in pageable memory: the copy 
 pinned. Behind the copy the same cast runs on the device, and gives the same values. Only of floats that become integers
 NaN and what is out of range come out differently, which is no number on either: where a batch is known to hold floats,
 the cast stays. Casts to half precision and to truth values make a tensor that is smaller to copy: they stay too.
+
+A copy that casts as well, `x.to(device, torch.float)`, is done in the same order: where the batch is of another type,
+PyTorch casts it on the CPU first, and copies what that made.
 """
 
 from __future__ import annotations
@@ -61,6 +64,27 @@ def swap(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
     source = file.source_of(copy.call)
     behind = source.span(copy.call)[1]
     return Edit(start, end, "", source.path), Edit(behind, behind, f".{cast.written}", source.path)
+
+
+def cast_apart(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
+    """The edits that copy without waiting first and cast then, for a copy that does both; empty where none is known."""
+    given = argument(copy.call, "dtype", 1) if isinstance(copy.call.func, cst.Attribute) else None
+    method = _BY_DTYPE.get(file.qualified(given) or "") if given is not None else None
+    if given is None or method is None or method in _TO_SMALLER or copy.cast is not None or copy.call.lpar:
+        return ()
+    assert isinstance(copy.call.func, cst.Attribute)
+    batch = file.value(copy.call.func.value)
+    if method in _TO_INTEGERS and batch.dtype is DType.FLOATING:
+        return ()
+    arg = file.tree.parent(given)
+    parts = all(len(path) > 1 for paths in copy.origins.values() for path in paths)
+    if copy.call.func.attr.value != "to" or not parts or copy.non_blocking is not None or arg is copy.call.args[0]:
+        return ()
+    assert isinstance(arg, cst.Arg)
+    source = file.source_of(copy.call)
+    start, end = source.span(arg)
+    behind = source.span(copy.call)[1]
+    return Edit(start, end, "non_blocking=True", source.path), Edit(behind, behind, f".{method}()", source.path)
 
 
 def _is_swappable(file: FileFacts, copy: Copy) -> bool:

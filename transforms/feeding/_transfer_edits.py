@@ -10,7 +10,7 @@ from perfmod.transforms.facts.batch_copies import Copy
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.feeding._casts import goes_behind, swap
+from perfmod.transforms.feeding._casts import cast_apart, goes_behind, swap
 from perfmod.transforms.feeding._settings import places
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
@@ -58,6 +58,8 @@ def _not_waiting(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
     """The edits of one copy; a cast before it goes behind it."""
     if not copy.blocks:
         edits: tuple[Edit, ...] = ()
+    elif apart := cast_apart(file, copy):
+        return apart
     elif copy.non_blocking is None:
         edits = add_keyword(file.source_of(copy.call), copy.call, "non_blocking=True", wrap=False)
     else:
