@@ -1532,3 +1532,16 @@ def test_cycle_keeps_every_batch(given: str) -> None:
     assert result.held_back[0].safety is Safety.UNSAFE
     assert result.held_back[0].reason.startswith("itertools.cycle (line 22) keeps every batch")
     assert run(code.replace("itertools", "helpers").replace("in cycle", "in iter")).applied
+
+
+@pytest.mark.parametrize(("given", "is_refused"), [("", True), (", 0", False)])
+def test_pinning_by_a_parameter_that_no_call_gives(given: str, is_refused: bool) -> None:
+    code = (
+        "import torch\nfrom torch.utils.data import DataLoader\nfrom data import device, model, photos\n\n"
+        "def load(size, gpu=-1):\n    options = {'pin_memory': True} if gpu > -1 else {}\n"
+        "    return DataLoader(photos, batch_size=size, num_workers=2, **options)\n\n"
+        f"for x, y in load(4{given}):\n    model(x.to(device), y.to(device)).backward()\n"
+    )
+    result = run(code)
+    assert bool(result.applied) is not is_refused
+    assert any("gpu > -1 decides whether" in each.reason for each in result.refused) is is_refused

@@ -10,6 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.batch_copies import is_false
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._command_line import option_of
 from perfmod.transforms.feeding._settings import written
 
@@ -33,7 +34,20 @@ class Pinning:
         """What is passed for `pin_memory`, on all ways."""
         answers = {given: _pins(file, given) for given in loader.values("pin_memory")}
         depends = next((given for given, answer in answers.items() if answer is None), None)
+        depends = depends or next(filter(None, (_left_out(file, given) for given in answers)), None)
         return cls(any(answers.values()) and depends is None, depends)
+
+
+def _left_out(file: FileFacts, given: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What chooses an argument by a parameter that every call in sight leaves out:
+    `kwargs = {"pin_memory": True} if cuda > -1 else {}`, with `cuda=-1`.
+    """
+    for choice in file.tree.ancestors(given):
+        for name in find_all(choice.test, cst.Name) if isinstance(choice, cst.IfExp) else ():
+            made = [end.node for end in file.tracing.ends(name)]
+            if made and all(isinstance(file.tree.parent(node), cst.Param) for node in made):
+                return choice.test if isinstance(choice, cst.IfExp) else None
+    return None
 
 
 def why_chosen_elsewhere(file: FileFacts, loader: Loader) -> str:
