@@ -54,6 +54,12 @@ FILLED = {
     "torch.Tensor([0]).cuda()[0]": 'torch.zeros((), device="cuda")',
     "torch.FloatTensor([3]).to(device)[0]": "torch.full((), 3, dtype=torch.float32, device=device)",
     "x.new_tensor([2.0])[0]": "x.new_full((), 2.0)",
+    "torch.tensor([-1], device=device).expand(x.size(0))": (
+        "torch.full((x.size(0),), -1, dtype=torch.long, device=device)"
+    ),
+    "torch.LongTensor([7]).to(device).repeat(len(x), 1)": "torch.full((len(x), 1), 7, dtype=torch.long, device=device)",
+    "torch.tensor([0.5], device=device).expand(3, 2)": "torch.full((3, 2), 0.5, device=device)",
+    "torch.tensor([0.5], device=device).expand(-1)": "torch.full((1,), 0.5, device=device).expand(-1)",
     "torch.Tensor([0]).cuda()[0:1]": 'torch.zeros(1, device="cuda")[0:1]',
     "torch.Tensor([0, 0]).cuda()[0]": 'torch.zeros(2, device="cuda")[0]',
     "torch.tensor(-0.0, device=device)": "torch.full((), -0.0, device=device)",

@@ -85,7 +85,10 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
             "x = batch[0].to(device=device, dtype=torch.float32)",
             "x = batch[0].to(device=device, non_blocking=True).float()",
         ),
-        ("x = batch[0].to(device, torch.long, copy=True)", "x = batch[0].to(device, non_blocking=True, copy=True).long()"),
+        (
+            "x = batch[0].to(device, torch.long, copy=True)",
+            "x = batch[0].to(device, non_blocking=True, copy=True).long()",
+        ),
         ("x = batch[0].to(device, kind)", "x = batch[0].to(device, kind, non_blocking=True)"),
     ],
 )

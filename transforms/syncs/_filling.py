@@ -35,7 +35,7 @@ def filled(
     if sizes in ((), ("1",)) and is_written_into(file, made, number):
         return [replace(source, made.whole, file.whole_code(number))], ()
     if made.element is not None:
-        sizes = ()
+        sizes = tuple(file.code(arg.value) for arg in made.element.args) if isinstance(made.element, cst.Call) else ()
     torch, imports = file.names.spelled("torch", made.node)
     is_negative_zero = isinstance(constant, float) and math.copysign(1.0, constant) < 0
     function = "full"
@@ -46,7 +46,7 @@ def filled(
     if dtype is None and made.like is None:
         if made.is_float and function == "full" and is_integer:
             dtype = f"{torch}.float32"
-        elif not made.is_float and function != "full" and is_integer:
+        elif not made.is_float and (function != "full" or isinstance(made.element, cst.Call)) and is_integer:
             dtype = f"{torch}.{'bool' if isinstance(constant, bool) else 'long'}"
     shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
     given = [shape, file.whole_code(number)] if function == "full" else [*(sizes or ["()"])]
@@ -58,7 +58,7 @@ def filled(
         data = next(arg for arg in made.node.args if arg.value is made.data)
         edits = [replace(source, made.node.func, maker), replace(source, data, ", ".join(given))]
         if made.element is not None:
-            edits.append(Edit(source.span(made.element.lbracket)[0], source.span(made.element)[1], "", source.path))
+            edits.append(Edit(source.span(made.node)[1], source.span(made.element)[1], "", source.path))
         return edits, imports
     if "#" in file.code(made.whole):
         raise NotFollowed("the expression contains a comment")
@@ -121,15 +121,44 @@ def _gives_pythons(file: FileFacts, definition: Definition, node: cst.Name) -> b
 
 
 def with_element(file: FileFacts, made: Made, sizes: tuple[str, ...]) -> Made:
-    """The same with `[0]` behind it, which takes the only element."""
+    """The same with `[0]` behind it, which takes the only element, or with `.expand(n)`, which makes more of them."""
     parent = file.tree.parent(made.node)
-    if sizes != ("1",) or not isinstance(parent, cst.Subscript) or parent.value is not made.node or made.is_trained:
+    if sizes != ("1",) or made.is_trained or made.node.lpar:
+        return made
+    if isinstance(parent, cst.Attribute) and (several := _several(file, parent)) is not None:
+        return evolve(made, element=several)
+    if not isinstance(parent, cst.Subscript) or parent.value is not made.node:
         return made
     index = parent.slice[0].slice if len(parent.slice) == 1 else None
     is_first = (
         isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) and index.value.evaluated_value == 0
     )
     return evolve(made, element=parent) if is_first else made
+
+
+def _several(file: FileFacts, method: cst.Attribute) -> cst.Call | None:
+    """The call of `expand` or `repeat` that makes more of one element, where its arguments are lengths."""
+    call = file.tree.parent(method)
+    if method.attr.value not in ("expand", "repeat") or not isinstance(call, cst.Call) or call.func is not method:
+        return None
+    given = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    # One argument may be a tuple; several are numbers, of which `expand` takes -1 too.
+    are_sizes = len(given) > 1 or all(_is_size(file, each) for each in given)
+    is_plain = len(given) == len(call.args) and not any(isinstance(each, cst.UnaryOperation) for each in given)
+    return call if given and are_sizes and is_plain and "#" not in file.code(call) else None
+
+
+def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number of elements: a count, `x.size(0)` or `x.shape[0]`, by a variable too."""
+    if isinstance(node, cst.Name) and (made := file.flow.definitions(node)):
+        values = [each.value for each in made if each.value is not None and not each.path]
+        is_made = len(values) == len(made) and not any(isinstance(value, cst.Name) for value in values)
+        return is_made and all(_is_size(file, value) for value in values)
+    if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute):
+        return node.value.attr.value == "shape" and isinstance(node.slice[0].slice, cst.Index)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "size":
+        return bool(node.args)
+    return isinstance(node, cst.Integer) or is_length(file, node)
 
 
 def filling(file: FileFacts, data: cst.BaseExpression) -> tuple[tuple[str, ...], cst.BaseExpression] | None:

@@ -45,7 +45,8 @@ class Made:
         is_float: whether it is float32 without saying so, whatever the numbers are.
         is_said: whether the call itself says the type.
         is_trained: whether it asks for a gradient.
-        element: `[0]` behind it, with what it is taken of.
+        element: `[0]` behind it, which takes its only element, or `.expand(n)` or `.repeat(n, 1)`, which makes more of
+            them, with what it is taken of.
     """
 
     node: cst.Call
@@ -56,11 +57,11 @@ class Made:
     is_float: bool = False
     is_said: bool = False
     is_trained: bool = False
-    element: cst.Subscript | None = None
+    element: cst.Subscript | cst.Call | None = None
 
     @property
     def whole(self) -> cst.Call | cst.Subscript:
-        """The tensor that is used: the one that is made, or its only element."""
+        """The tensor that is used: the one that is made, its only element, or several of it."""
         return self.element or self.node
 
 
