@@ -324,3 +324,37 @@ def test_the_device_of_the_tensor_at_hand_is_the_only_one(second: str, is_beside
     result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
     device = "x.device" if is_beside else "'cuda'"
     assert f"torch.zeros(x.size(0), 8, device={device})" in result.after.decode().replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("written", "is_held"),
+    [
+        ("(3 * torch.ones(n).to(device)).long()", True),
+        ("(torch.ones(n).cuda() * 3).float()", True),
+        ("3 * torch.ones(n).to(device)", False),
+        ("(3 + torch.ones(n).to(device)).long()", False),
+    ],
+)
+def test_a_product_of_ones_that_is_cast(written: str, is_held: bool) -> None:
+    result = run(written)
+    assert bool(result.applied) is not is_held
+    assert any("makes this product at once" in each.reason for each in result.held_back) is is_held
+
+
+@pytest.mark.parametrize(
+    ("base", "sets", "is_refused"),
+    [
+        ("torch.nn.BatchNorm2d", "", True),
+        ("torch.nn.BatchNorm2d", "self.device = 'cuda'", False),
+        ("Base", "", False),
+    ],
+)
+def test_a_device_that_nothing_sets(base: str, sets: str, is_refused: bool) -> None:
+    code = (
+        f"import torch\nfrom layers import Base\n\nclass Norm({base}):\n    def __init__(self, n):\n"
+        f"        super().__init__(n)\n        {sets}\n\n    def forward(self, x):\n"
+        "        return x + torch.zeros(x.size(1)).to(self.device)\n"
+    )
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
+    assert bool(result.applied) is not is_refused
+    assert any("nothing sets `self.device`" in each.reason for each in result.refused) is is_refused

@@ -75,6 +75,23 @@ def _has_one_device(file: FileFacts) -> bool:
     return all(not set(_numbers(each)) - {"0"} and several_devices(each) is None for each in file.world.files.values())
 
 
+def never_set(file: FileFacts, device: cst.BaseExpression) -> bool:
+    """Whether nothing sets `self.device` of a class whose bases are all in sight or PyTorch's own modules, which have
+    none: reading it raises.
+    """
+    own = file.classes.self_attribute(device)
+    if own is None or own[0].assignments(own[1]) or file.classes.assigned_elsewhere(own[1]):
+        return False
+    family = [*own[0].lineage(), *own[0].descendants()]
+    if any(not {own[1], "__getattr__", "__getattribute__"}.isdisjoint(cls.methods) for cls in family):
+        return False
+    if any(len(cls.node.bases) != len(cls.bases) + len(cls.parents) or cls.node.keywords for cls in family):
+        return False
+    if not all(base.startswith("torch.nn.") for c in family for base in c.bases):
+        return False
+    return not any(name.value in ("setattr", "__dict__") for name in file.tree.all(cst.Name))
+
+
 def several_devices(file: FileFacts) -> cst.CSTNode | None:
     """Where a second accelerator of this process comes in, if one does."""
     numbered = _numbers(file)

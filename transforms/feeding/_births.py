@@ -8,7 +8,7 @@ import libcst as cst
 from attrs import evolve, frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
-from perfmod.transforms.facts.devices import beside
+from perfmod.transforms.facts.devices import beside, never_set
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.style import quoted
@@ -204,6 +204,10 @@ def _target(file: FileFacts, move: cst.Call) -> Target | None:
         return Target(refusal=f"the same call also changes its memory format ({file.code(layout)})")
     if not _names_device(file, where):
         return Target(refusal=f"{file.code(where)} may be a device or a tensor, which could not be determined")
+    if never_set(file, where):
+        return Target(
+            refusal=f"nothing sets `{file.code(where)}`, so this line raises: use the device of a tensor at hand"
+        )
     return Target(file.code(where), dtype)
 
 

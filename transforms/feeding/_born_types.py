@@ -42,6 +42,17 @@ def cast_of_copy(file: FileFacts, move: cst.Call, birth: Birth) -> cst.Call | No
     return cast if is_plain else None
 
 
+def why_filled(file: FileFacts, move: cst.Call, birth: Birth) -> str:
+    """Why ones that are multiplied by a number and cast are better filled in, `(k * torch.ones(n).to(d)).long()`."""
+    product = file.tree.parent(move)
+    method = file.tree.parent(product) if isinstance(product, cst.BinaryOperation) else None
+    is_product = isinstance(product, cst.BinaryOperation) and isinstance(product.operator, cst.Multiply)
+    if birth.name != "ones" or not is_product or not isinstance(method, cst.Attribute):
+        return ""
+    name = method.attr.value
+    return f"`torch.full` with `dtype=torch.{_CASTS[name]}` makes this product at once" if name in _CASTS else ""
+
+
 def type_given(file: FileFacts, birth: Birth, cast: cst.Call) -> str:
     """The type that a cast casts to, as the factory takes it, `dtype=torch.long, `; nothing where it is the same."""
     assert isinstance(birth.call.func, cst.Attribute)

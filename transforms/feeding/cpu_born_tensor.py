@@ -38,7 +38,14 @@ from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._births import Birth, Target, born, target
-from perfmod.transforms.feeding._born_types import CONSTANT, cast_behind, cast_of_copy, is_integer, type_given
+from perfmod.transforms.feeding._born_types import (
+    CONSTANT,
+    cast_behind,
+    cast_of_copy,
+    is_integer,
+    type_given,
+    why_filled,
+)
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -108,6 +115,8 @@ class CpuBornTensor(Rule):
                 f"both sides of the `if` on line {file.line(choice)} make it: make it once, on the device it is for"
             )
             safety = Safety.OPT_IN
+        elif better := why_filled(file, call, birth):
+            safety, reason = Safety.OPT_IN, better
         elif file.steps.found and not _is_in_step(file, call):
             safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
