@@ -148,3 +148,17 @@ SILENT = {
 def test_is_silent(code: str) -> None:
     found = FILES.result(code)
     assert (found.applied, found.refused) == ((), ())
+
+
+@pytest.mark.parametrize(("whole", "is_held"), [("part + penalty", True), ("penalty * 2", False)])
+def test_parts_of_the_loss_that_keep_the_same_graph(whole: str, is_held: bool) -> None:
+    code = (
+        "def losses(x, y):\n    part, penalty = 0.0, x.square().mean()\n    for each in y:\n"
+        f"        part += F.cross_entropy(x, each)\n    loss = {whole}\n    return loss, part\n\n"
+        "def train(model, loader):\n    total, first = 0.0, 0.0\n    for x, y in loader:\n"
+        "        loss, part = losses(model(x), y)\n        loss.backward()\n        total += loss\n"
+        "        first += part\n    return float(total), float(first)\n"
+    )
+    (found,) = FILES.result(code).applied
+    assert found.safety is (Safety.OPT_IN if is_held else Safety.SAFE)
+    assert ("would keep the same graph: detach both" in found.reason) is is_held

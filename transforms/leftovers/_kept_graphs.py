@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import libcst as cst
 from attrs import frozen
@@ -41,6 +41,40 @@ def kept(file: FileFacts) -> Iterator[Kept]:
                 continue
             if _outlives(file, found, around) and _has_graph(file, found.tensor):
                 yield found
+
+
+def kept_beside(file: FileFacts, found: Kept, others: Collection[cst.CSTNode]) -> cst.CSTNode | None:
+    """Where a round adds up another result of the same call which the loss is computed of: `loss, part = losses(x)`
+    with `loss = part + penalty` there. It keeps the same graph, and is none of `others`, which are detached as well.
+    """
+    loss = next((d for d in _assigned(file, found.tensor) if d.path and isinstance(d.value, cst.Call)), None)
+    function = file.values.calls.resolve(loss.value) if loss is not None and isinstance(loss.value, cst.Call) else None
+    if loss is None or not isinstance(function, cst.FunctionDef):
+        return None
+    for other in (each for each in file.tree.all(cst.AugAssign) if each not in others):
+        beside = next((d for d in _assigned(file, other.value) if d.value is loss.value), None)
+        if beside is not None and _is_part(file, function, loss.path, beside.path):
+            return other
+    return None
+
+
+def _assigned(file: FileFacts, node: cst.BaseExpression) -> Iterable[Definition]:
+    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+
+
+def _is_part(file: FileFacts, function: cst.FunctionDef, loss: tuple[int, ...], part: tuple[int, ...]) -> bool:
+    """Whether one of the values that a function returns is made of another: `return loss, part`."""
+    for node in find_all(function.body, cst.Return):
+        if not isinstance(node.value, cst.Tuple) or len(loss) != 1 or len(part) != 1:
+            continue
+        returned = [element.value for element in node.value.elements]
+        if not all(0 <= at < len(returned) for at in (*loss, *part)):
+            continue
+        whole, other = returned[loss[0]], file.code(returned[part[0]])
+        sums = (d.value for d in _assigned(file, whole) if isinstance(d.value, cst.BinaryOperation))
+        if loss != part and any(name.value == other for each in sums for name in find_all(each, cst.Name)):
+            return True
+    return False
 
 
 def _round(file: FileFacts, found: Kept) -> cst.CSTNode | None:

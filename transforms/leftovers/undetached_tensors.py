@@ -21,7 +21,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.escapes import Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept
+from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept, kept_beside
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 
 _KEPT = "it is stored on line {}, where other code may differentiate it"
@@ -51,7 +51,8 @@ class UndetachedTensors(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        for found in kept(file):
+        every = [*kept(file)]
+        for found in every:
             escapes = file.escapes.of([found.tensor])
             if any(escape.fate is Fate.DIFFERENTIATED for escape in escapes):
                 continue  # the sum is itself a loss
@@ -60,12 +61,14 @@ class UndetachedTensors(Rule):
                 yield self.refused(file, found.statement, _KEPT.format(file.line(first.node)))
                 continue
             doubt = _DOUBTS[first.fate].format(file.line(first.node)) if first is not None else ""
+            beside = kept_beside(file, found, {each.statement for each in every})
+            left = f"line {file.line(beside)} would keep the same graph: detach both" if beside is not None else ""
             yield self.found(
                 file,
                 found.statement,
-                doubt or "only its value is used, and nothing differentiates it",
+                doubt or left or "only its value is used, and nothing differentiates it",
                 _detached(file, found),
-                safety=Safety.UNSAFE if doubt else None,
+                safety=Safety.UNSAFE if doubt else Safety.OPT_IN if left else None,
             )
 
 
