@@ -13,7 +13,7 @@ def main():
     val_loader = DataLoader(TensorDataset(torch.randn(4, 3)), pin_memory=True, **loader_args)
     model = nn.Linear(3, 1).to(device)
     for x, y in train_loader:
-        loss = (model(x.to(device=device, dtype=torch.float32, non_blocking=True)) - y.to(device, non_blocking=True)).square().mean()
+        loss = (model(x.to(device=device, non_blocking=True).float()) - y.to(device, non_blocking=True)).square().mean()
         loss.backward()
     for (x,) in val_loader:
         loss = loss.detach() + model(x.to(device, non_blocking=True)).sum().detach()

@@ -178,6 +178,7 @@ READY = f"from orders import shuffled\n{READY}"
         ("self.x[index] / 255", False),
         ("self.x[index + 1 - 1]", True),
         ("str(self.rows[index]).lower().split()", True),
+        ("torch.tensor([int(each) for each in str(self.rows[index]).split()])", False),
         ("self.rows[self.order[index]]", True),
         ("self.order[index]", False),
         ("clean(self.rows[index])", False),

@@ -24,7 +24,7 @@ from perfmod.transforms.facts.kept import is_instance, is_kept, is_lazy, is_swit
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.pickling import is_handle, kept, parts, put_in, unpicklable
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import walk
+from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
@@ -135,6 +135,8 @@ class _Survey:
 
     def _only_picks(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         """Whether a function that workers run only takes what is in memory, converts, pads and stacks it."""
+        if self._parses(function):
+            return False
         for node in walk(function.body):
             if isinstance(node, cst.BinaryOperation) and self._computes(node):
                 return False
@@ -143,6 +145,17 @@ class _Survey:
             if isinstance(node, cst.Subscript) and not (self._gives_index(node) or self._holds_in_memory(node.value)):
                 return False
         return True
+
+    def _parses(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        """Whether a function splits a text and makes numbers of its parts, which takes time; words are only picked."""
+        calls = [*find_all(function.body, cst.Call)]
+        splits = any(isinstance(call.func, cst.Attribute) and call.func.attr.value == "split" for call in calls)
+        return splits and any(self._makes_numbers(call) for call in calls)
+
+    def _makes_numbers(self, call: cst.Call) -> bool:
+        name = self._qualified(call) or ""
+        around = self.file.tree.ancestors(call) if name in ("builtins.int", "builtins.float") else ()
+        return name.startswith("numpy.") or any(isinstance(each, (cst.BaseComp, cst.For)) for each in around)
 
     def _gives_index(self, node: cst.Subscript) -> bool:
         """Whether what is looked up is itself an index, `self.rows[self.order[i]]`: then it is a list of numbers."""

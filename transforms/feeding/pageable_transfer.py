@@ -30,8 +30,9 @@ stands beside none that has, is only rewritten when the rule is selected by its 
 from memory.
 
 A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
-non_blocking=True).float()` where the cast on the device gives the same values. Where a cast has to stay, such as one
-to half precision or one in a statement of its own, the loader stays too.
+non_blocking=True).float()` where the cast on the device gives the same values, and so does `x.to(device, torch.float)`,
+which casts a batch of another type on the CPU, too. Where a cast has to stay, such as one to half precision or one in a
+statement of its own, the loader stays too.
 
 A slice that leaves gaps in memory, such as `x[:, 1:]`, is joined by PyTorch before it is copied, in memory that is not
 pinned: the loader stays, with the advice to copy the tensor whole and to slice it on the device.
