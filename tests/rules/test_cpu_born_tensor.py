@@ -346,6 +346,7 @@ def test_a_product_of_ones_that_is_cast(written: str, is_held: bool) -> None:
     [
         ("torch.nn.BatchNorm2d", "", True),
         ("torch.nn.BatchNorm2d", "self.device = 'cuda'", False),
+        ("torch.nn.Module", "", False),
         ("Base", "", False),
     ],
 )

@@ -76,8 +76,8 @@ def _has_one_device(file: FileFacts) -> bool:
 
 
 def never_set(file: FileFacts, device: cst.BaseExpression) -> bool:
-    """Whether nothing sets `self.device` of a class whose bases are all in sight or PyTorch's own modules, which have
-    none: reading it raises.
+    """Whether nothing sets `self.device` of a class that derives from a layer of PyTorch, such as `nn.BatchNorm2d`:
+    reading it raises. That of a plain `nn.Module`, as of a policy, may be set by whoever makes it, out of sight.
     """
     own = file.classes.self_attribute(device)
     if own is None or own[0].assignments(own[1]) or file.classes.assigned_elsewhere(own[1]):
@@ -87,7 +87,7 @@ def never_set(file: FileFacts, device: cst.BaseExpression) -> bool:
         return False
     if any(len(cls.node.bases) != len(cls.bases) + len(cls.parents) or cls.node.keywords for cls in family):
         return False
-    if not all(base.startswith("torch.nn.") for c in family for base in c.bases):
+    if not all(base.startswith("torch.nn.") and not base.endswith(".Module") for c in family for base in c.bases):
         return False
     return not any(name.value in ("setattr", "__dict__") for name in file.tree.all(cst.Name))
 
