@@ -348,6 +348,7 @@ def test_a_product_of_ones_that_is_cast(written: str, is_held: bool) -> None:
         ("torch.nn.BatchNorm2d", "self.device = 'cuda'", False),
         ("torch.nn.Module", "", False),
         ("Base", "", False),
+        ("object", "", False),
     ],
 )
 def test_a_device_that_nothing_sets(base: str, sets: str, is_refused: bool) -> None:

@@ -87,7 +87,8 @@ def never_set(file: FileFacts, device: cst.BaseExpression) -> bool:
         return False
     if any(len(cls.node.bases) != len(cls.bases) + len(cls.parents) or cls.node.keywords for cls in family):
         return False
-    if not all(base.startswith("torch.nn.") and not base.endswith(".Module") for c in family for base in c.bases):
+    bases = [base for cls in family for base in cls.bases]
+    if not bases or not all(base.startswith("torch.nn.") and not base.endswith(".Module") for base in bases):
         return False
     return not any(name.value in ("setattr", "__dict__") for name in file.tree.all(cst.Name))
 
