@@ -85,6 +85,54 @@ def test_whatever_names_a_function_may_use_it(train: str) -> None:
     assert "torch.ones(x.shape, device=x.device)" in after
 
 
+@pytest.mark.parametrize(
+    "train",
+    [
+        # A method of that name.
+        (
+            "class Task:\n    def unused(self, x):\n        return used(x)\n\n"
+            "    def step(self, x):\n        return self.unused(x)\n"
+        ),
+        # A variable of that name, and a text that nobody looks up.
+        "unused = used(torch.ones(3).cuda())\nunused.mean().backward()\nwriter.add_scalar('unused', unused.item())\n",
+        "layer = getattr(torch.nn, kind)\nwriter.add_scalar('unused', 1)\n",
+        # Another file's function of that name.
+        "from others import unused\nunused(used(torch.ones(3).cuda())).mean().backward()\n",
+    ],
+)
+def test_what_only_has_the_name_of_a_function_does_not_use_it(train: str) -> None:
+    files = {
+        "train.py": f"import torch\nfrom layers import used\n\n{train}",
+        "layers.py": FUNCTIONS,
+        "others.py": "def unused(x):\n    return x + 1\n",
+    }
+    after, held_back = codes(files, "layers.py")
+    assert after.count("torch.ones(x.shape).to(x.device)") == 2
+    assert "nothing in the files read here uses `unused`" in held_back[0]
+
+
+@pytest.mark.parametrize(
+    "train",
+    [
+        "from layers import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+        "from nets import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+        "from nets import shift\n\nshift(torch.ones(3).cuda()).mean().backward()\n",
+        "import nets\n\nnets.unused(torch.ones(3).cuda()).mean().backward()\n",
+        "import layers\n\nlosses = {'unused': 1.0}\nfor name in losses:\n    getattr(layers, name)(x).backward()\n",
+        "from layers import *\n\nnames = ['unused']\nglobals()[names[0]](torch.ones(3).cuda()).mean().backward()\n",
+        "from elsewhere.that_is.not_read import *\nimport layers\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+    ],
+)
+def test_whatever_may_come_by_a_function_uses_it(train: str) -> None:
+    files = {
+        "train.py": f"import torch\n{train}",
+        "nets/__init__.py": "from layers import unused, unused as shift\n",
+        "layers.py": FUNCTIONS,
+    }
+    _, held_back = codes(files, "layers.py")
+    assert not any(reason.endswith("uses `unused`") for reason in held_back)
+
+
 def test_a_file_that_no_other_imports_may_be_used_from_elsewhere() -> None:
     after, held_back = codes({"layers.py": FUNCTIONS}, "layers.py")
     assert after.count("device=x.device") == 3

@@ -14,7 +14,7 @@ from attrs import define, frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.programs import imports, reached_from
-from perfmod.transforms.facts.tree import children
+from perfmod.transforms.facts.tree import children, find_any
 
 _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "staticmethod", "inference_mode"})
 """Decorators that leave it to others to call what they decorate; any other may be what uses it."""
@@ -34,6 +34,9 @@ _OLD = frozenset(
     }
 )
 """Names of folders and files that hold what is no longer in use, without underscores around them."""
+_LOOK_UPS = frozenset({"__import__", "attrgetter", "eval", "exec", "globals", "import_module", "locals", "vars"})
+"""Functions that find others by texts; `getattr` does so too where its text is made."""
+_SELF = frozenset({"self", "cls"})
 _CACHES = frozenset({"lru_cache", "cache", "cached_property"})
 _TESTS = frozenset({"pytest", "unittest"})
 
@@ -159,16 +162,19 @@ class _Part:
     """A function, a method, or the rest of a class or of a file.
 
     Attributes:
+        module: the file that it stands in.
         node: what it is; a class without its methods, a file without its functions and classes.
         name: its name.
         names: all names that stand in it, but for imports; with `()` once more where they are called, and with a dot in
-            front where they are attributes or texts.
+            front where they are attributes or texts: of the former those that may be a module's with a colon once
+            more, of the latter all in quotes.
         imported: the names in its imports; none of a package's `__init__`, which only hands them on.
         owner: a method's class.
         is_taken: whether it is used without being named: what runs on import, what a decorator may register, and
             what a class's base may call.
     """
 
+    module: cst.Module
     node: cst.CSTNode
     name: str
     names: frozenset[str]
@@ -176,30 +182,39 @@ class _Part:
     owner: cst.ClassDef | None = None
     is_taken: bool = False
 
-    def is_used(self, named: Collection[str], used: Collection[cst.CSTNode]) -> bool:
-        """Whether it is, if `used` are known to be, and `named` are the names that stand in them."""
-        if self.owner is not None and self.owner not in used:
-            return False
-        is_attribute = f".{self.name}" in named and (self.owner is not None or self.name not in _OF_MODULES)
-        return self.is_taken or is_attribute or self.name in named
+    def is_used(
+        self,
+        named: Collection[str],
+        of_modules: Collection[tuple[cst.Module, str]],
+        used: Collection[cst.CSTNode],
+    ) -> bool:
+        """Whether it is, if `used` are known to be, `named` stand in them, and may be these `of_modules`."""
+        if self.owner is None:
+            return self.is_taken or (self.module, self.name) in of_modules
+        return self.owner in used and (self.is_taken or f".{self.name}" in named or self.name in named)
 
 
 @define(eq=False)
 class _Uses:
     """What the files use of each other.
 
-    Names are compared without asking what they stand for, so that what is unused is unused whoever calls it. What is
-    run or given alone may be used from elsewhere.
+    Names of methods are compared without asking what they stand for, so that what is unused is unused whoever calls
+    it. What a file defines itself is named by itself, by what imports the name from it or from files that hand it on,
+    and by attributes of anything but `self`. What is run or given alone may be used from elsewhere.
 
     Attributes:
         parts: what the files are made of; one that is no library, which others import, is one part.
         imports: the libraries that each file imports.
         libraries: all of them.
+        origins: where the names may be defined that each file imports from others, by name; `*` for all others.
+        looks_up: whether any file finds functions by texts.
     """
 
     parts: Mapping[cst.Module, Collection[_Part]]
     imports: Mapping[cst.Module, Collection[cst.Module]]
     libraries: Collection[cst.Module]
+    origins: Mapping[cst.Module, Mapping[str, Collection[cst.Module]]]
+    looks_up: bool
 
     @classmethod
     def of(cls, file: FileFacts) -> _Uses:
@@ -208,7 +223,8 @@ class _Uses:
             for module, imported in file.once(imports).items()
         }
         libraries = set().union(*known.values())
-        return cls({each: tuple(_parts(file, each, each in libraries)) for each in known}, known, libraries)
+        parts = {each: tuple(_parts(file, each, each in libraries)) for each in known}
+        return cls(parts, known, libraries, _origins(file), _looks_up(file))
 
     def users(self, module: cst.Module) -> list[cst.Module]:
         """The files that import one."""
@@ -244,12 +260,71 @@ class _Uses:
         """The parts of some files that are used by them."""
         waiting = [part for module in modules for part in self.parts[module]]
         named, nodes, used = set[str](), set[cst.CSTNode](), list[_Part]()
-        while found := [part for part in waiting if part.is_used(named, nodes)]:
+        of_modules = set[tuple[cst.Module, str]]()
+        while found := [part for part in waiting if part.is_used(named, of_modules, nodes)]:
             used += found
             nodes.update(part.node for part in found)
             named.update(name for part in found for name in (*part.names, *part.imported))
+            of_modules.update(pair for part in found for pair in self._of_modules(part))
             waiting = [part for part in waiting if part.node not in nodes]
         return used
+
+    def _of_modules(self, part: _Part) -> Iterator[tuple[cst.Module, str]]:
+        """What files define themselves and a part may mean by its names."""
+        own, origins = part.module, self.origins[part.module]
+        for name in (*part.names, *part.imported):
+            word = name.strip(":'")
+            for module in self._defined.get(word, ()):
+                if name.startswith(":"):
+                    is_meant = word not in _OF_MODULES
+                elif name.startswith("'"):
+                    is_meant = self.looks_up and word not in _OF_MODULES
+                else:
+                    is_meant = module in origins.get(word, ()) or module in origins.get("*", ())
+                if is_meant or module is own:
+                    yield module, word
+
+    @cached_property
+    def _defined(self) -> Mapping[str, Collection[cst.Module]]:
+        """The files that define a name themselves."""
+        found: dict[str, list[cst.Module]] = {}
+        for part in (part for parts in self.parts.values() for part in parts if part.owner is None):
+            found.setdefault(part.name, []).append(part.module)
+        return found
+
+
+def _origins(file: FileFacts) -> Mapping[cst.Module, Mapping[str, Collection[cst.Module]]]:
+    """Where the names may be defined that each file imports from others, by name; what is not found may be in any."""
+    known = file.once(imports)
+    found: dict[cst.Module, dict[str, set[cst.Module]]] = {module: {} for module in known}
+    reached: dict[cst.Module, set[cst.Module]] = {}
+    for alias in (*file.tree.all(cst.ImportAlias), *file.tree.all(cst.ImportStar)):
+        statement = file.tree.parent(alias)
+        if not isinstance(statement, cst.ImportFrom):
+            continue
+        sources = file.flow.imported(alias)
+        for source in sources - reached.keys():
+            reached[source] = reached_from(source, known)
+        name = dotted(alias.name) if isinstance(alias, cst.ImportAlias) else "*"
+        modules = set().union(*(reached[source] for source in sources)) if sources else set(known)
+        found[file.tree.module_of(alias)].setdefault(name, set()).update(modules)
+    return found
+
+
+def _looks_up(file: FileFacts) -> bool:
+    """Whether any file finds functions by texts: `getattr(losses, name)`, but not `getattr(torch.nn, name)`."""
+    for call in file.tree.all(cst.Call):
+        name = dotted(call.func)
+        if name.rpartition(".")[2] in _LOOK_UPS and not name.endswith(".eval"):
+            return True
+        if name != "getattr" or len(call.args) < 2 or isinstance(call.args[1].value, cst.SimpleString):
+            continue
+        owner = call.args[0].value
+        is_self = isinstance(owner, cst.Name) and owner.value in _SELF
+        if not is_self and not (file.qualified(owner) or "").startswith("torch"):
+            return True
+    names = map(dotted, file.tree.all(cst.Attribute))
+    return any(name == "sys.modules" or (name.endswith(".__dict__") and name != "self.__dict__") for name in names)
 
 
 def _parts(file: FileFacts, module: cst.Module, is_library: bool) -> Iterator[_Part]:
@@ -257,15 +332,21 @@ def _parts(file: FileFacts, module: cst.Module, is_library: bool) -> Iterator[_P
     hands_on = PurePath(file.source_of(module).path).stem == "__init__"
     exports = [each for each in module.body if hands_on and "__all__" in _names(each)[0]]
     names, imported = _names(module, [*inner, *exports])
-    yield _Part(module, "", names, frozenset() if hands_on else imported, is_taken=True)
+    yield _Part(module, module, "", names, _renamed(module) if hands_on else imported, is_taken=True)
     for node in inner:
         methods: list[cst.FunctionDef] = []
         if isinstance(node, cst.ClassDef):
             methods = [each for each in node.body.body if isinstance(each, cst.FunctionDef)]
             for method in methods:
                 is_taken = _is_registered(method) or _may_be_hook(file, node, method)
-                yield _Part(method, method.name.value, *_names(method), node, is_taken)
-        yield _Part(node, node.name.value, *_names(node, methods), is_taken=_is_registered(node))
+                yield _Part(module, method, method.name.value, *_names(method), node, is_taken)
+        yield _Part(module, node, node.name.value, *_names(node, methods), is_taken=_is_registered(node))
+
+
+def _renamed(module: cst.Module) -> frozenset[str]:
+    """The names that a package hands on under other names."""
+    aliases = (each for each in find_any(module, cst.ImportAlias) if isinstance(each, cst.ImportAlias))
+    return frozenset(dotted(each.name) for each in aliases if each.asname is not None)
 
 
 def _is_registered(node: cst.FunctionDef | cst.ClassDef) -> bool:
@@ -297,13 +378,17 @@ def _names(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> tuple[fr
             found.add(each.value)
         elif isinstance(each, cst.Attribute):
             found.add(f".{each.attr.value}")
+            if not (isinstance(each.value, cst.Name) and each.value.value in _SELF):
+                found.add(f":{each.attr.value}")
             parts = [each.value]
         elif isinstance(each, cst.Arg):
             parts = [each.value]
         elif isinstance(each, cst.SimpleString) and each.raw_value.isidentifier():
-            found.add(f".{each.raw_value}")
+            found |= {f".{each.raw_value}", f"'{each.raw_value}'"}
         if isinstance(each, cst.Call) and isinstance(each.func, cst.Name):
             found.add(f"{each.func.value}()")
+            texts = (arg.value for arg in each.args[1:2] if each.func.value == "getattr")
+            found |= {f":{text.raw_value}" for text in texts if isinstance(text, cst.SimpleString)}
         into = imported if isinstance(each, (cst.Import, cst.ImportFrom)) else found
         waiting += ((part, into) for part in parts if part not in without)
     return frozenset(names), frozenset(imported)
