@@ -293,6 +293,16 @@ def test_functions_that_keep_their_results_stay(decorator: str, reason: str) -> 
     assert reasons("train.py", "import functools", decorator=decorator) == ([reason] if reason else [])
 
 
+@pytest.mark.parametrize(("call", "stays"), [("torch.jit.trace({}, ())", True), ("model.apply({})", False)])
+def test_what_is_only_traced_stays(call: str, stays: bool) -> None:
+    code = f"import torch\n\ndef load(model, device):\n    return {call}\n"
+    file = {"load.py": code.format("lambda *_: torch.ones([]).to(device)")}
+    after, held_back = codes(file, "load.py")
+    assert ("device=device" in after) is not stays
+    reason = "`torch.jit.trace` runs the `lambda` on line 4 once, to record what it does"
+    assert [each.partition("; ")[2] for each in held_back] == [reason] * stays
+
+
 @pytest.mark.parametrize(("test", "is_dead"), [("False", True), ("0", True), ("True", False), ("debug", False)])
 def test_what_an_if_false_switches_off_stays(test: str, is_dead: bool) -> None:
     code = (

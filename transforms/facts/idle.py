@@ -55,6 +55,9 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     cached = next(filter(_is_cached, file.tree.ancestors(node)), None)
     if isinstance(cached, cst.FunctionDef):
         return f"`{cached.name.value}` (line {file.line(cached.name)}) keeps its results, and seldom runs"
+    traced = next((each for each in file.tree.ancestors(node) if _is_traced(file, each)), None)
+    if traced is not None:
+        return f"`torch.jit.trace` runs the `lambda` on line {file.line(traced)} once, to record what it does"
     never = next(filter(_is_never, file.tree.ancestors(node)), None)
     if never is not None:
         return f"the condition on line {file.line(never)} is never true"
@@ -94,6 +97,13 @@ def _is_deprecated(node: cst.CSTNode) -> bool:
 def _is_cached(node: cst.CSTNode) -> bool:
     """Whether a node is a function with a decorator such as `@lru_cache`."""
     return isinstance(node, cst.FunctionDef) and not _CACHES.isdisjoint(_decorators(node))
+
+
+def _is_traced(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a node is the `lambda` of `torch.jit.trace(lambda: ..., inputs)`."""
+    arg = file.tree.parent(node) if isinstance(node, cst.Lambda) else None
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and file.qualified(call) == "torch.jit.trace"
 
 
 def _is_never(node: cst.CSTNode) -> bool:
