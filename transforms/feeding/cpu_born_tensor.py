@@ -35,7 +35,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
-from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.rounds import called_once, in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.feeding._born_types import (
@@ -117,6 +117,8 @@ class CpuBornTensor(Rule):
             safety = Safety.OPT_IN
         elif better := why_filled(file, call, birth):
             safety, reason = Safety.OPT_IN, better
+        elif calls := called_once(file, call):
+            safety, reason = Safety.OPT_IN, f"it is called on {file.lines(calls)}, and no loop runs it"
         elif file.steps.found and not _is_in_step(file, call):
             safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)

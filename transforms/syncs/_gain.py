@@ -12,7 +12,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import is_repeated, round_loop
+from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
 from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.syncs._host_copies import Counts
@@ -29,6 +29,9 @@ def why_no_gain(
     """
     if not uses_accelerator(file):
         return "nothing in the files given uses a GPU, and on the CPU nothing waits"
+    loops = [unshown_loop(file, node) for node, _ in waits]
+    if loops and loops[-1] is not None and None not in loops:
+        return f"nothing in the files read here shows that training steps run the loop on line {file.line(loops[-1])}"
     # First without what others keep, for the message to name the wait that is the cause.
     for kept in ((), file.once(_kept)):
         gone = _Gone(file, with_doubts, kept)

@@ -25,7 +25,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import in_evaluation
+from perfmod.transforms.facts.rounds import called_once, in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
@@ -118,6 +118,8 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
     if isinstance(choice, cst.IfExp) or (ends_step(file, made) and not _is_made_again(file, made)):
         assert choice is not None
         return f"it runs only under the `if` on line {file.line(choice)}, not in every step"
+    if calls := called_once(file, made):
+        return f"it is called on {file.lines(calls)}, and no loop runs it"
     for use in file.handing.uses(made):
         for ancestor in file.tree.ancestors(use.node):
             if isinstance(ancestor, cst.Attribute) and ancestor.attr.value in _READ_BACK:
