@@ -108,7 +108,7 @@ def test_what_only_has_the_name_of_a_function_does_not_use_it(train: str) -> Non
     }
     after, held_back = codes(files, "layers.py")
     assert after.count("torch.ones(x.shape).to(x.device)") == 2
-    assert "nothing in the files read here uses `unused`" in held_back[0]
+    assert any("nothing in the files read here uses `unused`" in reason for reason in held_back)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_old_code_stays(path: str) -> None:
 
 
 def test_old_code_that_is_in_use_does_not() -> None:
-    train = "from legacy import step\n\nstep(x.cuda())\n"
+    train = "from legacy import step\n\nfor x in loader:\n    step(x.cuda())\n"
     files = {"legacy.py": STEP.format(imports="", name="step", decorator=""), "train.py": train}
     after, _ = codes(files, "legacy.py")
     assert "device=x.device" in after

@@ -68,6 +68,26 @@ def evaluate(model, batches):
     assert not any("nothing in the files" in reason for reason in held_back({"engine.py": code}, "engine.py"))
 
 
+@pytest.mark.parametrize(("device", "is_cpu"), [('"cpu"', True), ('"cuda"', False), ("args.device", False)])
+def test_batches_that_a_script_moves_to_the_cpu(device: str, *, is_cpu: bool) -> None:
+    code = f"""\
+import torch
+from nets import layer
+
+loader = torch.utils.data.DataLoader(data)
+device = {device}
+model = layer()
+total = 0.0
+with torch.no_grad():
+    for x, y in loader:
+        total += torch.nn.functional.mse_loss(model(x.to(device)), model(y.to(device))).item()
+print(total)
+"""
+    layers = "def on_gpu(layer):\n    return layer.cuda()\n"
+    reasons = held_back({"check.py": code, "layers.py": layers}, "check.py")
+    assert ("line 10 moves the batch to the CPU, where nothing waits" in reasons) is is_cpu
+
+
 TRACE = """\
 import torch
 

@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 
 # As they are named in scripts.
@@ -40,6 +41,17 @@ def _missing_float64(file: FileFacts) -> str | None:
 def uses_accelerator(file: FileFacts) -> bool:
     """Whether any of the files moves something to an accelerator, makes it there, or leaves that to a framework."""
     return file.once(_uses_accelerator)
+
+
+def batch_on_cpu(file: FileFacts, loop: cst.For | cst.While) -> cst.Call | None:
+    """What moves the batch of a round to a device that a variable names and that can only be the CPU."""
+    for call in find_all(loop.body, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "to":
+            where = file.values.placement.destination(call)
+            is_named = where is not None and file.flow.is_variable(where)
+            if is_named and file.value(call.func.value).origin is not None and _is_cpu(file, where, frozenset()):
+                return call
+    return None
 
 
 def _uses_accelerator(file: FileFacts) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts.accelerators import uses_accelerator
+from perfmod.transforms.facts.accelerators import batch_on_cpu, uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
@@ -29,6 +29,10 @@ def why_no_gain(
     """
     if not uses_accelerator(file):
         return "nothing in the files given uses a GPU, and on the CPU nothing waits"
+    rounds = [round_loop(file, node) for node, _ in waits]
+    copies = [batch_on_cpu(file, loop) if loop is not None else None for loop in rounds]
+    if copies and copies[-1] is not None and None not in copies:
+        return f"line {file.line(copies[-1])} moves the batch to the CPU, where nothing waits"
     loops = [unshown_loop(file, node) for node, _ in waits]
     if loops and loops[-1] is not None and None not in loops:
         return f"nothing in the files read here shows that training steps run the loop on line {file.line(loops[-1])}"
