@@ -42,6 +42,7 @@ class Job:
         perturb_seed: draws the noise.
         double: E-run: the model and its inputs are cast to float64 before the first forward.
         dropout: E-run: False sets the probability of every dropout to zero.
+        deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
         warmup_steps: T- and P-run: steps before the window, at least.
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
         window_steps, window_seconds: T-run: the window is longer than both.
@@ -59,6 +60,7 @@ class Job:
     perturb_seed: int = 0
     double: bool = False
     dropout: bool = True
+    deterministic: bool = False
     warmup_steps: int = 10
     warmup_seconds: float = 1.0
     window_steps: int = 20

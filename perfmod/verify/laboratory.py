@@ -33,6 +33,7 @@ class Setting:
     perturb_seed: int = 0
     double: bool = False
     dropout: bool = True
+    deterministic: bool = False
 
 
 PLAIN = Setting()

@@ -14,9 +14,9 @@ from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
 from perfmod.verify.judging import Controls, judge_ranks
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
+from perfmod.verify.repeatability import may_be_chance, repeats_itself, traces, weigh_chance
 from perfmod.verify.running import Ran
 from perfmod.verify.sides import Side
-from perfmod.verify.trace import Trace
 
 _WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that are also judged without dropout, or are not judged at all."""
@@ -26,6 +26,10 @@ _PATIENCE: Final = 10
 """A side that needs this many times the original's time hangs."""
 _ELSEWHERE: Final = frozenset({Kind.HOST_MEMORY, Kind.NO_SPACE, Kind.PORT_TAKEN, Kind.SIGNALLED})
 """Troubles that may have nothing to do with the code."""
+_IN_DOUBT: Final = 8
+"""Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
+_TOGETHER: Final = 3
+"""So many are added at a time."""
 
 
 class CannotRun(Exception):
@@ -83,9 +87,22 @@ class Prover:
         self._require(self._seen(PLAIN)[0])
         plain = found[len(wanted) : len(wanted) + len(candidates)]
         without = dict(zip(sorted(strict), found[len(wanted) + len(candidates) :], strict=True))
-        return [
-            self._verdict(each.numerics, plain[number], without.get(number)) for number, each in enumerate(candidates)
-        ]
+
+        def judged() -> list[Equality]:
+            return [self._verdict(each.numerics, plain[at], without.get(at)) for at, each in enumerate(candidates)]
+
+        if not any(map(may_be_chance, judged())):
+            return judged()
+        self._ask_again()
+        return [weigh_chance(each, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0]) for each in judged()]
+
+    def _ask_again(self) -> None:
+        """Run the original until its bits differ, or often, and once where torch names what need not repeat its own."""
+        seen = self._seen(PLAIN)
+        while len(seen) < _IN_DOUBT and repeats_itself(seen):
+            seen += self.lab.watch([(self.original, PLAIN)] * min(_TOGETHER, _IN_DOUBT - len(seen)), self.seed)
+        if not self._seen(_DETERMINISTIC):
+            self._seen(_DETERMINISTIC).extend(self.lab.watch([(self.original, _DETERMINISTIC)], self.seed))
 
     def _observe_original(self, setting: Setting) -> None:
         seen = self._seen(setting)
@@ -146,9 +163,9 @@ class Prover:
             )
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
-        original, *repeats = map(_traces, originals)
-        perturbed_runs = [_traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
-        doubles = [_traces(each) for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
+        original, *repeats = map(traces, originals)
+        perturbed_runs = [traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
+        doubles = [traces(each) for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
         controls = [
             Controls(
                 tuple(each[rank] for each in repeats if rank < len(each)),
@@ -158,15 +175,12 @@ class Prover:
             for rank in range(len(original))
         ]
         stricts = () if strict is None else (strict,) * len(original)
-        return judge_ranks(original, _traces(ran), controls, numerics, stricts)
+        return judge_ranks(original, traces(ran), controls, numerics, stricts)
 
 
 _DOUBLE: Final = Setting(double=True)
+_DETERMINISTIC: Final = Setting(deterministic=True)
 _WITHOUT_DROPOUT: Final = Setting(dropout=False)
-
-
-def _traces(ran: Ran) -> tuple[Trace, ...]:
-    return tuple(Trace.read(record, numbers) for record, numbers in zip(ran.records, ran.sketches, strict=True))
 
 
 def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -> Equality:

@@ -12,7 +12,8 @@ from types import FrameType
 
 import pytest
 
-from perfmod.verify.harness.perfmod_harness.sync_warnings import PHRASE, PrintedWarnings, PythonWarnings
+from perfmod.verify.harness.perfmod_harness.heard_warnings import PythonWarnings
+from perfmod.verify.harness.perfmod_harness.sync_warnings import PHRASE, PrintedWarnings
 from perfmod.verify.harness.perfmod_harness.syncs import Place, Tree, rows
 
 # As torch writes it; C code warns through the same function that is the built-in `warnings.warn`.
@@ -28,7 +29,7 @@ def synchronize() -> None:
 def heard() -> Iterator[list[int]]:
     """A list that grows with every warning heard; pytest's own recording is in place at the same time."""
     found: list[int] = []
-    listening = PythonWarnings(lambda: found.append(1))
+    listening = PythonWarnings(PHRASE, lambda _text: found.append(1))
     listening.start()
     yield found
     listening.stop()
@@ -78,7 +79,7 @@ def test_others_are_left_to_the_script(heard: list[int]) -> None:
 def test_warnings_are_as_before_when_it_is_over() -> None:
     found: list[int] = []
     filters = list(warnings.filters)
-    listening = PythonWarnings(lambda: found.append(1))
+    listening = PythonWarnings(PHRASE, lambda _text: found.append(1))
     with warnings.catch_warnings():
         # Entered before, left meanwhile; and entered meanwhile, left after.
         listening.start()

@@ -24,6 +24,7 @@ class Job:
     perturb_seed: int
     double: bool
     dropout: bool
+    deterministic: bool
     warmup_steps: int
     warmup_seconds: float
     window_steps: int

@@ -13,6 +13,7 @@ from . import patching, scaling, seeding, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
+from .determinism import Determinism
 from .digests import Digests
 from .events import Events
 from .loaders import Loaders
@@ -69,6 +70,7 @@ class Recorder(Observer):
         self._job = job
         self._watch = Watch(job, self)
         self._controls = Controls(job)
+        self._determinism = Determinism()
         self._loaders = Loaders()
         self._names = Names()
         self._shelf = Shelf()
@@ -83,6 +85,8 @@ class Recorder(Observer):
         scaling.note_unscaled()
         self._watch.begin()
         self._controls.begin()
+        if self._job.deterministic:
+            self._determinism.begin()
         self._loaders.watch(self._drawn)
         OutermostCalls(self._called, self._called_within).begin()
         patching.around(torch.autograd, "grad", self._differentiated)
@@ -192,6 +196,7 @@ class Recorder(Observer):
             "samples": events.samples,
             "perturbed": self._controls.perturbed,
             "left_out": None if left_out is None else left_out.calls,
+            "unrepeatable": list(self._determinism.warned),
         }
 
 

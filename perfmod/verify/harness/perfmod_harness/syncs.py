@@ -19,7 +19,8 @@ import torch
 from torch.autograd.profiler import record_function
 
 from .chrome_trace import SYNC_MARK
-from .sync_warnings import PrintedWarnings, PythonWarnings
+from .heard_warnings import PythonWarnings
+from .sync_warnings import PHRASE, PrintedWarnings
 
 _PACKAGES = frozenset(["site-packages", "dist-packages"])
 
@@ -80,7 +81,7 @@ class SyncWatch:
     def __init__(self, root: str) -> None:
         self.places: list[Place] = []
         self._tree = Tree(root)
-        self._python = PythonWarnings(self._note)
+        self._python = PythonWarnings(PHRASE, self._note)
         self._printed = PrintedWarnings()
         self._mode = 0
 
@@ -97,7 +98,7 @@ class SyncWatch:
         self._python.stop()
         self.places += [Place()] * self._printed.stop()
 
-    def _note(self) -> None:
+    def _note(self, _text: str) -> None:
         # The callers are this method and the one that heard the warning; above them stands what waited.
         place = self._tree.place(sys._getframe(2))
         with record_function(SYNC_MARK + str(len(self.places))):

@@ -1,0 +1,114 @@
+"""What a rounding means where equal bits are wanted: the original is asked again before it refutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traced_training
+from attrs import define
+
+from perfmod.transforms.rule import Numerics
+from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.job import Job, Mode
+from perfmod.verify.laboratory import Laboratory
+from perfmod.verify.proving import Candidate, Prover
+from perfmod.verify.request import Request
+from perfmod.verify.running import Ran
+from perfmod.verify.sides import ORIGINAL, Side
+from perfmod.verify.tree import Tree
+
+
+@cache
+def trained(lr: float, jitter: int | None) -> tuple[dict[str, Any], Any]:
+    return traced_training.document(traced_training.Recipe(steps=4, lr=lr, jitter=jitter))
+
+
+@define
+class MadeUp:
+    """Stands in for `Runner`.
+
+    Attributes:
+        steady: so many runs of the original give equal bits; the next ones do not.
+        lr: of the other side.
+        warned: operations that torch's deterministic mode names.
+        other_bits: whether it computes other bits.
+    """
+
+    steady: int = 100
+    lr: float = 0.05
+    warned: Sequence[str] = ()
+    other_bits: bool = False
+    originals: int = 0
+    deterministic: int = 0
+
+    def run_all(self, runs: Sequence[tuple[Side, Job]], _concurrency: int = 1) -> list[Ran]:
+        return [self._ran(side, job) for side, job in runs]
+
+    def _ran(self, side: Side, job: Job) -> Ran:
+        if job.mode is not Mode.EQUALITY:
+            record, numbers = trained(0.05, None)
+        elif side.name != ORIGINAL:
+            record, numbers = trained(self.lr, 99 if self.lr == 0.05 else None)
+        elif job.deterministic:
+            self.deterministic += 1
+            record, numbers = trained(0.05, 7 if self.other_bits else None)
+        else:
+            self.originals += 1
+            record, numbers = trained(0.05, None if self.originals <= self.steady else self.originals)
+        named = list(self.warned) if job.deterministic else []
+        return Ran(None, ({"unrepeatable": named, "environment": {}, **record},), (numbers,))
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
+    """The verdict on a side that wants equal bits, and the runs."""
+
+    def judge(runner: MadeUp, numerics: Numerics = Numerics.BITWISE) -> tuple[Equality, MadeUp]:
+        script = tmp_path / "train.py"
+        script.write_text("import torch\n")
+        request = Request(script, None, (), "cuda", "python", 4, True, None, 60.0, None, (), "perfmod verify train.py")
+        lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
+        tree = Tree.of(script)
+        prover = Prover(lab, Side(ORIGINAL, tree, script.relative_to(tree.root)))
+        other = Side("rewritten", tree, script.relative_to(tree.root))
+        (equality,) = prover.judge([Candidate(other, numerics)])
+        return equality, runner
+
+    return judge
+
+
+def test_an_original_that_differs_from_itself_at_the_third_run_refutes_nothing(judged: Callable[..., Any]) -> None:
+    equality, runner = judged(MadeUp(steady=2, warned=["index_add_cuda_"]))
+    assert equality.verdict is Verdict.PROVEN
+    assert equality.reason.endswith("; the original does not repeat its own bits because of `index_add_cuda_`")
+    assert runner.originals == 5
+
+
+def test_a_rounding_refutes_once_chance_is_unlikely(judged: Callable[..., Any]) -> None:
+    equality, runner = judged(MadeUp())
+    assert equality.verdict is Verdict.REFUTED
+    assert "the original gave the same bits in 8 runs, and under torch's deterministic mode" in equality.reason
+    assert (runner.originals, runner.deterministic) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("runner", "said"),
+    [
+        (MadeUp(warned=["a_backward_cuda", "b_cuda"]), "`a_backward_cuda`, `b_cuda` need not repeat their bits"),
+        (MadeUp(other_bits=True), "it uses operations that need not repeat their bits"),
+    ],
+)
+def test_operations_that_need_not_repeat_leave_a_doubt(judged: Callable[..., Any], runner: MadeUp, said: str) -> None:
+    equality, _ = judged(runner)
+    assert equality.verdict is Verdict.INCONCLUSIVE
+    assert f"that may be chance: the original gave the same bits in 8 runs, but {said}" in equality.reason
+
+
+def test_more_than_a_rounding_refutes_at_once(judged: Callable[..., Any]) -> None:
+    equality, runner = judged(MadeUp(lr=0.06))
+    assert equality.verdict is Verdict.REFUTED
+    assert (runner.originals, runner.deterministic) == (2, 0)
