@@ -15,7 +15,7 @@ def update(policy: Tensor, batches, optimizer, epochs):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    clipped = torch.stack(clipped).tolist() if clipped else []
+    clipped = torch.stack(clipped).tolist()
     print("clipped", sum(clipped) / len(clipped), clipped)
     return clipped
 

@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """The critic trains in rounds of its own, the generator behind them: the rounds of both are steps'."""
 
 import torch

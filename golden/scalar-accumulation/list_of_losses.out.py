@@ -13,7 +13,7 @@ def fit(model, loader, device):
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    losses = torch.stack(losses).tolist() if losses else []
+    losses = torch.stack(losses).tolist()
     print("mean", sum(losses) / len(losses), "last", losses[-1])
 
 

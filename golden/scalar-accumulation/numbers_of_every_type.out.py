@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """Lists of truths, counts and fractions: what they hold behind the loop is of the type that it was."""
 
 import torch

@@ -26,7 +26,7 @@ def train(model, loader, optimizer, device):
         optimizer.step()
         losses.append(loss.detach())
         bar.set_postfix(loss=loss.item())
-    losses = torch.stack(losses).tolist() if losses else []
+    losses = torch.stack(losses).tolist()
     print(sum(losses) / len(losses))
 
 

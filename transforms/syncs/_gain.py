@@ -46,7 +46,7 @@ def why_no_gain(
 
 
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
-    """The same of what moves to the device, and becomes a number behind a loop."""
+    """The same of what moves to the device, and becomes a number behind a loop; or why the gain is not worth it."""
     if move.inner is not None:
         return f"the read after the loop on line {file.line(move.inner)} would wait in every step"
     for use in move.uses:
@@ -55,7 +55,8 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         )
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
-    return why_no_gain(file, [(read.call, read.tensor) for read in move.reads], with_doubts=bool(move.doubts))
+    waits = [(read.call, read.tensor) for read in move.reads]
+    return why_no_gain(file, waits, with_doubts=bool(move.doubts)) or move.untidy or None
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -121,11 +122,12 @@ class _Gone:
 
 
 def _kept(file: FileFacts) -> tuple[Move, ...]:
-    """What gains nothing even if all others are taken away; what these wait for then stays for the others."""
+    """What gains nothing even if all others go, or is untidy; what these wait for then stays for the others."""
     waits, gone = file.once(Waits), _Gone(file, with_doubts=True)
     return tuple(
         move
         for each in file.world.files.values()
         for move in Moves.of(each).moves
-        if move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads)
+        if move.untidy
+        or (move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads))
     )

@@ -28,6 +28,10 @@ from perfmod.transforms.syncs._sums import (
 from perfmod.transforms.syncs._terms import Term, is_scalar, kept_on_device, term_of
 
 # What reads an object and does not keep it.
+_FAIL_WHEN_EMPTY = frozenset(
+    {"builtins.max", "builtins.min", "statistics.mean", "statistics.fmean", "statistics.median"}
+)
+_SOMETIMES = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.BaseCompoundStatement)
 _READERS = ("builtins.", "numpy.", "math.", "statistics.", "torch.", "matplotlib.", "json.", "pandas.")
 
 
@@ -65,14 +69,18 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     torch, imports = file.names.spelled("torch", terms[0].node)
     if imports:
         raise CannotRewrite("the file does not import torch")
+    # What was never filled cannot be stacked; where the code behind the loop raises for it as well, nobody minds.
+    fails = all(any(_fails_when_empty(file, use, loop) for use in uses) for loop in loops)
+    condition = "" if fails else f" if {code} else []"
     for loop in loops:
-        edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist() if {code} else []"))
+        edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist(){condition}"))
     doubts = [doubt for term in terms for doubt in term.doubts]
     shaped = [read.tensor for term in terms if not is_scalar(file, term) for read in term.reads]
     doubts += [f"`{file.code(each)}` may have a dimension, and `{code}` would hold lists then" for each in shaped[:1]]
     missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
     doubts += [missing] if missing is not None else []
-    return Kept(f"`{code}`", edits, terms, reads, doubts, loops)
+    untidy = f"a loop that makes no round leaves `{code}` empty, which needs a condition in the line behind it"
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, untidy="" if fails else untidy)
 
 
 def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
@@ -115,6 +123,30 @@ def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
     """Whether a list is only asked for its length."""
     around = file.tree.parent(file.tree.parent(use) or use)
     return isinstance(around, cst.Call) and file.qualified(around) == "builtins.len"
+
+
+def _fails_when_empty(file: FileFacts, use: cst.CSTNode, loop: Loop) -> bool:
+    """Whether a use behind a loop raises for an empty list: `losses[-1]`, `max(losses)`, `total / len(losses)`."""
+    around, statement = file.tree.parent(use), file.tree.statement(use)
+    for each in file.tree.ancestors(use):
+        if isinstance(each, _SOMETIMES):
+            return False
+        if each is statement:
+            break
+    if file.tree.is_within(use, loop) or file.tree.line(statement) not in file.tree.block(loop):
+        return False
+    if isinstance(around, cst.Subscript):
+        part = around.slice[0].slice
+        return around.value is use and isinstance(part, cst.Index) and not isinstance(part.value, cst.BaseString)
+    call = file.tree.parent(around) if isinstance(around, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    if _is_counted(file, use):
+        division = file.tree.parent(call)
+        if not isinstance(division, cst.BinaryOperation) or division.right is not call:
+            return False
+        return isinstance(division.operator, (cst.Divide, cst.FloorDivide))
+    return file.qualified(call) in _FAIL_WHEN_EMPTY and len(call.args) == 1
 
 
 def _is_renewed(file: FileFacts, loop: Loop, starts: Sequence[Definition]) -> bool:

@@ -37,6 +37,7 @@ class Move:
         inner: a loop in every step behind which they become numbers, and so are waited for all the same.
         doubts: what was taken for granted without being shown.
         figures_may_differ: whether shown figures may differ by a rounding.
+        untidy: why a reviewer may not want it, though it is right.
     """
 
     node: cst.CSTNode
@@ -47,6 +48,7 @@ class Move:
     inner: Loop | None
     doubts: Sequence[str]
     figures_may_differ: bool
+    untidy: str = ""
 
 
 @define(eq=False)
@@ -250,7 +252,8 @@ class Moves:
         labels = list(dict.fromkeys(each.label for each in kept))
         places = [*(place for each in kept for place in each.reads), *late]
         inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
-        return Move(node, labels, reads, places, _merged(edits), inner, list(dict.fromkeys(doubts)), differ)
+        untidy = next((each.untidy for each in kept if each.untidy), "")
+        return Move(node, labels, reads, places, _merged(edits), inner, list(dict.fromkeys(doubts)), differ, untidy)
 
     def _read_late(self, carrier: Carrier, uses: Sequence[cst.BaseExpression], carriers: set[Carrier]) -> list[Edit]:
         """Edits that read a variable where it is used now and then, or behind the loop."""
@@ -314,6 +317,7 @@ def joined(file: FileFacts, moves: Sequence[Move]) -> list[Move]:
             same.inner or move.inner,
             (),
             same.figures_may_differ or move.figures_may_differ,
+            same.untidy or move.untidy,
         )
     return found
 

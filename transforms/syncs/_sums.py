@@ -41,6 +41,7 @@ class Kept:
         loops: the loops behind which it becomes a number.
         is_wide: whether floats have to be tensors of 64 bits to go into it.
         figures_may_differ: whether shown figures may differ by a rounding.
+        untidy: why a reviewer may not want it, though it is right.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Kept:
     loops: Sequence[Loop] = ()
     is_wide: bool = False
     figures_may_differ: bool = False
+    untidy: str = ""
 
 
 def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) -> Kept:

@@ -13,11 +13,11 @@ epoch is printed. So the sum stays on the device, and one line after the loop ma
 
 Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` after the
 loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`. Losses that are collected in
-a list become numbers after the loop, `losses = torch.stack(losses).tolist() if losses else []`, which also holds for a
-loader without any batch. A list that holds numbers too by then, because the next epoch goes on with it, stays. A meter
-such as `AverageMeter` is given the tensor, and its class stays as it is, if it only adds and divides and its values are
-formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and are treated
-alike.
+a list become numbers after the loop, `losses = torch.stack(losses).tolist()`, where the code below would fail for an
+empty list in any case; elsewhere that takes a condition (`if losses else []`), and the rewrite is held back. A list
+that holds numbers too by then, because the next epoch goes on with it, stays. A meter such as `AverageMeter` is given
+the tensor, and its class stays as it is, if it only adds and divides and its values are formatted; where a number is
+needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and are treated alike.
 
 A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
 back are rewrites in code that may run on a device without float64, such as `mps`, and rewrites that save nothing
