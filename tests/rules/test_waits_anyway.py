@@ -242,3 +242,14 @@ def test_batches_that_are_fetched_ahead_without_a_guard(before: str, behind: str
     line = code[: code.index("with torch.cuda.stream")].count("\n") + 1
     why = f"line {line} copies batches on its own stream without `record_stream`, and relies on this wait"
     assert held_back(code) == ([] if guarded else [(Safety.UNSAFE, why)])
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "seen = torch.tensor(out.detach().to('cpu').numpy())",
+        "keep = y != 0\ntotal += (out.argmax(1)[keep] == y[keep]).sum().item()",
+    ],
+)
+def test_a_copy_in_a_chain_and_a_mask_within_what_is_read_wait(step: str) -> None:
+    assert_waits(loop(step), step.splitlines()[-1])

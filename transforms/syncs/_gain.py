@@ -116,9 +116,12 @@ class _Gone:
             for move in Moves.of(file).moves
             if not move.inner and (self.with_doubts or not move.doubts) and move not in self.kept
         ]
-        return any(file.tree.is_within(node, read.call) for move in moves for read in move.reads) or any(
-            file.tree.is_within(node, count.node) for count in Counts.of(file).counts
-        )
+        # What is read stays to be computed, with the waits in it, such as that of a mask.
+        return any(
+            file.tree.is_within(node, read.call) and not file.tree.is_within(node, read.tensor)
+            for move in moves
+            for read in move.reads
+        ) or any(file.tree.is_within(node, count.node) for count in Counts.of(file).counts)
 
 
 def _kept(file: FileFacts) -> tuple[Move, ...]:
