@@ -161,8 +161,8 @@ def _is_method(node: cst.BaseExpression, name: str) -> bool:
 def _read(file: FileFacts, call: cst.Call, name: str, tensor: cst.BaseExpression) -> Operation:
     """A method of `_READS`; what is called for its effect reports a scalar."""
     while isinstance(tensor, cst.Call) and isinstance(tensor.func, cst.Attribute):
-        is_named = tensor.func.attr.value in _ON_THE_WAY and not tensor.args
-        if not is_named and not (_is_method(tensor, "to") and _is_host(file, file.values.placement.destination(tensor))):
+        is_copy = _is_method(tensor, "to") and _is_host(file, file.values.placement.destination(tensor))
+        if not is_copy and (tensor.args or tensor.func.attr.value not in _ON_THE_WAY):
             break
         tensor = tensor.func.value
     if file.qualified(tensor) == "torch.stack" and name == "tolist":
