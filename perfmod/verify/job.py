@@ -43,6 +43,8 @@ class Job:
         double: E-run: the model and its inputs are cast to float64 before the first forward.
         dropout: E-run: False sets the probability of every dropout to zero.
         deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
+        by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
+            parameters); 0 where optimizers step.
         warmup_steps: T- and P-run: steps before the window, at least.
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
         window_steps, window_seconds: T-run: the window is longer than both.
@@ -61,6 +63,7 @@ class Job:
     double: bool = False
     dropout: bool = True
     deterministic: bool = False
+    by_hand: int = 0
     warmup_steps: int = 10
     warmup_seconds: float = 1.0
     window_steps: int = 20

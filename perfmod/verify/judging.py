@@ -214,7 +214,15 @@ def _hollow(original: Trace) -> list[Check]:
         reason = "every loss is NaN or infinite, which proves nothing"
     elif not any(event.gradient_norm for event in original.events if isinstance(event, Step)):
         reason = "every gradient is zero, which proves nothing"
+    elif not _moved(original):
+        reason = "no parameter was changed, which proves nothing"
     return [Check("something was trained", Verdict.INCONCLUSIVE, reason=reason)] if reason else []
+
+
+def _moved(original: Trace) -> bool:
+    """Whether any parameter is another after the last step; also where that was not kept."""
+    before, after = original.snapshot("parameters", 0), original.snapshot("parameters", original.last)
+    return not after or any(key not in before or before[key].bits != digest.bits for key, digest in after.items())
 
 
 def _decisive(checks: Sequence[Check]) -> Check | None:

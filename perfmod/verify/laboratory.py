@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Laboratory:
     Attributes:
         free_mib: device memory that was free before the first run; None where unknown.
         first: the record of the first E-run; empty before it.
+        by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
     """
 
     runner: Runner
@@ -53,6 +54,7 @@ class Laboratory:
     progress: Progress
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
+    by_hand: int = 0
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
     def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, beside: Sequence[Side] = ()) -> list[Ran]:
@@ -65,10 +67,14 @@ class Laboratory:
         jobs = [(side, self._job(Mode.EQUALITY, steps=steps, seed=seed, **asdict(each))) for side, each in runs]
         jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
         found = self.runner.run_all(jobs, self._at_once())
+        if not self.first and not self.by_hand and _steps_by_hand(found[0]):
+            self.by_hand = 1
+            return self.watch(runs, seed, beside)
         self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
         found = found[: len(runs)]
         if not self.first and found[0].records:
             self.first = found[0].records[0]
+            self.by_hand = self.by_hand and _passes_in_a_step(self.first)
         return found
 
     def time(self, side: Side) -> Ran:
@@ -86,7 +92,8 @@ class Laboratory:
         return side.content in self._profiled
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
-        return Job(mode, Path(), Path(), self.request.device, **fields)
+        by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
+        return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, **fields)
 
     def _at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
@@ -100,3 +107,18 @@ class Laboratory:
         peak = self.first.get("peak_reserved_mib") or (_LIKELY_MIB if self.request.quick else self.free_mib)
         in_memory = int(_SHARE_OF_MEMORY * self.free_mib / (peak + _CONTEXT_MIB))
         return max(1, min(threads // 2, in_memory, _MOST_AT_ONCE))
+
+
+def _steps_by_hand(ran: Ran) -> bool:
+    """Whether a run made backward passes and no optimizer at all."""
+    return bool(ran.records) and all(
+        record["backwards"] > 1 and not record["optimizers"] and not any(record["steps"].values())
+        for record in ran.records
+    )
+
+
+def _passes_in_a_step(record: Mapping[str, Any]) -> int:
+    """Of a script without an optimizer, of which each kind of backward pass counted as one."""
+    passes: int = record["backwards"]
+    steps: int = record["steps"].get("0", 0)
+    return max(1, round(passes / max(steps, 1)))

@@ -145,6 +145,7 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         "batches": recipe.steps + recipe.steps_ahead,
         "samples": 16 * (recipe.steps + recipe.steps_ahead),
         "skipped": 0,
+        "optimizers": 1,
         "left_out": None,
         "events": events,
         "snapshots": snapshots,

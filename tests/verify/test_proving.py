@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import traced_training
-from attrs import define
+from attrs import define, field
 
 from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import Job, Mode
 from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.proving import Candidate, Prover
@@ -35,20 +36,30 @@ class MadeUp:
         steady: so many runs of the original give equal bits; the next ones do not.
         lr: of the other side.
         warned: operations that torch's deterministic mode names.
+        is_by_hand: the script has no optimizer, and steps that count backward passes.
         other_bits: whether it computes other bits.
     """
 
     steady: int = 100
     lr: float = 0.05
     warned: Sequence[str] = ()
+    is_by_hand: bool = False
     other_bits: bool = False
     originals: int = 0
     deterministic: int = 0
+    asked: list[tuple[Mode, int]] = field(factory=list)
+
+    def run(self, side: Side, job: Job) -> Ran:
+        return self._ran(side, job)
 
     def run_all(self, runs: Sequence[tuple[Side, Job]], _concurrency: int = 1) -> list[Ran]:
         return [self._ran(side, job) for side, job in runs]
 
     def _ran(self, side: Side, job: Job) -> Ran:
+        self.asked.append((job.mode, job.by_hand))
+        if self.is_by_hand and not job.by_hand:
+            stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "modules": [], "on_cpu": False}
+            return Ran(Trouble(Kind.NEVER_STEPPED, "no optimizer stepped"), (stuck,))
         if job.mode is not Mode.EQUALITY:
             record, numbers = trained(0.05, None)
         elif side.name != ORIGINAL:
@@ -60,7 +71,9 @@ class MadeUp:
             self.originals += 1
             record, numbers = trained(0.05, None if self.originals <= self.steady else self.originals)
         named = list(self.warned) if job.deterministic else []
-        return Ran(None, ({"unrepeatable": named, "environment": {}, **record},), (numbers,))
+        return Ran(
+            None, ({"unrepeatable": named, "environment": {}, **record, "optimizers": not self.is_by_hand},), (numbers,)
+        )
 
 
 @pytest.fixture
@@ -76,6 +89,7 @@ def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
         prover = Prover(lab, Side(ORIGINAL, tree, script.relative_to(tree.root)))
         other = Side("rewritten", tree, script.relative_to(tree.root))
         (equality,) = prover.judge([Candidate(other, numerics)])
+        lab.time(other)
         return equality, runner
 
     return judge
@@ -112,3 +126,13 @@ def test_more_than_a_rounding_refutes_at_once(judged: Callable[..., Any]) -> Non
     equality, runner = judged(MadeUp(lr=0.06))
     assert equality.verdict is Verdict.REFUTED
     assert (runner.originals, runner.deterministic) == (2, 0)
+
+
+def test_a_script_without_an_optimizer_is_run_again(judged: Callable[..., Any]) -> None:
+    equality, runner = judged(MadeUp(steady=2, is_by_hand=True))
+    assert equality.verdict is Verdict.PROVEN
+    assert runner.asked[0] == (Mode.EQUALITY, 0)
+    # A step of the made-up training is a backward pass.
+    assert runner.asked[-1] == (Mode.TIMING, 1)
+    first = runner.asked.index((Mode.EQUALITY, 1))
+    assert all(by_hand == 1 for mode, by_hand in runner.asked[first:])

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
     from .digests import Digest, Digests, Known
     from .loaders import Seen
     from .readout import Readout
@@ -57,7 +58,7 @@ class Events:
         values = [value for value in map(self._sum, losses) if value is not None]
         self._keep("backward", step, losses=values, **({"grad": True} if grad else {}))
 
-    def step(self, step: int, optimizer: Optimizer, number: int, gradients: Iterable[Tensor]) -> None:
+    def step(self, step: int, optimizer: Optimizer | ByHand, number: int, gradients: Iterable[Tensor]) -> None:
         """An optimizer steps along the gradients."""
         norm = self._norm(gradients)
         self._keep(

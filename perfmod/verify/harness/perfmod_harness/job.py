@@ -25,6 +25,7 @@ class Job:
     double: bool
     dropout: bool
     deterministic: bool
+    by_hand: int
     warmup_steps: int
     warmup_seconds: float
     window_steps: int

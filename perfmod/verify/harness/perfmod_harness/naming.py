@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
+
 # torch.compile and the parallel wrappers put the module that they wrap under these names.
 _WRAPPED = re.compile(r"(?:(?<=\.)|^)(?:_orig_mod|module)\.")
 
@@ -53,7 +55,7 @@ class Names:
             (n, key, tensor) for n, root in enumerate(self._roots) for key, tensor in root.named_buffers()
         )
 
-    def optimized(self, optimizer: Optimizer, number: int) -> Iterator[tuple[str, Tensor]]:
+    def optimized(self, optimizer: Optimizer | ByHand, number: int) -> Iterator[tuple[str, Tensor]]:
         """The parameters of an optimizer, under the names that modules give them, or else by their places in it."""
         names = {id(tensor): name for name, tensor in self.parameters()}
         for group, options in enumerate(optimizer.param_groups):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
+
 CLOCK = 0
 """The number of the optimizer that stepped first: its steps are the steps of the run."""
 
@@ -28,7 +30,7 @@ class Observer:
     idle = 0
     loaders: Sequence[Mapping[str, Any]] = ()
 
-    def before_step(self, optimizer: Optimizer, number: int, closure: bool) -> None:
+    def before_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> None:
         """An optimizer is about to step.
 
         Args:
@@ -37,7 +39,7 @@ class Observer:
             closure: it was handed one, so that the gradients are yet to come.
         """
 
-    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+    def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
         """An optimizer has stepped, and has been counted. Returns whether all has been seen, which ends the run."""
         return False
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
     from .job import Job
 
 
@@ -46,7 +47,7 @@ class Profiling(Observer):
         self._watching = False
         self._found = 0
 
-    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+    def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
         """Go on to the next phase where it is time. Returns whether the last step is done."""
         on_device = uses_device(self._job)
         if on_device and torch.cuda.is_current_stream_capturing():

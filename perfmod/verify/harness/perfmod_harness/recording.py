@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
     from .job import Job
     from .loaders import Seen
 
@@ -77,7 +78,7 @@ class Recorder(Observer):
         digests = Digests(self._shelf)
         self._events = Events(digests, self._shelf)
         self._snapshots = Snapshots(digests, self._names)
-        self._stepped: dict[int, Optimizer] = {}
+        self._stepped: dict[int, Optimizer | ByHand] = {}
         self._differentiated_once: set[int] = set()
 
     def begin(self) -> None:
@@ -128,7 +129,7 @@ class Recorder(Observer):
             self._events.backward(watch.total, map(scaling.unscaled, roots_of(outputs)), grad=True)
         return grad(outputs, *args, **kwargs)
 
-    def before_step(self, optimizer: Optimizer, number: int, closure: bool) -> None:
+    def before_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> None:
         """Keep the gradients, unless a closure is yet to compute them."""
         if number not in self._stepped:
             self._stepped[number] = optimizer
@@ -137,7 +138,7 @@ class Recorder(Observer):
         if not closure:
             self._keep_step(self._watch.total, optimizer, number)
 
-    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+    def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
         """Keep the state after the first step, and begin the random streams of the next."""
         watch = self._watch
         if closure:
@@ -149,7 +150,7 @@ class Recorder(Observer):
                 seeding.seed_everything(self._job.seed, "step", watch.total)
         return number == CLOCK and watch.clock >= self._job.steps
 
-    def _keep_step(self, step: int, optimizer: Optimizer, number: int) -> None:
+    def _keep_step(self, step: int, optimizer: Optimizer | ByHand, number: int) -> None:
         # A fused optimizer gets its gradients as they are, and unscales them itself.
         divisor = getattr(optimizer, "grad_scale", None)
         if number not in self._differentiated_once:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
     from .digests import Digest, Digests
     from .naming import Names
     from .readout import Readout
@@ -28,15 +29,15 @@ class Snapshots:
         self._take("parameters", step, self._names.parameters())
         self._take("buffers", step, self._names.buffers())
 
-    def take_unheld(self, step: int, optimizer: Optimizer, number: int) -> None:
+    def take_unheld(self, step: int, optimizer: Optimizer | ByHand, number: int) -> None:
         """Parameters of an optimizer, those too that no module holds."""
         self._take("parameters", step, self._names.optimized(optimizer, number))
 
-    def take_state(self, step: int, optimizer: Optimizer, number: int) -> None:
+    def take_state(self, step: int, optimizer: Optimizer | ByHand, number: int) -> None:
         """The state of an optimizer."""
         self._take("optimizer state", step, self._state(optimizer, number))
 
-    def take_gradients(self, step: int, optimizer: Optimizer, number: int, divisor: Tensor | None) -> None:
+    def take_gradients(self, step: int, optimizer: Optimizer | ByHand, number: int, divisor: Tensor | None) -> None:
         """The gradients that an optimizer is to step along; `divisor`: what they are still multiplied by."""
         self._take("gradients", step, gradients(self._names.optimized(optimizer, number), divisor))
 
@@ -55,7 +56,7 @@ class Snapshots:
                 if digest is not None:
                     taken[key] = digest
 
-    def _state(self, optimizer: Optimizer, number: int) -> Iterator[tuple[str, Tensor]]:
+    def _state(self, optimizer: Optimizer | ByHand, number: int) -> Iterator[tuple[str, Tensor]]:
         for key, parameter in self._names.optimized(optimizer, number):
             for name, value in optimizer.state.get(parameter, {}).items():
                 yield from _tensors(f"{key}/{name}", value)

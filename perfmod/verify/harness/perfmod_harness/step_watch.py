@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
+import torch
 from torch import cuda, distributed
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from . import patching
+from .by_hand import ByHand
+from .compiling import is_compiling
 from .observer import CLOCK
 from .stopping import Enough
 from .watch import Watch
@@ -35,16 +39,33 @@ class StepWatch(Watch):
 
     def __init__(self, job: Job, observer: Observer) -> None:
         super().__init__(job, observer)
-        self._clock: Optimizer | None = None
+        self._clock: Optimizer | ByHand | None = None
         self._idle = 0
+        self._passes = 0
+        self._hand = ByHand(())
 
     def begin(self) -> None:
         """Look on from now."""
-        register_optimizer_step_post_hook(self._after_step)
+        if self.job.by_hand:
+            patching.around(torch.autograd, "backward", self._backward)
+        else:
+            register_optimizer_step_post_hook(self._after_step)
         self._ending.begin()
         os.register_at_fork(after_in_child=self._abandon)
 
-    def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _backward(self, backward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A pass ends the step that an earlier one began, of which nothing else tells."""
+        if not is_compiling() and not self.in_backward:
+            self._passes += 1
+            if self._passes > 1 and (self._passes - 1) % self.job.by_hand == 0:
+                self._after_step(self._hand, (), {})
+        inner, self.in_backward = self.in_backward, True
+        try:
+            return backward(*args, **kwargs)
+        finally:
+            self.in_backward = inner
+
+    def _after_step(self, optimizer: Optimizer | ByHand, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # The code of a step of a millisecond has left the processor's caches when the next one ends, so that every line
         # here costs ten times what it costs in a loop of its own.
         if self._idle and optimizer is self._clock:

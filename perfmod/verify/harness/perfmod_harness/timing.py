@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from torch.optim import Optimizer
 
+    from .by_hand import ByHand
     from .job import Job
 
 FEWEST = 10
@@ -75,7 +76,7 @@ class Timing(Observer):
         self._compiled = compilations.Compilations()
         self._recompiled = 0
 
-    def after_step(self, optimizer: Optimizer, number: int, closure: bool) -> bool:
+    def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
         """Take the time of a step, or of as many as were idle before it. Returns whether the window is over."""
         return not self._capturing() and self._phase()
 

@@ -13,6 +13,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import process, results, scaling
+from .by_hand import ByHand, OptimizersMade, StepsByHand
 from .compiling import is_compiling
 from .ending import Ending
 from .observer import CLOCK
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 STUCK = 500
 """Backward passes without a step of an optimizer, after which none is expected to come."""
+
+WITHOUT_OPTIMIZER = 100
+"""The same where the script has not made any optimizer."""
 
 PATIENCE = 5.0
 """Seconds for which a rank that has seen enough stays for the others."""
@@ -51,7 +55,10 @@ class Watch:
         self.skipped = 0
         self.in_backward = False
         self.over = False
-        self._optimizers: list[Optimizer] = []
+        self._optimizers: list[Optimizer | ByHand] = []
+        self._made = OptimizersMade()
+        self._by_hand = StepsByHand() if job.by_hand else None
+        self._open: ByHand | None = None
         self._since_step = 0
         self._rank: int | None = None
         self._forked = False
@@ -110,7 +117,7 @@ class Watch:
     def _skip(self) -> None:
         self.skipped += 1
 
-    def _number(self, optimizer: Optimizer) -> int:
+    def _number(self, optimizer: Optimizer | ByHand) -> int:
         for number, known in enumerate(self._optimizers):
             if known is optimizer:
                 return number
@@ -129,7 +136,10 @@ class Watch:
             self.in_backward = True
             try:
                 self._before_backward(tensors)
-                return backward(tensors, *args, **kwargs)
+                result = backward(tensors, *args, **kwargs)
+                if self._open is not None:
+                    self.observer.before_step(self._open, self._number(self._open), closure=False)
+                return result
             finally:
                 self.in_backward = False
 
@@ -137,11 +147,25 @@ class Watch:
 
     def _before_backward(self, tensors: Any) -> None:
         self._meet()
+        if self._end_step_by_hand():
+            self.finish()
         self.backwards += 1
         self._since_step += 1
-        if self._since_step > STUCK:
+        if self._since_step > (STUCK if self._made.count else WITHOUT_OPTIMIZER):
             self.finish("stuck")
         self.observer.before_backward(roots_of(tensors))
+        if self._by_hand is not None:
+            self._open = self._by_hand.of(roots_of(tensors))
+
+    def _end_step_by_hand(self) -> bool:
+        """End the step that the script makes itself, if one goes on. Returns whether all has been seen."""
+        stepped, self._open = self._open, None
+        if stepped is None:
+            return False
+        self._since_step = 0
+        number = self._number(stepped)
+        self.steps[number] += 1
+        return self.observer.after_step(stepped, number, closure=False)
 
     # The end
 
@@ -171,6 +195,8 @@ class Watch:
     def _write(self, ended: str, error: BaseException | None) -> None:
         if self.over:
             return
+        if ended == "exit":
+            self._end_step_by_hand()
         self.over = True
         try:
             part, numbers = self.observer.record(ended)
@@ -182,6 +208,7 @@ class Watch:
             "loaders": list(self.observer.loaders),
             "steps": {str(number): steps for number, steps in enumerate(self.steps)},
             "backwards": self.backwards,
+            "optimizers": self._made.count,
             "skipped": self.skipped,
         }
         rank = process.rank() if self._rank is None else self._rank
