@@ -1484,6 +1484,105 @@ def test_tensors_that_are_filled_with_batches_are_named() -> None:
     assert finding.reason == "line 23 copies its batches into a tensor whose device could not be determined"
 
 
+COMPUTED = """\
+import torch
+from torch import nn
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, TensorDataset
+from data import photos
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(3, 3).to(device)
+first = DataLoader(photos, batch_size=4, num_workers=2)
+
+
+class Pairs(Dataset):
+    def __init__(self):
+        self.pairs = []
+
+    def push(self, x, y):
+        self.pairs.append((x, y))
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __getitem__(self, index):
+        return self.pairs[index]
+
+
+def encode(encoder: nn.Module):
+    outputs, labels, pairs = [], [], Pairs()
+    with torch.no_grad():
+        for x, y in first:
+            COLLECTED
+    MADE
+
+
+def fit(samples):
+    loader = DataLoader(samples, batch_size=4, num_workers=2)
+    for x, y in loader:
+        loss = model(x.to(device)).sum() + y.to(device).sum()
+        loss.backward()
+
+
+fit(encode(model))
+"""
+PINNED = "DataLoader(samples, batch_size=4, num_workers=2, pin_memory=True)"
+
+
+@pytest.mark.parametrize(
+    ("collected", "made"),
+    [
+        ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.cat(outputs))"),
+        (
+            "outputs.append(encoder(x.to(device)))",
+            "z = torch.cat(outputs).topk(2, dim=1).values; return TensorDataset(z)",
+        ),
+        ("outputs.extend(encoder(x.to(device)))", "return TensorDataset(torch.stack(outputs) / 2)"),
+        (
+            "outputs += [encoder(x.to(device)).detach()]",
+            "return ConcatDataset([photos, TensorDataset(torch.cat(outputs))])",
+        ),
+        ("outputs.append(torch.full_like(x.to(device), 2))", "return TensorDataset(torch.cat(outputs))"),
+        ("outputs.append((encoder(x.to(device)), y))", "return outputs"),
+        ("outputs.append((encoder(x.to(device)), y))", "return list(zip(outputs, outputs))"),
+        ("x = x.to(device); pairs.push(encoder(x), y)", "return pairs"),
+        ("x = x.to(device); pairs.push(x, y)", "return pairs"),
+        ("pass", "x = torch.rand(9, 3, device=device); return TensorDataset(x, torch.zeros_like(x))"),
+        ("pass", "x = torch.rand(9, 3).cuda()[:5]; return TensorDataset(x.view(-1, 1), x.sum(1))"),
+    ],
+)
+def test_samples_that_were_made_on_the_device(collected: str, made: str) -> None:
+    code = COMPUTED.replace("COLLECTED", collected).replace("MADE", made)
+    result = run(code)
+    assert PINNED not in result.after.decode()
+    assert any("its samples may be in CUDA memory" in finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize(
+    ("collected", "made"),
+    [
+        ("outputs.append(encoder(x.to(device)).cpu())", "return TensorDataset(torch.cat(outputs))"),
+        ("outputs.append(encoder(x.to(device)))", "z = torch.cat(outputs).cpu(); return TensorDataset(z, z)"),
+        ("outputs.append(encoder(x.to(device)).tolist())", "return TensorDataset(torch.tensor(outputs))"),
+        ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.rand(len(outputs), 3))"),
+        ("pairs.push(x, encoder(x.to(device)).to('cpu'))", "return pairs"),
+        ("pass", "return TensorDataset(torch.rand(9, 3), torch.zeros(9))"),
+    ],
+)
+def test_samples_that_were_brought_back_from_the_device(collected: str, made: str) -> None:
+    code = COMPUTED.replace("COLLECTED", collected).replace("MADE", made)
+    assert PINNED in run(code).after.decode()
+
+
+def test_what_lies_on_the_device_holds_no_other_loader_back() -> None:
+    collected = "x = x.to(device); outputs.append(encoder(x))"
+    code = COMPUTED.replace("COLLECTED", collected).replace("MADE", "return TensorDataset(torch.cat(outputs))")
+    code = code.replace("fit(encode(model))", "").replace(
+        "def fit(samples):", "def fit():\n    samples = encode(model)"
+    )
+    assert "photos, batch_size=4, num_workers=2, pin_memory=True" in run(code).after.decode()
+
+
 @pytest.mark.parametrize("move", ["buffer.to(device)", "buffer.cuda()"])
 def test_samples_of_what_was_moved_to_the_device(move: str) -> None:
     head = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n\n\ndef train(buffer, device):\n    "

@@ -169,7 +169,7 @@ class Tracing:
     ) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]] | End]:
         steps = tuple(None if step == -1 else step for step in definition.path)
         if definition.binding is Binding.ASSIGNED and definition.value is not None:
-            stored = list(self._stored(definition, path)) if path and not steps else []
+            stored = list(self._stored(definition, path)) if path else []
             yield from stored
             if not (stored and _is_empty(definition.value)):
                 yield definition.value, (*steps, *path)

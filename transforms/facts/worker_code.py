@@ -22,6 +22,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.kept import is_instance, is_kept, is_lazy, is_switch, was_made_before
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.on_device import made_on_device
 from perfmod.transforms.facts.pickling import is_handle, kept, parts, put_in, unpicklable
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
@@ -113,6 +114,12 @@ class _Survey:
         self._default_device()
         datasets = loader.values("dataset")
         in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
+        for value in datasets:
+            ends = [end.node for end in file.tracing.ends(value)]
+            if any(
+                not isinstance(end, cst.Call) or (self._qualified(end) or "").startswith("builtins") for end in ends
+            ):
+                self._on_device(value)
         if not datasets:
             self._remark(Trait.UNSEEN, loader.call, "the dataset")
         for value in loader.values("collate_fn"):
@@ -380,8 +387,15 @@ class _Survey:
 
     # What is sent to a worker
 
+    def _on_device(self, node: cst.BaseExpression) -> None:
+        """Look whether tensors that a dataset keeps have been made on the device."""
+        made = made_on_device(self.file, node)
+        if made is not None:
+            self._remark(Trait.DEVICE, made, self._code(made))
+
     def _held(self, node: cst.BaseExpression) -> None:
         """Look whether a value that the dataset keeps can be pickled, and stays off the device."""
+        self._on_device(node)
         for made in kept(self.file, node):
             if made in self._held_seen:
                 continue

@@ -9,13 +9,14 @@ from attrs import evolve
 from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._gain_of_pinning import made_in, why_no_gain
 from perfmod.transforms.rule import Finding, Safety
 
 
 def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iterator[Finding]:
     """What was found of each loader; held back where pinning it gains nothing, or would leave one beside it out."""
-    left = {loader: reason for loader, findings in examined.items() if (reason := _why_left(findings))}
+    left = {loader: reason for loader, findings in examined.items() if (reason := _why_left(file, loader, findings))}
     for loader, findings in examined.items():
         reason = why_no_gain(file, loader) or ("" if loader in left else _why_not_alone(file, loader, left))
         for finding in findings:
@@ -23,9 +24,12 @@ def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iter
             yield evolve(finding, safety=Safety.OPT_IN, reason=reason) if is_held else finding
 
 
-def _why_left(findings: list[Finding]) -> str:
-    """Why a loader stays as it is by default, by what was found of it; empty where it does not."""
-    if any(finding.safety is Safety.SAFE for finding in findings):
+def _why_left(file: FileFacts, loader: Loader, findings: list[Finding]) -> str:
+    """Why a loader stays as it is by default, by what was found of it; empty where it does not, or where its samples
+    lie on the device already and need no pinning.
+    """
+    on_device = WorkerCode.of(file, loader).first(Trait.DEVICE) is not None
+    if on_device or any(finding.safety is Safety.SAFE for finding in findings):
         return ""
     return next((finding.reason for finding in findings if finding.refused or finding.safety is Safety.UNSAFE), "")
 
