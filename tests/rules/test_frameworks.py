@@ -251,6 +251,29 @@ def test_accelerate_s_loaders_get_workers_and_advice() -> None:
     assert reasons(run(told), "PM202") == ["line 15 tells Accelerate how to copy batches"]
 
 
+def test_copies_of_what_accelerate_has_moved_are_left_alone() -> None:
+    code = ACCELERATE.replace("model(x)", "model(x.to(accelerator.device))")
+    result = run(code, PageableTransfer())
+    assert result.after.decode() == code
+    (advice,) = result.refused
+    assert advice.reason.startswith("Accelerate copies its batches (line 19)")
+    # Nobody moves them where Accelerate is told to leave that, and those of another loader.
+    alone = code.replace("Accelerator()", "Accelerator(device_placement=False)").replace(
+        "size=2", "size=2, num_workers=2"
+    )
+    assert "x.to(accelerator.device, non_blocking=True)" in run(alone, PageableTransfer(), unsafe=True).after.decode()
+    two = code.replace(
+        "    model = torch", "    other = DataLoader(Squares(), batch_size=2, num_workers=2)\n    model = torch"
+    )
+    two = two.replace(
+        "        optimizer.step()\n", "        optimizer.step()\n    for y in other:\n        model(y.to('cuda'))\n"
+    )
+    after = run(two, PageableTransfer()).after.decode()
+    assert "num_workers=2, pin_memory=True)" in after
+    assert "y.to('cuda', non_blocking=True)" in after
+    assert "x.to(accelerator.device))" in after
+
+
 @pytest.mark.parametrize("library", ["torch_geometric.loader", "torch_geometric.data"])
 def test_lightning_waits_for_copies_of_graphs(library: str) -> None:
     torch_s = "torch.utils.data import DataLoader, Dataset"

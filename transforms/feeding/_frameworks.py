@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.batch_copies import Copy
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
@@ -48,6 +49,25 @@ def prepared(file: FileFacts, loader: Loader) -> cst.Call | None:
         if any(end.node is loader.call and not end.path for arg in call.args for end in file.tracing.ends(arg.value)):
             return call
     return None
+
+
+def still_copied(file: FileFacts, loader: Loader, copies: Iterable[Copy]) -> list[Copy]:
+    """The copies that batches of a loader reach on the host: what Accelerate has prepared it has moved already."""
+    prepare = prepared(file, loader)
+    if prepare is None or not isinstance(prepare.func, cst.Attribute):
+        return [*copies]
+    accelerator = file.value(prepare.func.value).call
+    told = [call for call in (accelerator, prepare) if call is not None]
+    if any(argument(call, "device_placement") is not None for call in told):
+        return [*copies]
+    return [copy for copy in copies if _comes_past(file, loader, copy, prepare)]
+
+
+def _comes_past(file: FileFacts, loader: Loader, copy: Copy, prepare: cst.Call) -> bool:
+    """Whether a copy gets batches of a loader that did not go through a call of `prepare`."""
+    assert isinstance(copy.call.func, cst.Attribute)
+    ends = file.tracing.ends_behind(copy.call.func.value, (prepare,))
+    return any(end.node is loader.call for end in ends) or prepare not in (end.node for end in ends)
 
 
 def configuration(file: FileFacts, prepare: cst.Call) -> cst.BaseExpression | None:

@@ -10,6 +10,7 @@ from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
+from perfmod.transforms.feeding._frameworks import prepared
 from perfmod.transforms.feeding._gain_of_pinning import made_in, why_no_gain
 from perfmod.transforms.rule import Finding, Safety
 
@@ -26,9 +27,9 @@ def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iter
 
 def _why_left(file: FileFacts, loader: Loader, findings: list[Finding]) -> str:
     """Why a loader stays as it is by default, by what was found of it; empty where it does not, or where its samples
-    lie on the device already and need no pinning.
+    lie on the device already and need no pinning, or Accelerate copies its batches.
     """
-    on_device = WorkerCode.of(file, loader).first(Trait.DEVICE) is not None
+    on_device = WorkerCode.of(file, loader).first(Trait.DEVICE) is not None or prepared(file, loader) is not None
     if on_device or any(finding.safety is Safety.SAFE for finding in findings):
         return ""
     return next((finding.reason for finding in findings if finding.refused or finding.safety is Safety.UNSAFE), "")

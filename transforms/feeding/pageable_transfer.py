@@ -51,7 +51,7 @@ if they are given a device: they stay.
 
 Lightning copies batches itself with `non_blocking=True`: there only the loader is changed. It waits for copies of
 graphs, whose loaders are only changed where the rule is selected by its code or name. Accelerate waits unless
-its configuration says otherwise, which is reported as advice.
+its configuration says otherwise, which is reported as advice; a copy in the loop then finds the batches on the device.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.facts.value import is_loader_name
-from perfmod.transforms.feeding._frameworks import configuration, prepared
+from perfmod.transforms.feeding._frameworks import configuration, prepared, still_copied
 from perfmod.transforms.feeding._loaders_together import held_back
 from perfmod.transforms.feeding._mappings import needed_torch
 from perfmod.transforms.feeding._pinning import Pinning
@@ -133,7 +133,7 @@ class PageableTransfer(Rule):
         yield from self._built_elsewhere(file, found)
 
     def _examine(self, file: FileFacts, loader: Loader, every: tuple[Copy, ...]) -> Iterator[Finding]:
-        found = [copy for copy in every if loader in copy.origins]
+        found = still_copied(file, loader, (copy for copy in every if loader in copy.origins))
         pinning = Pinning.of(file, loader)
         if pinning.on and not any(copy.blocks for copy in found):
             return
