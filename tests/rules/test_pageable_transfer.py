@@ -171,6 +171,31 @@ def test_a_helper_that_also_moves_other_things() -> None:
     assert all("in some calls to the CPU" in finding.reason for finding in fetched.refused)
 
 
+@pytest.mark.parametrize("passed", ["SummaryWriter('logs')", "3"])
+def test_a_caller_that_passes_what_has_no_items_is_no_other_source(passed: str) -> None:
+    code = """\
+        import torch
+        from torch.utils.data import DataLoader
+        from torch.utils.tensorboard import SummaryWriter
+        from data import photos, others
+
+
+        def evaluate(loader):
+            for batch in loader:
+                print(model(batch[0].to("cuda")))
+
+
+        train_loader = DataLoader(photos, 4, num_workers=2)
+        for batch in train_loader:
+            model(batch[0].to("cuda")).sum().backward()
+        evaluate(DataLoader(others, 4, num_workers=2))
+        evaluate(PASSED)
+    """
+    after = run(textwrap.dedent(code).replace("PASSED", passed)).after.decode()
+    assert (after.count("pin_memory=True"), after.count("non_blocking=True")) == (2, 2)
+    assert run(textwrap.dedent(code).replace("PASSED", "get()")).after.decode().count("pin_memory=True") < 2
+
+
 def test_a_loop_shared_by_two_loaders() -> None:
     code = """\
 import torch

@@ -92,7 +92,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is not None:
                 origins[loader] = (*origins.get(loader, ()), end.path)
-            elif not is_none(end.node):
+            elif not is_none(end.node) and not _cannot_be_iterated(file, end):
                 others.append(end)
         yield Copy(
             call,
@@ -105,6 +105,15 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             _may_be_mps(file, call),
             _may_fetch(file, call),
         )
+
+
+def _cannot_be_iterated(file: FileFacts, end: End) -> bool:
+    """Whether a value would be an item of what has none, such as a logger: whoever passes that gets no copy."""
+    made = end.node
+    if end.path[:1] != (None,) or not isinstance(made, cst.BaseExpression):
+        return False
+    is_logger = isinstance(made, cst.Call) and (file.qualified(made) or "").endswith(".SummaryWriter")
+    return is_logger or file.value(made).kind in (Kind.NUMBER, Kind.DEVICE, Kind.OPTIMIZER)
 
 
 def _behind_cast(file: FileFacts, end: End) -> list[End]:
