@@ -162,3 +162,22 @@ def test_parts_of_the_loss_that_keep_the_same_graph(whole: str, is_held: bool) -
     (found,) = FILES.result(code).applied
     assert found.safety is (Safety.OPT_IN if is_held else Safety.SAFE)
     assert ("would keep the same graph: detach both" in found.reason) is is_held
+
+
+@pytest.mark.parametrize(
+    ("made", "kept", "is_found"),
+    [
+        ("np.zeros(len(loader))", "losses[i] = loss", False),
+        ("np.zeros((3, 4))", "losses[0][i] += loss", False),
+        ("np.empty(4, dtype=object)", "losses[i] = loss", True),
+        ("[None] * len(loader)", "losses[i] = loss", True),
+    ],
+)
+def test_an_array_keeps_a_number(made: str, kept: str, *, is_found: bool) -> None:
+    code = (
+        f"import numpy as np\ndef train(model, loader):\n    losses = {made}\n    for i, (x, y) in enumerate(loader):\n"
+        f"        loss = F.cross_entropy(model(x), y)\n        loss.backward()\n        {kept}\n"
+        "    return sum(float(loss) for loss in losses)\n"
+    )
+    result = FILES.result(code)
+    assert bool(result.applied or result.held_back or result.refused) == is_found

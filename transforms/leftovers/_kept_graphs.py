@@ -100,20 +100,31 @@ def _loop_over_batches(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.Whil
 
 def _kept_by(file: FileFacts, node: cst.AugAssign | cst.Assign | cst.Call) -> Kept | None:
     if isinstance(node, cst.AugAssign):
-        if isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
-            return Kept(node, node.value, node.target)
-    elif isinstance(node, cst.Assign):
+        is_sum = isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign))
+        return Kept(node, node.value, node.target) if is_sum and not _stores_number(file, node.target) else None
+    if isinstance(node, cst.Assign):
         target = node.targets[0].target
+        if _stores_number(file, target):
+            return None
         if len(node.targets) == 1 and isinstance(target, cst.Subscript) and not file.value(target.value).is_tensor:
             return Kept(node, node.value, target)
         added = _added(file, node.value, target)
         if len(node.targets) == 1 and added is not None:
             return Kept(node, *added)
-    elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _COLLECTS and node.args:
+        return None
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in _COLLECTS and node.args:
         is_alone = isinstance(file.tree.parent(node), cst.Expr) and not node.args[0].star
         if is_alone and node.args[0].keyword is None and file.qualified(node) is None and not _drops_graph(file, node):
             return Kept(node, node.args[0].value, node.func.value)
     return None
+
+
+def _stores_number(file: FileFacts, target: cst.BaseExpression) -> bool:
+    """Whether an array is filled, which takes a copy of the number and no tensor: `losses[i] = loss`."""
+    if not isinstance(target, cst.Subscript) or file.value(target.value).kind is not Kind.ARRAY:
+        return False
+    made = [end.node for end in file.tracing.ends(target.value) if isinstance(end.node, cst.Call)]
+    return not any("object" in file.code(arg.value) for call in made for arg in call.args)
 
 
 def _drops_graph(file: FileFacts, call: cst.Call) -> bool:
