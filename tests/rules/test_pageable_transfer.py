@@ -196,6 +196,42 @@ def test_a_caller_that_passes_what_has_no_items_is_no_other_source(passed: str) 
     assert run(textwrap.dedent(code).replace("PASSED", "get()")).after.decode().count("pin_memory=True") < 2
 
 
+@pytest.mark.parametrize(
+    ("sample", "copied", "after"),
+    [
+        ("torch.tensor(self.y[index], dtype=torch.long)", "device, dtype=torch.long", "device, dtype=torch.long, "),
+        ("torch.LongTensor(self.y[index])", "device, dtype=torch.int64", "device, dtype=torch.int64, "),
+        ("torch.tensor(self.y[index]).float()", "device, torch.float32", "device, torch.float32, "),
+        ("torch.tensor(self.y[index])", "device, dtype=torch.long", "device, "),
+        ("torch.tensor(self.y[index], dtype=torch.int32)", "device, dtype=torch.long", "device, "),
+    ],
+)
+def test_a_copy_that_casts_to_the_type_that_the_samples_have(sample: str, copied: str, after: str) -> None:
+    code = f"""\
+        import torch
+        from torch.utils.data import ConcatDataset, DataLoader, Dataset
+
+
+        class Labels(Dataset):
+            def __init__(self, y):
+                self.y = y
+
+            def __getitem__(self, index):
+                parts = {{name: {sample} for name in ("a", "b")}}
+                parts["c"] = {sample}
+                return parts
+
+
+        device = torch.device("cuda")
+        loader = DataLoader(ConcatDataset([Labels([1, 2]), Labels([3, 4])]), 4, num_workers=2)
+        for batch in loader:
+            batch = {{name: part.to({copied}) for name, part in batch.items()}}
+            model(batch["a"]).sum().backward()
+    """
+    written = run(textwrap.dedent(code)).after.decode()
+    assert f"part.to({after}non_blocking=True){'.long()' if after == 'device, ' else ''} for" in written
+
+
 def test_a_loop_shared_by_two_loaders() -> None:
     code = """\
 import torch

@@ -6,10 +6,13 @@ NaN and what is out of range come out differently, which is no number on either:
 the cast stays. Casts to half precision and to truth values make a tensor that is smaller to copy: they stay too.
 
 A copy that casts as well, `x.to(device, torch.float)`, is done in the same order: where the batch is of another type,
-PyTorch casts it on the CPU first, and copies what that made.
+PyTorch casts it on the CPU first, and copies what that made. Where the dataset shows that the batch is of that type
+already, nothing is cast, and the copy keeps it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 from attrs import frozen
@@ -17,7 +20,11 @@ from attrs import frozen
 from perfmod.transforms.facts.batch_copies import Copy, destination
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tracing import End
+from perfmod.transforms.facts.tree import is_none
 from perfmod.transforms.facts.value import DType
+from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._collates import returned
 from perfmod.transforms.rule import Edit
 
 _TO_FLOATS = frozenset({"float", "double"})
@@ -74,7 +81,7 @@ def cast_apart(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
         return ()
     assert isinstance(copy.call.func, cst.Attribute)
     batch = file.value(copy.call.func.value)
-    if method in _TO_INTEGERS and batch.dtype is DType.FLOATING:
+    if (method in _TO_INTEGERS and batch.dtype is DType.FLOATING) or _has_type(file, copy, method):
         return ()
     arg = file.tree.parent(given)
     parts = all(len(path) > 1 for paths in copy.origins.values() for path in paths)
@@ -85,6 +92,39 @@ def cast_apart(file: FileFacts, copy: Copy) -> tuple[Edit, ...]:
     start, end = source.span(arg)
     behind = source.span(copy.call)[1]
     return Edit(start, end, "non_blocking=True", source.path), Edit(behind, behind, f".{method}()", source.path)
+
+
+def _has_type(file: FileFacts, copy: Copy, method: str) -> bool:
+    """Whether all that is copied has the type to which `method` casts, as far as datasets in sight show."""
+    types: set[str | None] = set()
+    for loader, paths in copy.origins.items():
+        if any(not is_none(value) for value in loader.values("collate_fn")):
+            return False
+        samples = [value for made in WorkerCode.of(file, loader).datasets or [None] for value in _samples(file, made)]
+        types |= {_type(file, end) for path in paths for value in samples for end in file.tracing.ends(value, path[1:])}
+        types |= set() if samples else {None}
+    return types == {method} and not copy.others
+
+
+def _samples(file: FileFacts, dataset: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
+    """What a dataset in sight gives as one sample."""
+    cls = file.values.calls.constructed(dataset) if isinstance(dataset, cst.Call) else None
+    method = cls.method("__getitem__") if cls is not None else None
+    yield from returned(method) if method is not None else ()
+
+
+def _type(file: FileFacts, end: End) -> str | None:
+    """The method that casts to the type of what is made at an end: `long` for `torch.tensor(x, dtype=torch.long)`."""
+    call = end.node
+    if not isinstance(call, cst.Call) or end.path:
+        return None
+    name, given = file.qualified(call), argument(call, "dtype")
+    if name in _BY_TYPE:
+        return _BY_TYPE[name].removesuffix("()")
+    if name is not None and given is not None:
+        return _BY_DTYPE.get(file.qualified(given) or "") if name.startswith("torch.") else None
+    cast = _read(file, call) if name is None and isinstance(call.func, cst.Attribute) else None
+    return cast.method if cast is not None else None
 
 
 def _is_swappable(file: FileFacts, copy: Copy) -> bool:
