@@ -100,13 +100,13 @@ def _has_type(file: FileFacts, copy: Copy, method: str) -> bool:
     for loader, paths in copy.origins.items():
         if any(not is_none(value) for value in loader.values("collate_fn")):
             return False
-        samples = [value for made in WorkerCode.of(file, loader).datasets or [None] for value in _samples(file, made)]
+        samples = [value for made in WorkerCode.of(file, loader).datasets for value in _samples(file, made)]
         types |= {_type(file, end) for path in paths for value in samples for end in file.tracing.ends(value, path[1:])}
         types |= set() if samples else {None}
     return types == {method} and not copy.others
 
 
-def _samples(file: FileFacts, dataset: cst.CSTNode | None) -> Iterator[cst.BaseExpression]:
+def _samples(file: FileFacts, dataset: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """What a dataset in sight gives as one sample."""
     cls = file.values.calls.constructed(dataset) if isinstance(dataset, cst.Call) else None
     method = cls.method("__getitem__") if cls is not None else None
