@@ -37,6 +37,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import called_once, in_evaluation
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.feeding._born_types import (
     CONSTANT,
@@ -90,7 +91,8 @@ class CpuBornTensor(Rule):
             gate = file.steps.gate_of_callers(call)
             word = "if" if isinstance(gate, cst.If) else "except"
             rarely = f"it runs only under the `{word}` on line {file.line(gate)}" if gate is not None else ""
-            reason = rarely or birth.refusal or where.refusal
+            unused = f"`{name}` is never used: delete it" if (name := unread(file, call)) is not None else ""
+            reason = unused or rarely or birth.refusal or where.refusal
             if reason:
                 yield self.refused(file, call, reason)
             else:

@@ -27,6 +27,7 @@ from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import called_once, in_evaluation
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._around import in_every_step
@@ -73,6 +74,9 @@ class DeviceConstantInStep(Rule):
                 continue
             if isinstance(made, str):
                 yield self.refused(file, call, made)
+                continue
+            if (name := unread(file, made.node)) is not None:
+                yield self.refused(file, call, f"`{name}` is never used: delete it")
                 continue
             value = file.value(made.data)
             if not (value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None):
