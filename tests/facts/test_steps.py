@@ -45,6 +45,8 @@ def report_is_gated(test: str) -> bool:
         "args.logSteps",
         "VERBOSE",
         "print_now(step)",
+        "x.size(0) == 1",
+        "x.shape[0] == 1",
     ],
 )
 def test_reports_are_rare(test: str) -> None:
@@ -62,6 +64,10 @@ def test_reports_are_rare(test: str) -> None:
         "text",
         "sign > 0",
         "'%d' % step",
+        "x.size(0) > 1",
+        "x.size(0) == 64",
+        "x.size(1) == 1",
+        "len(batch) == 1",
     ],
 )
 def test_other_conditions_are_not(test: str) -> None:

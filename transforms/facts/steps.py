@@ -163,7 +163,7 @@ class Steps:
         return self.gate(node, within) is not None
 
     def gate(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> cst.If | cst.ExceptHandler | None:
-        """The `if` around `node` that tests a modulo, or the first step, or the `except`: few steps come by.
+        """The `if` around `node` that tests a modulo, the first step, or for one sample, or the `except`: it runs rarely.
 
         Only what stands in `within` is looked at, or what stands in the step. A condition that all of the training
         stands under (`if step % train_every == 0:` around the backward pass) tells when there is a step.
@@ -214,7 +214,9 @@ class Steps:
         return branch.orelse is None or not self.trains(branch.orelse)
 
     def _tests_rarely(self, test: cst.CSTNode) -> bool:
-        """Whether a condition tests a modulo, itself or through a variable, or a switch of reports."""
+        """Whether a condition tests a modulo, itself or through a variable, a switch of reports, or for one sample."""
+        if _asks_for_one(test):
+            return True
         for node in walk(test):
             held = self._values.assigned_to(node)
             if self._is_modulo(node) or (held and all(any(map(self._is_modulo, walk(part))) for part in held)):
@@ -392,6 +394,23 @@ class Steps:
 def makes_step(code: cst.CSTNode) -> bool:
     """Whether an optimizer's step stands at or below a node."""
     return any(map(_is_step, walk_scope(code)))
+
+
+def _asks_for_one(test: cst.CSTNode) -> bool:
+    """Whether a condition asks for a tensor of one row, `x.size(0) == 1`: few batches have one sample."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    (target,) = test.comparisons
+    one = target.comparator
+    if not isinstance(target.operator, cst.Equal) or not isinstance(one, cst.Integer) or one.value != "1":
+        return False
+    length, first = test.left, None
+    if isinstance(length, cst.Call) and dotted(length.func).endswith(".size") and len(length.args) == 1:
+        first = length.args[0].value
+    elif isinstance(length, cst.Subscript) and dotted(length.value).endswith(".shape") and len(length.slice) == 1:
+        index = length.slice[0].slice
+        first = index.value if isinstance(index, cst.Index) else None
+    return isinstance(first, cst.Integer) and first.value == "0"
 
 
 def _is_step(node: cst.CSTNode) -> bool:
