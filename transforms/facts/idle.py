@@ -14,6 +14,7 @@ from attrs import define, frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.programs import imports, reached_from
+from perfmod.transforms.facts.signatures import why_it_raises
 from perfmod.transforms.facts.tree import children, find_any
 
 _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "staticmethod", "inference_mode"})
@@ -64,6 +65,9 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     choice = _not_in_training(file, node)
     if choice is not None:
         return f"training never takes this branch of the `if` on line {file.line(choice)}"
+    raises = why_it_raises(file, node)
+    if raises is not None:
+        return raises
     uses = file.once(_Uses.of)
     module = file.source.module
     helps = "tests" in _path(file, module)[:-1] and uses.users(module)

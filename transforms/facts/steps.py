@@ -163,7 +163,7 @@ class Steps:
         return self.gate(node, within) is not None
 
     def gate(self, node: cst.CSTNode, within: cst.CSTNode | None = None) -> cst.If | cst.ExceptHandler | None:
-        """The `if` around `node` that tests a modulo, the first step, or for one sample, or the `except`: it runs rarely.
+        """The `if` around `node` that asks for a modulo, the first step or one sample, or the `except`: it runs rarely.
 
         Only what stands in `within` is looked at, or what stands in the step. A condition that all of the training
         stands under (`if step % train_every == 0:` around the backward pass) tells when there is a step.
