@@ -305,9 +305,7 @@ def test_what_is_only_traced_stays(call: str, stays: bool) -> None:
 
 @pytest.mark.parametrize(("test", "is_dead"), [("False", True), ("0", True), ("True", False), ("debug", False)])
 def test_what_an_if_false_switches_off_stays(test: str, is_dead: bool) -> None:
-    code = (
-        f"import torch\n\nfor x in loader:\n    if {test}:\n        y = torch.ones(3).cuda()\n    model(x).backward()\n"
-    )
+    code = f"import torch\n\nfor x in it:\n    if {test}:\n        y = torch.ones(3).cuda()\n    net(x, y).backward()\n"
     after, held_back = codes({"train.py": code}, "train.py")
     assert not is_dead or after == code
     assert any(reason.endswith("the condition on line 4 is never true") for reason in held_back) is is_dead
@@ -373,3 +371,24 @@ def test_branches_that_training_never_takes(test: str, is_else: bool, stays: boo
     assert ("device=x.device" in after) is not stays
     why = [reason.rpartition("; ")[2] for reason in held_back]
     assert why == ["training never takes this branch of the `if` on line 6"] * stays
+
+
+@pytest.mark.parametrize(
+    ("code", "is_beside", "stays"),
+    [
+        (FUNCTIONS, True, True),
+        (FUNCTIONS, False, False),
+        (FUNCTIONS + "\n\nRATE = 0.1\nNAMES = ['a']\n", True, True),
+        (FUNCTIONS + "\n\nfor x in loader:\n    used(x.cuda())\n", True, False),
+        (FUNCTIONS + "\n\nif __name__ == '__main__':\n    used(x.cuda())\n", True, False),
+        (FUNCTIONS + "\n\nused(x.cuda())\n", True, False),
+        (FUNCTIONS.replace("def used", "@register\ndef used"), True, False),
+    ],
+)
+def test_files_that_only_define_functions_which_nothing_imports(code: str, is_beside: bool, stays: bool) -> None:
+    (result,) = rewrite_together(
+        [Given("layers.py", code.encode(), is_beside_training=is_beside)], catalog.rules(), Choice()
+    )
+    ends = [finding.reason.rpartition("; ")[2] for finding in result.held_back]
+    assert not stays or result.after.decode() == code
+    assert ("the file only defines functions and classes, and nothing in its project imports it" in ends) == stays

@@ -351,7 +351,7 @@ def test_a_name_that_is_taken() -> None:
 def test_the_number_of_another_loader(above: str, others: str, number: str) -> None:
     """It is written if it means the same here."""
     other = f"    test = DataLoader(Squares(), {others})\n"
-    code = HEAD + above + "\n\n\n" + MAIN.replace("def main():", "def main(args):").replace(LOADER, LOADER + other)
+    code = HEAD + above + "\n\n\n" + MAIN.replace("main()", "main(args)").replace(LOADER, LOADER + other)
     assert f"num_workers={number})" in run(code).after.decode()
 
 

@@ -75,9 +75,6 @@ class DeviceConstantInStep(Rule):
             if isinstance(made, str):
                 yield self.refused(file, call, made)
                 continue
-            if (name := unread(file, made.node)) is not None:
-                yield self.refused(file, call, f"`{name}` is never used: delete it")
-                continue
             value = file.value(made.data)
             if not (value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None):
                 yield self._examined(file, made)
@@ -105,6 +102,8 @@ class DeviceConstantInStep(Rule):
                 edits, reason = hoisted(file, made.node), "the numbers never change, and nothing modifies the tensor"
         except NotFollowed as refusal:
             return self.refused(file, made.node, str(refusal))
+        if (name := unread(file, made.node)) is not None:
+            return self.refused(file, made.node, f"`{name}` is never used: delete it")
         better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
         safety = Safety.OPT_IN if better else None
         return self.found(file, made.node, better or reason, edits, safety=safety, imports=imports)
