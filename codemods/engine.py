@@ -146,6 +146,8 @@ class Given:
             not in it is no file of these. None where nobody has looked; then `modules` tell.
         part: see `Part`.
         imported_elsewhere: whether files that are not among these import it, too: its callers are not all to be seen.
+        is_beside_training: whether other files of its project train, and none of them imports this one, which was found
+            and not given by name.
         pin: what its project says of torch, if it does.
     """
 
@@ -155,6 +157,7 @@ class Given:
     imports: Mapping[str, str] | None = None
     part: Part = Part.ASKED
     imported_elsewhere: bool = False
+    is_beside_training: bool = False
     pin: Pin | None = None
 
 
@@ -352,7 +355,7 @@ class _Rewriting:
         return found
 
     def _linkage(self, file: Given) -> Linkage:
-        return Linkage(file.modules, file.imports, file.imported_elsewhere)
+        return Linkage(file.modules, file.imports, file.imported_elsewhere, file.is_beside_training)
 
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
         """What the rules say about one file. Raises `_Failed` where one is broken."""

@@ -197,6 +197,7 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -
         imports=imports,
         part=member.part,
         imported_elsewhere=member.imported_elsewhere,
+        is_beside_training=member.is_beside_training,
         pin=pins.of(member.file.real),
     )
 

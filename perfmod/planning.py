@@ -25,6 +25,7 @@ class Member:
     part: Part = Part.ASKED
     imports: Mapping[str, Path] | None = field(default=None, eq=False)
     imported_elsewhere: bool = False
+    is_beside_training: bool = False
 
 
 @frozen
@@ -112,7 +113,7 @@ class _Planning:
     def _member(self, name: str, file: FoundFile, part: Part, unit: set[str], is_open: bool) -> Member:
         targets = self.project.links.imports[name].items()
         imports = {written: self.project.root / target for written, target in targets if target in unit}
-        return Member(file, part, imports, is_open)
+        return Member(file, part, imports, is_open, not file.named and self.project.is_beside_training(name))
 
     def _found(self, name: str, settings: Settings) -> FoundFile:
         path = self.project.root / name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from attrs import define
 
@@ -20,6 +20,16 @@ from perfmod.transforms.source import SourceError, code_of, is_notebook
 
 _TRAINING = (b".backward(", b"training_step", b"DataLoader(")
 """What training loops are told by."""
+_LOOKING_UP = (
+    b"import_module",
+    b"__import__",
+    b"spec_from_file",
+    b"exec(",
+    b"instantiate(",
+    b"%run",
+    b"run_line_magic",
+)
+"""What files are told by that find others by texts."""
 
 
 @define(eq=False, slots=False)
@@ -29,12 +39,14 @@ class Project:
     Attributes:
         root: absolute, links followed.
         facts: what every file says without being parsed; None for one that cannot be read.
+        mentioned: the words of all import statements, whatever they mean; None where files are found by texts.
     """
 
     root: Path
     modules: Modules
     links: Links
     facts: Mapping[str, Facts | None]
+    mentioned: frozenset[str] | None
 
     @classmethod
     def read(
@@ -52,6 +64,7 @@ class Project:
         facts: dict[str, Facts | None] = {}
         added: dict[str, tuple[str, ...]] = {}
         blank: set[str] = set()
+        looks_up = False
         for path in paths:
             name = path.relative_to(root).as_posix()
             statements[name], facts[name] = (), None
@@ -62,6 +75,7 @@ class Project:
             statements[name] = imports(data)
             added[name] = folders_added(data)
             facts[name] = Facts(len(data), matters(data), any(word in data for word in _TRAINING))
+            looks_up = looks_up or any(word in data for word in _LOOKING_UP)
             if not data.strip():
                 blank.add(name)
         installable = {folder.relative_to(root).as_posix() for folder in territory.installable}
@@ -70,12 +84,25 @@ class Project:
             frozenset("" if folder == "." else folder for folder in installable),
             added,
         )
-        return cls(root, modules, Links.of(statements, modules, blank), facts)
+        written = (each for found in statements.values() for each in found)
+        mentioned = frozenset(word for each in written for word in (*each.module.split("."), *each.names))
+        return cls(root, modules, Links.of(statements, modules, blank), facts, None if looks_up else mentioned)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The files that have to be parsed, in the sets in which they are read together."""
         return tuple(groups(self.links, {name: facts or Facts(0, False, False) for name, facts in self.facts.items()}))
+
+    def is_beside_training(self, file: str) -> bool:
+        """Whether other files train, and no import names this one, which is no part of a package."""
+        path = PurePosixPath(file)
+        if (
+            self.mentioned is None
+            or path.stem in self.mentioned
+            or (path.parent / "__init__.py").as_posix() in self.facts
+        ):
+            return False
+        return any(facts.trains for name, facts in self.facts.items() if facts is not None and name != file)
 
     def followed(self, file: str) -> Iterator[str]:
         """The files that run when `file` does, as far as they are read together with it or with what it imports."""

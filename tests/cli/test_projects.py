@@ -474,3 +474,29 @@ def test_explain_all(write: Write, perfmod: Run) -> None:
         "count": 2,
     }
     assert "reasons" not in json.loads(perfmod("check", ".", "--output-format", "json").out)
+
+
+@pytest.mark.parametrize(
+    ("train", "is_beside"),
+    [
+        ("loss.backward()\n", True),
+        ("print()\n", False),
+        ("import torch\nfrom elsewhere.layers import step\nloss.backward()\n", False),
+        ("from tools import layers\nloss.backward()\n", False),
+        ("importlib.import_module(name)\nloss.backward()\n", False),
+    ],
+)
+def test_files_beside_a_training_that_nothing_imports(write: Write, project: Path, train: str, is_beside: bool) -> None:
+    """Neither those that are given by name, nor the modules of a package."""
+    write("train.py", train)
+    write("util/layers.py", SLOW)
+    write("package/__init__.py", "")
+    write("package/losses.py", SLOW)
+
+    def beside(*targets: str) -> set[str]:
+        found = discover(targets, Options(), project).files
+        made = planning.together(found, lambda data: b"torch_" in data, project)
+        return {member.file.shown for unit in made for member in unit.members if member.is_beside_training}
+
+    assert beside(".") & {"util/layers.py", "package/losses.py"} == ({"util/layers.py"} if is_beside else set())
+    assert not beside("util/layers.py")

@@ -40,11 +40,13 @@ class Linkage:
         modules: the dotted names by which other files may import it, such as `("engine", "src.engine")`.
         imports: the paths of what it imports, by dotted name as it is written there; None where `modules` tell.
         imported_elsewhere: whether files that are not in sight import it, too.
+        is_beside_training: whether other files of its project train, and none of them imports it.
     """
 
     modules: Collection[str] = ()
     imports: Mapping[str, str] | None = None
     imported_elsewhere: bool = False
+    is_beside_training: bool = False
 
 
 class World:
@@ -145,6 +147,10 @@ class World:
             (source,) = self._linkages
             return source
         return self._by_module[self.tree.module_of(node)]
+
+    def is_beside_training(self, source: Source) -> bool:
+        """Whether other files of a file's project train, and none of them imports it."""
+        return self._linkages[source].is_beside_training
 
     def source_at(self, path: str) -> Source:
         """The file of this path."""

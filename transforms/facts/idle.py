@@ -41,6 +41,8 @@ _SELF = frozenset({"self", "cls"})
 _CACHES = frozenset({"lru_cache", "cache", "cached_property"})
 _TESTS = frozenset({"pytest", "unittest"})
 
+_FOUND_BY_NAME = frozenset({"__init__", "conftest", "hubconf"})
+"""Files that others find by their names and import themselves."""
 _OF_MODULES = frozenset({"apply", "eval", "train"})
 """Methods of `nn.Module` that functions are often called like."""
 
@@ -76,6 +78,8 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     old = _old_name(file, file.source.module)
     if old and all(_old_name(file, user) for user in uses.users(file.source.module)):
         return f"`{old}` in its path says that this is old code, and nothing in use imports it"
+    if file.world.is_beside_training(file.source) and _only_defines(file, module):
+        return "the file only defines functions and classes, and nothing in its project imports it"
     unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
     if unused:
         return f"nothing in the files read here uses `{unused[-1]}`"
@@ -406,6 +410,22 @@ def _names(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> tuple[fr
         into = imported if isinstance(each, (cst.Import, cst.ImportFrom)) else found
         waiting += ((part, into) for part in parts if part not in without)
     return frozenset(names), frozenset(imported)
+
+
+def _only_defines(file: FileFacts, module: cst.Module) -> bool:
+    """Whether a file holds functions and classes that nothing registers, and assigns nothing but constants."""
+    if PurePath(file.source_of(module).path).stem in _FOUND_BY_NAME:
+        return False
+    for statement in module.body:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            if _is_registered(statement):
+                return False
+        elif not isinstance(statement, cst.SimpleStatementLine) or any(
+            not isinstance(small, (cst.Import, cst.ImportFrom)) and any(find_any(small, cst.Call))
+            for small in statement.body
+        ):
+            return False
+    return True
 
 
 def _is_program(module: cst.Module) -> bool:
