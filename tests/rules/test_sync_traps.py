@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from perfmod.codemods.engine import Outcome, rewrite
+from perfmod.codemods.engine import Choice, Outcome, rewrite
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
@@ -127,7 +127,8 @@ def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> No
 
 def test_a_loop_over_models_may_stay_on_one_device() -> None:
     code = ENSEMBLE.format(device="device", binding="pass")
-    after = rewrite(code.encode(), "train.py", [ScalarAccumulation()]).after.decode()
+    selected = Choice(opted_in=frozenset({ScalarAccumulation.code}))
+    after = rewrite(code.encode(), "train.py", [ScalarAccumulation()], selected).after.decode()
     assert "total += loss.detach().double()" in after
     assert "torch.stack(losses)" in after
 
