@@ -110,6 +110,13 @@ def test_conditions_around_the_training(code: str, expected: bool) -> None:
         "the first step of a recurrence": ("for step in range(3):\n    if step == 0:\n        use()", False),
         "what is kept": ("if self.mask is None:\n    self.mask = use()", True),
         "what is not kept": ("if self.mask is None:\n    mask = use()", False),
+        "a flag": ("if not self.is_ready:\n    use()\n    self.is_ready = True", True),
+        "a flag that is a tensor": ("if not self.is_ready:\n    use()\n    self.is_ready = torch.tensor(True)", True),
+        "a flag that is taken back": (
+            "if not self.is_ready:\n    use()\n    self.is_ready = True\nself.is_ready = False",
+            False,
+        ),
+        "what may stay empty": ("if not self.items:\n    use()\n    self.items = list(self.all)", False),
         "what is dropped": ("if self.mask is None:\n    self.mask = use()\nself.mask = None", False),
         "a default": ("if mask is None:\n    mask = use()", False),
     }.values(),

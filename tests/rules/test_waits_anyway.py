@@ -253,3 +253,18 @@ def test_batches_that_are_fetched_ahead_without_a_guard(before: str, behind: str
 )
 def test_a_copy_in_a_chain_and_a_mask_within_what_is_read_wait(step: str) -> None:
     assert_waits(loop(step), step.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("switch", "reason"),
+    [
+        (
+            "torch.autograd.set_detect_anomaly(True)",
+            "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass",
+        ),
+        ("torch.autograd.set_detect_anomaly(False)", ""),
+        ("if __debug__:\n    torch.autograd.set_detect_anomaly(True)", ""),
+    ],
+)
+def test_anomaly_detection_waits_in_every_backward_pass(switch: str, reason: str) -> None:
+    assert held_back(loop("pass", switch)) == ([(Safety.OPT_IN, reason)] if reason else [])

@@ -1,4 +1,4 @@
-"""Conditions that hold once in a training: `if step == 0:`, `if self.mask is None:` in front of what sets it."""
+"""Conditions that hold once: `if step == 0:`; `if x is None:`, `if not self.is_ready:` where that is then set."""
 
 from __future__ import annotations
 
@@ -58,18 +58,35 @@ def _is_number(loop: cst.For, name: str) -> bool:
 
 
 def _sets_attribute(tree: Tree, branch: cst.If) -> bool:
-    """Whether a body sets the attribute that its condition finds to be missing or None, and nothing but a constructor
-    empties it.
+    """Whether a body sets the attribute that its condition finds to be missing, None or not set, and nothing but a
+    constructor empties it.
     """
-    name = _missing(branch.test)
+    flag = _flag(branch.test)
+    name = flag or _missing(branch.test)
     is_set = False
     for statement in find_all(tree.module_of(branch), cst.Assign) if name else ():
         if any(dotted(target.target) == name for target in statement.targets):
             function = tree.function(statement)
-            is_set = is_set or tree.is_within(statement, branch.body)
-            if dotted(statement.value) == "None" and (function is None or function.name.value != "__init__"):
+            is_filled = not flag or _holds(statement.value, "True")
+            is_set = is_set or (is_filled and tree.is_within(statement, branch.body))
+            if (dotted(statement.value) == "None" or _holds(statement.value, "False")) and (
+                function is None or function.name.value != "__init__"
+            ):
                 return False
     return is_set
+
+
+def _flag(test: cst.BaseExpression) -> str:
+    """`self.is_ready` of `not self.is_ready`."""
+    asked = test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else None
+    return dotted(asked) if isinstance(asked, cst.Attribute) else ""
+
+
+def _holds(value: cst.BaseExpression, wanted: str) -> bool:
+    """Whether a value is `True` or `False`, also as in `torch.tensor(True, device=device)`."""
+    if isinstance(value, cst.Call) and dotted(value.func).rpartition(".")[2] == "tensor" and value.args:
+        value = value.args[0].value
+    return dotted(value) == wanted
 
 
 def _missing(test: cst.BaseExpression) -> str:

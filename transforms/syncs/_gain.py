@@ -14,7 +14,7 @@ from perfmod.transforms.facts.accelerators import batch_on_cpu, uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
-from perfmod.transforms.facts.tree import find_any
+from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.syncs._host_copies import Counts
 from perfmod.transforms.syncs._moves import Move, Moves
 from perfmod.transforms.waits import Waits
@@ -36,6 +36,8 @@ def why_no_gain(
     loops = [unshown_loop(file, node) for node, _ in waits]
     if loops and loops[-1] is not None and None not in loops:
         return f"nothing in the files read here shows that training steps run the loop on line {file.line(loops[-1])}"
+    if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and file.once(_is_checked):
+        return "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"
     # First without what others keep, for the message to name the wait that is the cause.
     for kept in ((), file.once(_kept)):
         gone = _Gone(file, with_doubts, kept)
@@ -93,6 +95,18 @@ def _is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.Wh
             and any(file.tree.is_within(each.node, loop) for each in file.flow.definitions(part))
         )
         for part in parts
+    )
+
+
+def _is_checked(file: FileFacts) -> bool:
+    """Whether any of the files that are read together switches anomaly detection on for good."""
+    return any(
+        (each.qualified(call) or "").endswith("autograd.set_detect_anomaly")
+        and each.code(call.args[0].value) == "True"
+        and not any(isinstance(around, (cst.If, cst.With)) for around in each.tree.ancestors(call))
+        for each in file.world.files.values()
+        for call in find_all(each.tree.module, cst.Call)
+        if call.args
     )
 
 
