@@ -80,8 +80,11 @@ def _rule_types() -> tuple[type[Rule], ...]:
         if importlib.util.find_spec(package_name) is None:
             continue
         package = importlib.import_module(package_name)
-        for info in pkgutil.iter_modules(package.__path__, f"{package_name}."):
-            module = importlib.import_module(info.name)
+        for info in pkgutil.iter_modules(package.__path__):
+            # A private module has no rule; one that an older build left behind may not even be importable.
+            if info.name.startswith("_"):
+                continue
+            module = importlib.import_module(f"{package_name}.{info.name}")
             for kind in vars(module).values():
                 # In Python 3.10 `tuple[int, ...]` passes for a class.
                 is_class = isinstance(kind, type) and get_origin(kind) is None

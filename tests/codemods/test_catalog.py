@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import toy_rules as toys
 
 from perfmod.codemods import catalog
+from perfmod.transforms import syncs
 from perfmod.transforms.rule import Family
 
 
@@ -77,3 +79,11 @@ def test_the_rules_are_found_in_order_and_without_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
+
+
+def test_private_modules_are_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that an older build left in an installation, and that fails when it is imported."""
+    (tmp_path / "_left_behind.py").write_text("from perfmod.transforms.rule import gone\n")
+    monkeypatch.setattr(syncs, "__path__", [*syncs.__path__, str(tmp_path)])
+    catalog._rule_types.cache_clear()
+    assert "PM106" in {rule.code for rule in catalog.rules()}
