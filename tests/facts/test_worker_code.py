@@ -107,6 +107,23 @@ def test_data_in_memory() -> None:
         assert WorkerCode.of(file, loader).in_memory is expected
 
 
+COLLATED = {
+    "torch.stack": True,
+    "lambda column: torch.stack(column)": True,
+    "lambda column: [open(path).read() for path in column]": False,
+    "tokenize": False,
+}
+
+
+@pytest.mark.parametrize("mapped", COLLATED)
+def test_batches_stacked_column_by_column(mapped: str) -> None:
+    body = f"    ids, lengths = map({mapped}, zip(*batch))\n    return ids[:, :max(lengths).item()]\n"
+    tail = "x = DataLoader(TensorDataset(torch.zeros(3), torch.ones(3)), collate_fn=join)\n"
+    file = facts(HEAD + f"        return self.items[i]\n\ndef join(batch):\n{body}\n{tail}")
+    (loader,) = file.loaders
+    assert WorkerCode.of(file, loader).in_memory is COLLATED[mapped]
+
+
 def test_a_loader_is_looked_at_once() -> None:
     file = facts(HEAD + "        return self.items[i]\n\nx = DataLoader(D(items))\ny = DataLoader(D(items))\n")
     first, second = file.loaders
