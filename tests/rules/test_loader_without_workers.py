@@ -1062,3 +1062,68 @@ def test_loaders_that_are_made_in_numbers(made: str, taken: str, is_rewritten: b
     if not is_rewritten:
         (held,) = result.held_back
         assert held.reason.endswith("makes many such loaders, and each would start workers of its own")
+
+
+FEW_FLOATS = """\
+import argparse
+import numpy as np
+import torch
+import torchvision.transforms as T
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=100000)
+args = parser.parse_args()
+
+
+class Config:
+    epochs = args.epochs
+
+
+class Points(Dataset):
+    def __init__(self, points):
+        self.points = points
+        self.transform = T.Compose([T.ToTensor()])
+
+    def __len__(self):
+        return len(self.points)
+
+    def __getitem__(self, index):
+        return self.transform(self.points[index])
+
+
+def train_epoch(model, loader):
+    for x in loader:
+        model(x.to("cuda")).sum().backward()
+
+
+def main():
+    config = Config()
+    model = nn.Linear(3, 1).cuda()
+    loader = DataLoader(Points(np.ones((8, 2, 3), np.float32)), batch_size=2)
+    for epoch in range(config.epochs):
+        train_epoch(model, loader)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_many_short_epochs_over_samples_in_memory() -> None:
+    (held,) = run(FEW_FLOATS).held_back
+    assert held.safety is Safety.OPT_IN
+    assert held.reason == "the loop on line 38 would start workers anew for each of its many short epochs"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("default=100000", "default=90"),
+        ("[T.ToTensor()]", "[T.ToTensor(), T.Resize(64)]"),
+        ("self.transform(self.points[index])", "np.load(self.points[index])"),
+    ],
+)
+def test_other_epochs_over_samples_in_memory(old: str, new: str) -> None:
+    assert run(FEW_FLOATS.replace(old, new)).applied

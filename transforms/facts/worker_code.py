@@ -73,6 +73,7 @@ class WorkerCode:
         classes: classes whose instances are sent to a worker.
         datasets: the expressions that make the dataset (several where a condition or a caller chooses).
         in_memory: whether every dataset only picks samples out of memory, and the batches only pad and stack them.
+        converted: the same, but `ToTensor` converts every sample, which costs little where they are small.
     """
 
     remarks: list[Remark] = field(factory=list)
@@ -80,6 +81,7 @@ class WorkerCode:
     classes: dict[ClassFacts, None] = field(factory=dict)
     datasets: list[cst.CSTNode] = field(factory=list)
     in_memory: bool = False
+    converted: bool = False
 
     def first(self, *traits: Trait) -> Remark | None:
         """The first remark of the first of these traits that has one."""
@@ -124,7 +126,11 @@ class _Survey:
             self._remark(Trait.UNSEEN, loader.call, "the dataset")
         for value in loader.values("collate_fn"):
             in_memory = self._collate(value) and in_memory
-        self.found.in_memory = in_memory and all(self._only_picks(function) for function in self.found.functions)
+        if in_memory and all(self._only_picks(function) for function in self.found.functions):
+            self.found.converted = any(
+                self._converts(call) for function in self.found.functions for call in find_all(function, cst.Call)
+            )
+            self.found.in_memory = not self.found.converted
         for value in loader.values("worker_init_fn"):
             self._held(value)
             self._callee(value, held=True)
@@ -182,7 +188,23 @@ class _Survey:
             return name in data_api.CHEAP
         if self.file.values.calls.resolve(call) in self.found.functions:
             return True
-        return isinstance(call.func, cst.Attribute) and call.func.attr.value in data_api.CHEAP_METHODS
+        is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in data_api.CHEAP_METHODS
+        return is_method or self._converts(call)
+
+    def _converts(self, call: cst.Call) -> bool:
+        """Whether what is called is `ToTensor` and nothing else, alone or in a `Compose`."""
+        ends = self.file.tracing.ends(call.func)
+        return bool(ends) and all(not end.path and self._is_conversion(end.node) for end in ends)
+
+    def _is_conversion(self, node: cst.CSTNode) -> bool:
+        name = self._qualified(node) if isinstance(node, cst.Call) else None
+        if not isinstance(node, cst.Call) or name is None or not name.startswith("torchvision.transforms."):
+            return False
+        short = name.rpartition(".")[2]
+        steps = node.args[0].value if short == "Compose" and node.args else None
+        if isinstance(steps, (cst.List, cst.Tuple)):
+            return all(self._is_conversion(element.value) for element in steps.elements)
+        return short == "ToTensor"
 
     def _is_raised(self, call: cst.Call) -> bool:
         return isinstance(self.file.tree.parent(call), cst.Raise)

@@ -10,6 +10,7 @@ from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import walk, walk_scope
+from perfmod.transforms.feeding._settings import written
 
 _DEEPEST = 3
 
@@ -20,6 +21,31 @@ def repeating(file: FileFacts, loader: Loader, iteration: Iteration) -> list[Loo
     """The loops that iterate one loader several times: those around the iteration in which it is not made anew."""
     made = set(_around(file, loader.call, 0))
     return [loop for loop in dict.fromkeys(_around(file, iteration.node, 0)) if loop not in made]
+
+
+def rounds(file: FileFacts, loop: Loop) -> int | None:
+    """How many rounds `for epoch in range(args.epochs)` has, by default where users say; `None` if that is unseen."""
+    counted = loop.iter if isinstance(loop, cst.For) else None
+    if not isinstance(counted, cst.Call) or file.qualified(counted) != "builtins.range" or not counted.args:
+        return None
+    found = [counted.args[min(1, len(counted.args) - 1)].value]
+    for _ in range(_DEEPEST):
+        found = [value for each in found for value in _given(file, each)]
+    most: int | None = None
+    for each in found:
+        number = file.constants.value(each)
+        if isinstance(number, int) and (most is None or number > most):
+            most = number
+    return most
+
+
+def _given(file: FileFacts, value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Where a value was written: in a variable, an option, an attribute of an object whose class is in sight."""
+    cls = file.value(value.value).cls if isinstance(value, cst.Attribute) else None
+    assigned = cls.assignments(value.attr.value) if cls is not None and isinstance(value, cst.Attribute) else []
+    if assigned:
+        return [each.value for each in assigned if each.value is not None and not each.path]
+    return [end for end in written(file, value) if isinstance(end, cst.BaseExpression)]
 
 
 def while_iterated(file: FileFacts, iteration: Iteration) -> list[cst.CSTNode]:

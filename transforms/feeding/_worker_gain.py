@@ -10,8 +10,12 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
+from perfmod.transforms.feeding._loader_runs import Loop, repeating, rounds
 from perfmod.transforms.feeding._settings import Place, why_overridden
 from perfmod.transforms.feeding._worker_count import suggested, why_asked
+
+_MANY_EPOCHS = 10_000
+"""Nobody makes as many epochs unless each is short: then it takes longer to start workers than to load the samples."""
 
 
 def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], given: Iterable[Place]) -> str:
@@ -19,8 +23,12 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
 
     In one line; empty where they gain.
     """
-    if all(WorkerCode.of(file, other).in_memory for other in together if other is loader or other.trains):
+    work = [(WorkerCode.of(file, other), other) for other in together if other is loader or other.trains]
+    if all(code.in_memory for code, _ in work):
         return "its samples are ready in memory: workers would only copy them"
+    loops = [_many_epochs(file, other) for code, other in work if code.in_memory or code.converted]
+    if len(loops) == len(work) and (epochs := next(filter(None, loops), None)) is not None:
+        return f"the loop on line {file.line(epochs)} would start workers anew for each of its many short epochs"
     if not uses_accelerator(file):
         return "nothing here moves to a GPU: workers would compete with the training for the processors"
     many = _made_in_numbers(file, loader.call)
@@ -29,6 +37,12 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     if loader.values("num_workers"):
         return next(filter(None, (why_overridden(file, place) for place in given)), "")
     return "" if suggested(file, loader) else why_asked(file, loader)
+
+
+def _many_epochs(file: FileFacts, loader: Loader) -> Loop | None:
+    """The loop that goes so many times through a loader of samples in memory that they must be few or small."""
+    loops = (loop for each in loader.iterations for loop in repeating(file, loader, each))
+    return next((loop for loop in loops if (rounds(file, loop) or 0) >= _MANY_EPOCHS), None)
 
 
 def _made_in_numbers(file: FileFacts, call: cst.Call) -> cst.BaseComp | None:

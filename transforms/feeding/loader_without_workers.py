@@ -29,7 +29,8 @@ it.
 
 Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
-only pad and stack them, that is held back until the rule is selected by its code or name.
+only pad and stack them, that is held back until the rule is selected by its code or name. Where `ToTensor` converts
+such samples, it is held back if there are 10,000 epochs or more: those are short, and each would start workers anew.
 
 So are loaders in code that runs nothing on a GPU, where workers would compete with the training for the CPU, and
 loaders that a loop makes in numbers, as for the clients of federated learning: each would start its own workers.
