@@ -206,6 +206,30 @@ def test_a_mean_that_is_computed_when_it_is_asked_for(decorator: str, call: str)
     assert result(before).after.decode() == after
 
 
+CLOCK = "import time\nseconds = AverageMeter()\nend = time.time()"
+TAKEN = "seconds.update(time.time() - end)\nend = time.time()"
+COST = "print(f'{seconds.sum:.1f}s')"
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "after", "is_held"),
+    [
+        (CLOCK, f"{UPDATE}\n{TAKEN}", COST, True),
+        ("import time\nseconds = 0.0", f"start = time.time()\n{UPDATE}\nseconds += time.time() - start", COST, True),
+        # Rounds that show what they measured wait now and then, and so does the end of the epoch.
+        (CLOCK, f"{UPDATE}\n{TAKEN}\nif step % 9 == 0:\n    print(f'{{seconds.val}} {{losses.avg}}')", COST, False),
+        (CLOCK, f"{UPDATE}\n{TAKEN}\nif step % 9 == 0:\n    print(f'{{losses.avg}}')", COST, False),
+        (CLOCK, f"{TAKEN}\n{UPDATE}", COST, False),
+        (CLOCK, f"{UPDATE}\n{TAKEN}", "", False),
+        (CLOCK, UPDATE, f"{TAKEN}\n{COST}", False),
+    ],
+)
+def test_time_shown_behind_the_loop(before: str, step: str, after: str, is_held: bool) -> None:
+    found = result(script(f"{NEW}\n{before}", step, f"{after}\n{SHOWN}"))
+    assert found.outcome is (Outcome.UNCHANGED if is_held else Outcome.CHANGED)
+    assert [finding.reason.partition(" on ")[0] for finding in found.held_back] == ["the time"] * is_held
+
+
 LOOP = """\
 import torch.nn.functional as F
 from {module} import AverageMeter

@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.programs import run_with
+from perfmod.transforms.facts.tree import find_any
 
 _CLOCKS = (
     "time.time", "time.perf_counter", "time.monotonic", "time.process_time", "time.thread_time", "time.clock",
@@ -27,6 +28,38 @@ def timed_without_waiting(file: FileFacts) -> cst.Call | None:
     calls = [call for call in file.once(_in_steps) if file.tree.module_of(call) in together]
     is_awaited = any(file.qualified(call) in _WAITS for call in calls)
     return next((call for call in calls if reads_clock(file, call)), None) if not is_awaited else None
+
+
+def why_timed(file: FileFacts, loop: cst.For | cst.While, node: cst.CSTNode) -> str | None:
+    """Why a time that is only shown behind a loop needs the wait at `node`, as each round adds to it further below."""
+    for part in find_any(loop.body, cst.BinaryOperation):
+        assert isinstance(part, cst.BinaryOperation)
+        is_time = isinstance(part.operator, cst.Subtract) and isinstance(part.left, cst.Call)
+        if not is_time or not reads_clock(file, cst.ensure_type(part.left, cst.Call)):
+            continue
+        if file.tree.loops(part)[0] is loop and file.comes_before(node, part) and not file.steps.is_gated(part, loop):
+            shown = _shown_behind(file, loop, part)
+            if shown is not None:
+                taken = file.line(part)
+                return f"the time on line {file.line(shown)}, taken on line {taken}, would leave out what still runs"
+    return None
+
+
+def _shown_behind(file: FileFacts, loop: cst.CSTNode, time: cst.BinaryOperation) -> cst.CSTNode | None:
+    """Where a sum or meter of times is read behind a loop, if no round and nobody else reads it."""
+    statement = file.tree.statement(time)
+    kept: cst.CSTNode | None = None
+    if isinstance(statement, cst.AugAssign):
+        kept = statement.target
+    elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call):
+        func = statement.value.func
+        kept = func.value if isinstance(func, cst.Attribute) else None
+    if not isinstance(kept, cst.Name):
+        return None
+    uses = [use for each in file.flow.definitions(kept) for use in file.flow.uses(each)]
+    others = [use for use in uses if not file.tree.is_within(use, statement)]
+    is_behind = all(file.comes_before(loop, use) and not file.tree.is_within(use, loop) for use in others)
+    return others[0] if others and is_behind else None
 
 
 def _in_steps(file: FileFacts) -> Sequence[cst.Call]:

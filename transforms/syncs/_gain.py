@@ -58,7 +58,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
     waits = [(read.call, read.tensor) for read in move.reads]
-    return why_no_gain(file, waits, with_doubts=bool(move.doubts)) or move.untidy or None
+    return move.untidy or why_no_gain(file, waits, with_doubts=bool(move.doubts))
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
