@@ -58,7 +58,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
     waits = [(read.call, read.tensor) for read in move.reads]
-    return move.untidy or why_no_gain(file, waits, with_doubts=bool(move.doubts))
+    return move.timed or why_no_gain(file, waits, with_doubts=bool(move.doubts)) or move.untidy or None
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -146,5 +146,6 @@ def _kept(file: FileFacts) -> tuple[Move, ...]:
         for each in file.world.files.values()
         for move in Moves.of(each).moves
         if move.untidy
+        or move.timed
         or (move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads))
     )

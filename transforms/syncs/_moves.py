@@ -39,6 +39,7 @@ class Move:
         doubts: what was taken for granted without being shown.
         figures_may_differ: whether shown figures may differ by a rounding.
         untidy: why a reviewer may not want it, though it is right.
+        timed: why a time that the rounds take would no longer be right.
     """
 
     node: cst.CSTNode
@@ -50,6 +51,7 @@ class Move:
     doubts: Sequence[str]
     figures_may_differ: bool
     untidy: str = ""
+    timed: str = ""
 
 
 @define(eq=False)
@@ -253,8 +255,10 @@ class Moves:
         labels = list(dict.fromkeys(each.label for each in kept))
         places = [*(place for each in kept for place in each.reads), *late]
         inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
-        untidy = next((each.untidy for each in kept if each.untidy), "") or self._why_timed(reads, places)
-        return Move(node, labels, reads, places, _merged(edits), inner, list(dict.fromkeys(doubts)), differ, untidy)
+        untidy = next((each.untidy for each in kept if each.untidy), "")
+        timed = self._why_timed(reads, places)
+        doubts = list(dict.fromkeys(doubts))
+        return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ, untidy, timed)
 
     def _why_timed(self, reads: Sequence[HostRead], places: Sequence[cst.CSTNode]) -> str:
         """Why a time that the rounds take would no longer be right; none of them reads what moves."""
