@@ -116,6 +116,44 @@ def test_batches_and_training_are_the_same_with_any_workers(tmp_path: Path, samp
         assert compared(trained(tmp_path / each, IMAGES, f"{sampling}, {WORKERS[each]}")) == compared(alone), each
 
 
+NOISY = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    kept = {}
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        drawn = torch.rand(2) + index
+        return KEPT
+
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(Noisy(), batch_size=4, OPTIONS)
+    for epoch in range(2):
+        for batch in loader:
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("kept", "differs"), [("drawn", True), ("self.kept.setdefault(index, drawn)", False)])
+def test_each_epoch_draws_a_sample_anew(tmp_path: Path, kept: str, differs: bool) -> None:
+    script = NOISY.replace("KEPT", kept)
+    alone = compared(trained(tmp_path / "none", script, WORKERS["none"]))
+    first, second = ([leaves for epoch, _, leaves in alone["batches"] if epoch == at] for at in (0, 1))
+    assert (first != second) is differs
+    if differs:
+        assert compared(trained(tmp_path / "kept", script, WORKERS["persistent"])) == alone
+
+
 STREAM = """
 import random
 

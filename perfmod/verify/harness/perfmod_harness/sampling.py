@@ -2,13 +2,14 @@
 
 A loader draws a seed for its workers when it is begun; its sampler draws when the first index is asked for, and so
 many batches ahead as are prefetched; and a dataset's augmentation draws in whichever process fetches the sample.
-Here each of the three has streams that depend on nothing but the loader, its epoch, and the sample.
+Here each of the three has streams that depend on nothing but the loader, its epoch, and the sample. A sample that is
+drawn once and kept for all epochs is therefore another one in the second.
 """
 
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List
 
 from torch import Generator
 from torch.utils.data import get_worker_info
@@ -58,16 +59,18 @@ class Sampling:
 
     def _next_index(self, following: Callable[[Any], Any], iterator: Any) -> Any:
         with iterator._perfmod_streams.active():
-            return following(iterator)
+            index = following(iterator)
+        return _Indices(index, iterator._perfmod_seen.epoch) if type(index) is list else index
 
     # In the process that fetches samples, which may be a worker
 
     def _fetch(self, fetch: Callable[..., Any], fetcher: Any, index: Any) -> Any:
+        key = self._seed, getattr(index, "epoch", None)
         seeded = copy.copy(fetcher)
-        seeded.dataset = _Samples(fetcher.dataset, self._seed)
+        seeded.dataset = _Samples(fetcher.dataset, key)
 
         def collate(samples: Any) -> Any:
-            seed_host(self._seed, "collate", _plain(index))
+            seed_host(*key, "collate", _plain(index))
             return fetcher.collate_fn(samples)
 
         seeded.collate_fn = collate
@@ -86,15 +89,26 @@ class Sampling:
             return fetch(fetcher, index)
 
 
+class _Indices(List[Any]):
+    """The indices of a batch, with the epoch that it is for: a worker that persists cannot tell otherwise."""
+
+    def __init__(self, indices: Iterable[Any], epoch: int) -> None:
+        super().__init__(indices)
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Indices, (list(self), self.epoch)
+
+
 class _Samples:
     """A dataset whose samples are drawn each from streams of their own; for the rest, the dataset itself."""
 
-    def __init__(self, dataset: Any, seed: int) -> None:
+    def __init__(self, dataset: Any, key: tuple[Any, ...]) -> None:
         self._dataset = dataset
-        self._seed = seed
+        self._key = key
 
     def __getitem__(self, index: Any) -> Any:
-        seed_host(self._seed, "sample", _plain(index))
+        seed_host(*self._key, "sample", _plain(index))
         return self._dataset[index]
 
     def __getattr__(self, name: str) -> Any:
@@ -103,7 +117,7 @@ class _Samples:
             return value
 
         def items(indices: Any) -> Any:
-            seed_host(self._seed, "samples", _plain(indices))
+            seed_host(*self._key, "samples", _plain(indices))
             return value(indices)
 
         return items
