@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Outcome, rewrite
+from perfmod.codemods.engine import Choice, Outcome, rewrite
 
 BEGIN = """import torch
 from torch import nn
@@ -72,7 +72,8 @@ def run(cells: Sequence[str], order: Sequence[int]) -> list[str]:
 
 
 def rewritten(cells: Sequence[str]) -> list[str]:
-    result = rewrite(notebooks.document(*cells), "a.ipynb", catalog.select(["PM106"], []))
+    selected = Choice(opted_in=frozenset({"PM106"}))
+    result = rewrite(notebooks.document(*cells), "a.ipynb", catalog.select(["PM106"], []), selected)
     assert result.outcome is not Outcome.FAILED, result.reason
     return notebooks.sources(result.after)
 
