@@ -145,3 +145,12 @@ def test_arguments(call: str, why: str | None) -> None:
 )
 def test_places(code: str, raises: bool) -> None:
     assert (in_program(f"{code}\n") is not None) == raises
+
+
+def test_functions_that_call_each_other_often_are_looked_at_once() -> None:
+    """Two ways at each of forty functions would be a trillion paths."""
+    chain = "\n".join(f"def f{n}():\n    f{n + 1}()\n    f{n + 1}()\n" for n in range(40))
+    assert in_program(f"{chain}\ndef f40():\n    pass\n\ndef never():\n    Net()\n\nf0()\nmark()\n") is None
+    found = in_program(f"{chain}\ndef f40():\n    Net()\n\nf0()\nmark()\n")
+    assert found is not None
+    assert "calls `Net` without its required argument `width`" in found

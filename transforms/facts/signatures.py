@@ -49,7 +49,7 @@ class _Search:
     Attributes:
         file: the facts.
         misfits: all calls that do.
-        asked: the functions whose callers or bodies are looked at already.
+        asked: the functions whose callers are looked at already.
     """
 
     file: FileFacts
@@ -129,14 +129,15 @@ class _Search:
         if call in self.misfits:
             return self.misfits[call]
         function = _target(self.file, call)
-        if not isinstance(function, cst.FunctionDef) or function in self.asked or function.asynchronous is not None:
+        if not isinstance(function, cst.FunctionDef) or function.asynchronous is not None:
             return None
-        if self.file.tree.is_generator(function):
-            return None
-        self.asked.add(function)
-        found = self._first(function.body.body, is_quiet=is_quiet)
-        self.asked.discard(function)
-        return found
+        known = self.file.once(_known_bodies)
+        key = function, is_quiet
+        if key not in known:
+            known[key] = None  # what calls itself finds nothing of its own
+            if not self.file.tree.is_generator(function):
+                known[key] = self._first(function.body.body, is_quiet=is_quiet)
+        return known[key]
 
     def _may_train(self, line: cst.CSTNode) -> bool:
         """Whether a statement may do what a program is run for: it loops, trains, or calls what is not known."""
@@ -176,6 +177,11 @@ def _made(node: cst.CSTNode) -> Iterator[cst.Call]:
         yield from _made(part)
     if isinstance(node, cst.Call):
         yield node
+
+
+def _known_bodies(_: FileFacts) -> dict[tuple[cst.FunctionDef, bool], _Misfit | None]:
+    """What raises in functions whenever they are run, as far as it was looked for."""
+    return {}
 
 
 def _misfits(file: FileFacts) -> Mapping[cst.Call, _Misfit]:
