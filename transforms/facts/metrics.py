@@ -6,6 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
 
 # The metrics of classification, as classes and functions are named: `BinaryAccuracy`, `multiclass_f1_score`. Each
@@ -37,4 +38,5 @@ def checks_values(file: FileFacts, call: cst.Call) -> bool:
 def _checks(file: FileFacts, call: cst.Call) -> bool:
     name = file.qualified(call) or ""
     is_checking = name.rpartition(".")[2].replace("_", "").lower().endswith(_CHECKING)
-    return is_checking and name.startswith("torchmetrics.") and argument(call, "validate_args") is None
+    asked = argument(call, "validate_args")
+    return is_checking and name.startswith("torchmetrics.") and (asked is None or dotted(asked) == "True")

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.anomaly import BLOCKS, SWITCHES
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
@@ -27,9 +28,6 @@ from perfmod.transforms.leftovers import _switches
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import MOST_MOVED, replace
 
-_MODULES = ("torch.autograd.", "torch.autograd.anomaly_mode.")
-_SWITCH = frozenset(f"{module}set_detect_anomaly" for module in _MODULES)
-_BLOCK = frozenset(f"{module}detect_anomaly" for module in _MODULES)
 _RAISES = "it raises an error at the first NaN in a backward pass; without it the training continues"
 _TRACES = "it does not check for NaN, and only stores tracebacks"
 
@@ -57,13 +55,13 @@ class DetectAnomaly(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in find_all(file.tree.module, cst.Call):
             name = file.qualified(call) or ""
-            if name in _SWITCH or name in _BLOCK:
+            if name in SWITCHES or name in BLOCKS:
                 yield from self._call(file, call, name)
             yield from self._trainer(file, call, name)
 
     def _call(self, file: FileFacts, call: cst.Call, name: str) -> Iterator[Finding]:
-        checks = argument(call, "check_nan", 0 if name in _BLOCK else 1)
-        on = True if name in _BLOCK else _switches.boolean(argument(call, "mode", 0), None)
+        checks = argument(call, "check_nan", 0 if name in BLOCKS else 1)
+        on = True if name in BLOCKS else _switches.boolean(argument(call, "mode", 0), None)
         if _switches.is_optional(file, call) or (on is not True and not has_star(call)):
             return
         if has_star(call):

@@ -11,21 +11,26 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.accelerators import batch_on_cpu, uses_accelerator
+from perfmod.transforms.facts.anomaly import is_checked
+from perfmod.transforms.facts.clocks import why_timed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
-from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.syncs._host_copies import Counts
 from perfmod.transforms.syncs._moves import Move, Moves
 from perfmod.transforms.waits import Waits
 
 
 def why_no_gain(
-    file: FileFacts, waits: Sequence[tuple[cst.CSTNode, cst.BaseExpression]], *, with_doubts: bool = False
+    file: FileFacts,
+    waits: Sequence[tuple[cst.CSTNode, cst.BaseExpression]],
+    *,
+    of: Move | None = None,
 ) -> str | None:
     """Why it saves nothing to take some waits away, each with the tensor that it is for; `None` where it does.
 
-    `with_doubts` says that this is only done where other doubtful rewrites are made, too.
+    `of` is the move that takes them away: a doubtful one is only made where others are, too.
     """
     if not uses_accelerator(file):
         return "nothing in the files given uses a GPU, and on the CPU nothing waits"
@@ -36,11 +41,13 @@ def why_no_gain(
     loops = [unshown_loop(file, node) for node, _ in waits]
     if loops and loops[-1] is not None and None not in loops:
         return f"nothing in the files read here shows that training steps run the loop on line {file.line(loops[-1])}"
-    if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and file.once(_is_checked):
+    if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and is_checked(file):
         return "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"
     # First without what others keep, for the message to name the wait that is the cause.
     for kept in ((), file.once(_kept)):
-        gone = _Gone(file, with_doubts, kept)
+        if of in kept:
+            break  # it stays for a reason of its own
+        gone = _Gone(file, of is not None and bool(of.doubts), kept)
         stay = [file.once(Waits).remaining(node, tensor, gone) for node, tensor in waits]
         if stay and stay[-1] is not None and None not in stay:
             return f"line {file.line(stay[-1])} waits for the device in every step anyway"
@@ -58,7 +65,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
     waits = [(read.call, read.tensor) for read in move.reads]
-    return move.timed or why_no_gain(file, waits, with_doubts=bool(move.doubts)) or move.untidy or None
+    return _why_timed(file, move) or why_no_gain(file, waits, of=move) or move.untidy or None
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -98,16 +105,15 @@ def _is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.Wh
     )
 
 
-def _is_checked(file: FileFacts) -> bool:
-    """Whether any of the files that are read together switches anomaly detection on for good."""
-    return any(
-        (each.qualified(call) or "").endswith("autograd.set_detect_anomaly")
-        and each.code(call.args[0].value) == "True"
-        and not any(isinstance(around, (cst.If, cst.With)) for around in each.tree.ancestors(call))
-        for each in file.world.files.values()
-        for call in find_all(each.tree.module, cst.Call)
-        if call.args
-    )
+def _why_timed(file: FileFacts, move: Move) -> str | None:
+    """Why a time that the rounds take would no longer be right; none of them reads what moves."""
+    for read in move.reads:
+        loop = round_loop(file, read.call)
+        if loop is not None and not any(file.tree.is_within(use, loop) for use in move.uses):
+            why = why_timed(file, loop, read.call)
+            if why is not None:
+                return why
+    return None
 
 
 @frozen
@@ -146,6 +152,6 @@ def _kept(file: FileFacts) -> tuple[Move, ...]:
         for each in file.world.files.values()
         for move in Moves.of(each).moves
         if move.untidy
-        or move.timed
+        or _why_timed(each, move) is not None
         or (move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads))
     )

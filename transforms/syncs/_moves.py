@@ -9,9 +9,8 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.accelerators import missing_float64
-from perfmod.transforms.facts.clocks import why_timed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import comes_often, is_late, round_loop
+from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.side_streams import unguarded_fetch
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
@@ -39,7 +38,6 @@ class Move:
         doubts: what was taken for granted without being shown.
         figures_may_differ: whether shown figures may differ by a rounding.
         untidy: why a reviewer may not want it, though it is right.
-        timed: why a time that the rounds take would no longer be right.
     """
 
     node: cst.CSTNode
@@ -51,7 +49,6 @@ class Move:
     doubts: Sequence[str]
     figures_may_differ: bool
     untidy: str = ""
-    timed: str = ""
 
 
 @define(eq=False)
@@ -256,19 +253,8 @@ class Moves:
         places = [*(place for each in kept for place in each.reads), *late]
         inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
         untidy = next((each.untidy for each in kept if each.untidy), "")
-        timed = self._why_timed(reads, places)
         doubts = list(dict.fromkeys(doubts))
-        return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ, untidy, timed)
-
-    def _why_timed(self, reads: Sequence[HostRead], places: Sequence[cst.CSTNode]) -> str:
-        """Why a time that the rounds take would no longer be right; none of them reads what moves."""
-        for read in reads:
-            loop = round_loop(self.file, read.call)
-            if loop is not None and not any(self.file.tree.is_within(place, loop) for place in places):
-                why = why_timed(self.file, loop, read.call)
-                if why is not None:
-                    return why
-        return ""
+        return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ, untidy)
 
     def _read_late(self, carrier: Carrier, uses: Sequence[cst.BaseExpression], carriers: set[Carrier]) -> list[Edit]:
         """Edits that read a variable where it is used now and then, or behind the loop."""
