@@ -22,8 +22,8 @@ def train(generator, critic, rounds, device):
         loss.backward()
         generate.step()
         total += loss.detach().double()
-    everything = torch.stack(everything).tolist() if everything else []
     total = float(total)
+    everything = torch.stack(everything).tolist() if everything else []
     return total, everything
 
 

@@ -22,9 +22,9 @@ def train(model, loader, optimizer, device):
         curve.append(loss)
         if i % 2 == 1:
             print(f"step {i}: {loss.item():.6f}")
+    correct = int(correct)
     total = float(total)
     curve = torch.stack(curve).tolist() if curve else []
-    correct = int(correct)
     return total / len(loader), correct, curve
 
 

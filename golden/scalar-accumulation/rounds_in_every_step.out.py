@@ -19,7 +19,7 @@ def train(generator, critic, rounds, device):
             judged += judgement.detach().double()
             seen.append(judgement.detach())
         judged = float(judged)
-        seen = torch.stack(seen).tolist()
+        seen = torch.stack(seen).tolist() if seen else []
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()

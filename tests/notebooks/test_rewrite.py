@@ -230,7 +230,7 @@ def test_a_list_that_another_cell_empties_is_held_back() -> None:
     assert finding.safety is Safety.UNSAFE
     assert finding.reason.startswith("cell 3 may be run again without the cell that sets losses")
     assert by("PM106", IMPORTS, "losses = []", loop, "plt.plot(losses)", unsafe=True).outcome is Outcome.CHANGED
-    assert by("PM106", IMPORTS, f"losses = []\n{loop}", "print(max(losses))").outcome is Outcome.CHANGED
+    assert by("PM106", IMPORTS, f"losses = []\n{loop}print(max(losses))").outcome is Outcome.CHANGED
 
 
 def test_workers_get_no_guard_in_a_notebook() -> None:

@@ -1680,3 +1680,66 @@ def test_a_loss_that_is_none_without_targets() -> None:
     # `float(None)` raises another error than `None.double()` does.
     found = rewrite(textwrap.dedent(code).format(read="float(loss)").encode(), "eval.py", [ScalarAccumulation()])
     assert found.outcome is Outcome.UNCHANGED
+
+
+FITTED = """
+import torch
+
+def fit(model, loader, save):
+    losses = []
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        losses.append(loss.item())
+BEHIND
+
+def main(model, loader, save):
+    CALLED
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "called", "is_plain"),
+    [
+        ("return sum(losses) / len(losses)", "fit(model, loader, save)", True),
+        ("print(losses[-1])", "fit(model, loader, save)", True),
+        ("return max(losses)", "try:\n        fit(model, loader, save)\n    except OSError:\n        pass", True),
+        # What comes in between is done before the error, today.
+        ("save(model)\n    return sum(losses) / len(losses)", "fit(model, loader, save)", False),
+        # And somebody takes that error for an empty loader's.
+        (
+            "return sum(losses) / len(losses)",
+            "try:\n        fit(model, loader, save)\n    except ZeroDivisionError:\n        pass",
+            False,
+        ),
+        (
+            "return max(losses)",
+            "try:\n        fit(model, loader, save)\n    except (OSError, ValueError):\n        pass",
+            False,
+        ),
+        ("return losses[-1] if losses else 0", "fit(model, loader, save)", False),
+        ("return losses", "fit(model, loader, save)", False),
+    ],
+)
+def test_a_list_becomes_numbers_without_a_condition_only_where_an_empty_one_fails_at_once(
+    behind: str, called: str, is_plain: bool
+) -> None:
+    found = result(FITTED.replace("BEHIND", f"    {behind}").replace("CALLED", called))
+    assert (found.outcome is Outcome.CHANGED) == is_plain, found.held_back
+    if is_plain:
+        assert "    losses = torch.stack(losses).tolist()\n" in found.after.decode()
+    else:
+        (finding,) = found.held_back
+        assert finding.safety is Safety.OPT_IN
+        assert "leaves the list empty" in finding.reason
+
+
+def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:
+    """The error is another; `changes_results` says so."""
+    code = FITTED.replace("BEHIND", "    return sum(losses) / len(losses)").replace("CALLED", "pass")
+    for text, error in ((code, ZeroDivisionError), (result(code).after.decode(), RuntimeError)):
+        space: dict[str, Any] = {}
+        exec(text, space)
+        with pytest.raises(error):
+            space["fit"](None, [], None)
+    assert "RuntimeError" in ScalarAccumulation.changes_results

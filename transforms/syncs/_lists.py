@@ -10,6 +10,7 @@ from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
@@ -30,6 +31,18 @@ from perfmod.transforms.syncs._terms import Term, is_scalar, kept_on_device, ter
 # What reads an object and does not keep it.
 _FAIL_WHEN_EMPTY = frozenset(
     {"builtins.max", "builtins.min", "statistics.mean", "statistics.fmean", "statistics.median"}
+)
+_UNTIDY = "a loop that makes no round leaves the list empty, which needs a condition in the line behind it"
+_ERRORS = frozenset(
+    {
+        "ZeroDivisionError",
+        "ArithmeticError",
+        "IndexError",
+        "LookupError",
+        "ValueError",
+        "StatisticsError",
+        "RuntimeError",
+    }
 )
 _SOMETIMES = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.BaseCompoundStatement)
 _READERS = ("builtins.", "numpy.", "math.", "statistics.", "torch.", "matplotlib.", "json.", "pandas.")
@@ -79,8 +92,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     doubts += [f"`{file.code(each)}` may have a dimension, and `{code}` would hold lists then" for each in shaped[:1]]
     missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
     doubts += [missing] if missing is not None else []
-    untidy = f"a loop that makes no round leaves `{code}` empty, which needs a condition in the line behind it"
-    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, untidy="" if fails else untidy)
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, untidy="" if fails else _UNTIDY)
 
 
 def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
@@ -126,14 +138,19 @@ def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
 
 
 def _fails_when_empty(file: FileFacts, use: cst.CSTNode, loop: Loop) -> bool:
-    """Whether a use behind a loop raises for an empty list: `losses[-1]`, `max(losses)`, `total / len(losses)`."""
+    """Whether the line below a loop raises for an empty list: `losses[-1]`, `max(losses)`, `total / len(losses)`.
+
+    Another line may come in between, such as one that saves the model; and nobody may tell one error from another.
+    """
     around, statement = file.tree.parent(use), file.tree.statement(use)
     for each in file.tree.ancestors(use):
         if isinstance(each, _SOMETIMES):
             return False
         if each is statement:
             break
-    if file.tree.is_within(use, loop) or file.tree.line(statement) not in file.tree.block(loop):
+    block = file.tree.block(loop)
+    below = block[block.index(loop) + 1 :][:1] if loop in block else []
+    if file.tree.line(statement) not in below or any(map(_tells_apart, file.tree.all(cst.ExceptHandler))):
         return False
     if isinstance(around, cst.Subscript):
         part = around.slice[0].slice
@@ -147,6 +164,11 @@ def _fails_when_empty(file: FileFacts, use: cst.CSTNode, loop: Loop) -> bool:
             return False
         return isinstance(division.operator, (cst.Divide, cst.FloorDivide))
     return file.qualified(call) in _FAIL_WHEN_EMPTY and len(call.args) == 1
+
+
+def _tells_apart(handler: cst.ExceptHandler) -> bool:
+    """Whether a handler takes an empty list's error, and not that of `torch.stack`, or the other way round."""
+    return handler.type is not None and any(name.value in _ERRORS for name in find_all(handler.type, cst.Name))
 
 
 def _is_renewed(file: FileFacts, loop: Loop, starts: Sequence[Definition]) -> bool:

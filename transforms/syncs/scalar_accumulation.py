@@ -52,7 +52,8 @@ class ScalarAccumulation(Rule):
         "The training stays bitwise the same. Floats are summed in float64 and counts in int64, as in Python, so "
         "sums are the same. Where a sum is divided on the device, or shown by a meter, the last digits may "
         "differ, and the finding says so; a division by zero gives inf or nan there instead of ZeroDivisionError. A "
-        "sum that starts as the integer 0 is 0.0 after a loop without iterations. An error that the device reports "
+        "list that stays empty raises RuntimeError in `torch.stack` instead of the error of the line below. A sum "
+        "that starts as the integer 0 is 0.0 after a loop without iterations. An error that the device reports "
         "late (a failed assertion in a kernel) shows up at the line that reads the sum."
     )
 
