@@ -49,7 +49,7 @@ def loss_points(trace: Trace) -> Points:
     """Every loss, with the step that it led to; those after the last step belong to one that was not done."""
     points: list[Point] = []
     waiting: list[float] = []
-    done: dict[int, int] = {}
+    done = {0: trace.begun}
     for event in trace.events:
         if isinstance(event, Backward):
             waiting += event.losses
@@ -62,7 +62,7 @@ def loss_points(trace: Trace) -> Points:
 
 def gradient_norms(trace: Trace) -> Points:
     """The norm of the gradients at every step."""
-    done: dict[int, int] = {}
+    done = {0: trace.begun}
     points: list[Point] = []
     for event in trace.events:
         if isinstance(event, Step):
@@ -75,9 +75,9 @@ def _placed(optimizer: int, step: int, values: Sequence[float]) -> list[Point]:
     return [Point(Place(optimizer, step, index), value) for index, value in enumerate(values)]
 
 
-def of_steps(points: Points, step: int) -> Points:
-    """Those of one step of every optimizer."""
-    return tuple(point for point in points if point.place.step == step)
+def of_first_steps(points: Points) -> Points:
+    """Those of the first step of every optimizer."""
+    return tuple(point for point in points if point.place.step == 1)
 
 
 def compare_curves(

@@ -66,6 +66,7 @@ class Equality:
         numerics: the class that decided how far the sides may lie apart.
         short_horizon: the class changes results; equality was judged over these few steps only.
         steps, backwards, samples: what was compared (original).
+        single_steps: those that were compared one by one, each begun with the original's state.
         original, rewritten: the loss curves.
         repeats, controls: those of the A/A repeats and of the perturbed runs.
     """
@@ -78,6 +79,7 @@ class Equality:
     steps: int = 0
     backwards: int = 0
     samples: int = 0
+    single_steps: tuple[int, ...] = ()
     original: Curve | None = None
     rewritten: Curve | None = None
     repeats: tuple[Curve, ...] = ()

@@ -43,8 +43,13 @@ class Job:
         double: E-run: the model and its inputs are cast to float64 before the first forward.
         dropout: E-run: False sets the probability of every dropout to zero.
         deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
+        alike: E-run: what classes of rewrites may change is made alike on both sides: number formats, what dropout
+            draws, what is compiled.
         by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
             parameters); 0 where optimizers step.
+        states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
+        writes_states: E-run: this is the run that writes them; others take them over.
+        handed: E-run: the steps (of the optimizer that stepped first) after which that is done.
         warmup_steps: T- and P-run: steps before the window, at least.
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
         window_steps, window_seconds: T-run: the window is longer than both.
@@ -63,7 +68,11 @@ class Job:
     double: bool = False
     dropout: bool = True
     deterministic: bool = False
+    alike: bool = False
     by_hand: int = 0
+    states: str = ""
+    writes_states: bool = False
+    handed: tuple[int, ...] = ()
     warmup_steps: int = 10
     warmup_seconds: float = 1.0
     window_steps: int = 20

@@ -8,7 +8,7 @@ the curves, and what is left after the last step.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from attrs import evolve, frozen
@@ -18,9 +18,10 @@ from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
 from perfmod.verify.premises import captured, compare_counts, compare_dropouts, compare_settings, compare_start
 from perfmod.verify.runs import Runs
+from perfmod.verify.single_steps import compare_single_steps
 from perfmod.verify.tolerances import Tolerance, tolerance_for
 from perfmod.verify.trace import Step, Trace
-from perfmod.verify.training import compare_training
+from perfmod.verify.training import compare_first_step, compare_later_steps
 
 _DRAWN_ANEW: Final = {
     "counts": "the original does another number of steps in every run",
@@ -35,6 +36,10 @@ _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that change results, so that only a few steps can be compared."""
 _REPORTED: Final = (Numerics.SAMPLING, Numerics.BEHAVIOURAL)
 """Classes whose distances are shown beside the control and decide nothing; `precision` is one where something drops."""
+WITHOUT_DROPOUT: Final = "without dropout"
+ALIKE: Final = "in float32 and with the same dropout"
+"""Conditions under which both sides are compared more closely where their class lets them differ."""
+_NONE: Final[Mapping[str, Equality]] = {}
 _SEVERITY: Final = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
 
 
@@ -58,7 +63,7 @@ def judge(
     rewritten: Trace,
     controls: Controls,
     numerics: Numerics,
-    strict: Equality | None = None,
+    strict: Mapping[str, Equality] = _NONE,
 ) -> Equality:
     """Whether one rank was trained the same way on both sides.
 
@@ -67,7 +72,8 @@ def judge(
         rewritten: the run of the rewritten one.
         controls: further runs of the original.
         numerics: the widest class of what was rewritten.
-        strict: for the classes `sampling` and `precision`, the judgement of both sides without dropout.
+        strict: for the classes `sampling` and `precision`, the judgements of both sides under closer conditions, which
+            are `WITHOUT_DROPOUT` and `ALIKE`.
     """
     runs = Runs(
         original,
@@ -77,10 +83,9 @@ def judge(
     )
     reported = numerics in _REPORTED or (numerics is Numerics.PRECISION and _dropout_matters(original, strict))
     checks, weighing = _checks(runs, controls.double, numerics, reported=reported)
-    if strict is not None:
-        without = [evolve(check, name=f"without dropout: {check.name}") for check in strict.checks]
-        verdict = Check("without dropout", strict.verdict, reason=f"without dropout: {strict.reason}")
-        checks += [*without, verdict]
+    for name, judged in strict.items():
+        verdict = Check(name, judged.verdict, reason=f"{name}: {judged.reason}")
+        checks += [*(evolve(check, name=f"{name}: {check.name}") for check in judged.checks), verdict]
         weighing.append(verdict)
     decisive = _decisive(weighing) or _reservation(numerics, strict)
     return Equality(
@@ -92,6 +97,7 @@ def judge(
         steps=original.last,
         backwards=original.backwards,
         samples=original.samples,
+        single_steps=tuple(step + 1 for step in original.handed if step < original.last),
         original=Curve("original", original.losses()),
         rewritten=Curve("rewritten", rewritten.losses()),
         repeats=_curves("original, run again", controls.repeats),
@@ -104,9 +110,9 @@ def judge_ranks(
     rewritten: Sequence[Trace],
     controls: Sequence[Controls],
     numerics: Numerics,
-    strict: Sequence[Equality] = (),
+    strict: Mapping[str, Equality] = _NONE,
 ) -> Equality:
-    """The judgement of the rank that fared worst, the first of them. All arguments are by rank.
+    """The judgement of the rank that fared worst, the first of them. All arguments but the last two are by rank.
 
     Raises:
         ValueError: the original has no ranks, or not as many controls.
@@ -118,8 +124,7 @@ def judge_ranks(
         check = Check("counts", Verdict.INCONCLUSIVE, reason=reason)
         return Equality(check.verdict, reason, numerics.value, (check,))
     judged = [
-        judge(one, other, its, numerics, strict[rank] if strict else None)
-        for rank, (one, other, its) in enumerate(zip(originals, rewritten, controls, strict=True))
+        judge(one, other, its, numerics, strict) for one, other, its in zip(originals, rewritten, controls, strict=True)
     ]
     order = (*_SEVERITY, Verdict.PROVEN)
     rank = min(range(len(judged)), key=lambda rank: order.index(judged[rank].verdict))
@@ -130,9 +135,10 @@ def judge_ranks(
     return evolve(worst, reason=f"{where}: {worst.reason}")
 
 
-def _dropout_matters(original: Trace, strict: Equality | None) -> bool:
+def _dropout_matters(original: Trace, strict: Mapping[str, Equality]) -> bool:
     """Whether the original drops anything: another kernel (fused attention) draws other random numbers for it."""
-    return strict is not None and strict.original is not None and strict.original.losses != original.losses()
+    without = strict.get(WITHOUT_DROPOUT)
+    return without is not None and without.original is not None and without.original.losses != original.losses()
 
 
 def _checks(
@@ -150,7 +156,9 @@ def _checks(
         checks.append(Check(_BATCHES, Verdict.INCONCLUSIVE, reason=reason))
     if any(check.verdict is Verdict.INCONCLUSIVE for check in weighing):
         return checks, weighing
-    training = compare_training(runs, double, tolerance)
+    training, course = compare_first_step(runs, double, tolerance)
+    training += compare_single_steps(runs, double, tolerance)
+    training += compare_later_steps(runs, tolerance, course)
     if reported:
         training = [_reported(check) for check in training]
     # A row without a distance is about NaN or about what belongs together, and counts in every class.
@@ -230,20 +238,21 @@ def _decisive(checks: Sequence[Check]) -> Check | None:
     return next((check for verdict in _SEVERITY for check in checks if check.verdict is verdict), None)
 
 
-def _reservation(numerics: Numerics, strict: Equality | None) -> Check | None:
+def _reservation(numerics: Numerics, strict: Mapping[str, Equality]) -> Check | None:
     """Why a class is not proven although no row stands against it."""
     reason = ""
     if numerics is Numerics.BEHAVIOURAL:
         reason = "the rewrite changes the training itself; only a full training shows whether the result is as good"
-    elif numerics is Numerics.SAMPLING and strict is None:
+    elif numerics is Numerics.SAMPLING and not strict:
         reason = "the rewrite draws other random numbers, and the two versions were not compared without them"
     return Check(numerics.value, Verdict.INCONCLUSIVE, reason=reason) if reason else None
 
 
-def _summary(checks: Sequence[Check], original: Trace, strict: Equality | None) -> str:
+def _summary(checks: Sequence[Check], original: Trace, strict: Mapping[str, Equality]) -> str:
     """What was proven, in one line."""
-    if strict is not None:
-        return f"without dropout: {strict.reason}"
+    if strict:
+        name, judged = list(strict.items())[-1]
+        return f"{name}: {judged.reason}"
     first = next((check for check in checks if check.measured), None)
     if first is None:
         return f"bitwise equal over {_steps(original)}"

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, define, field, frozen
+from attrs import Factory, asdict, define, evolve, field, frozen
 
 from perfmod.verify.job import Job, Mode
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.sides import Side
+from perfmod.verify.single_steps import draw_steps
 
 Progress = Callable[[str], None]
 """Told in a few words what is done next."""
 
 _MOST_AT_ONCE = 6
+_SINGLE_STEPS = {False: 6, True: 4}
+"""So many steps are compared one by one; and with `--quick`."""
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
 _LIKELY_MIB = 8000.0
@@ -34,6 +38,12 @@ class Setting:
     double: bool = False
     dropout: bool = True
     deterministic: bool = False
+    alike: bool = False
+
+    @property
+    def reference(self) -> Setting:
+        """The setting of the run that hands its states over to runs in this one."""
+        return evolve(self, perturb=0.0, perturb_seed=0, double=False, deterministic=False)
 
 
 PLAIN = Setting()
@@ -47,6 +57,7 @@ class Laboratory:
         free_mib: device memory that was free before the first run; None where unknown.
         first: the record of the first E-run; empty before it.
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
+        handed: steps after which the other runs take over the state of the original.
     """
 
     runner: Runner
@@ -55,20 +66,25 @@ class Laboratory:
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
     by_hand: int = 0
+    handed: tuple[int, ...] = Factory(lambda self: _drawn(self.request), takes_self=True)
+    _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
     def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, beside: Sequence[Side] = ()) -> list[Ran]:
         """E-runs, as many at once as this machine takes: they are not timed.
 
+        The first run in a setting, with a seed, is the original's, and writes the states that all others take over.
+
         `beside` are sides whose P-runs go along with them, for those in a hurry: then lines and numbers of
         synchronisations are right, and milliseconds are rough.
         """
-        steps = self.request.steps
-        jobs = [(side, self._job(Mode.EQUALITY, steps=steps, seed=seed, **asdict(each))) for side, each in runs]
+        jobs = [(side, self._equality(side, each, seed)) for side, each in runs]
         jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
         found = self.runner.run_all(jobs, self._at_once())
+        self._repeat_without_states(jobs, found)
         if not self.first and not self.by_hand and _steps_by_hand(found[0]):
             self.by_hand = 1
+            self._states.clear()
             return self.watch(runs, seed, beside)
         self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
         found = found[: len(runs)]
@@ -90,6 +106,28 @@ class Laboratory:
     def was_profiled_beside(self, side: Side) -> bool:
         """Whether a side's P-run went along with E-runs, so that its times are rough."""
         return side.content in self._profiled
+
+    def _equality(self, side: Side, setting: Setting, seed: int) -> Job:
+        states, writes = self._handing_over(side, setting, seed)
+        fields = {"steps": self.request.steps, "seed": seed, **asdict(setting)}
+        return self._job(Mode.EQUALITY, states=str(states), writes_states=writes, handed=self.handed, **fields)
+
+    def _handing_over(self, _side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
+        """The folder of the states for a run, and whether the run is the one that writes them."""
+        key = setting.reference, seed
+        is_first = key not in self._states
+        if is_first:
+            self._states[key] = self.runner.scratch.states()
+        return self._states[key], is_first
+
+    def _repeat_without_states(self, jobs: Sequence[tuple[Side, Job]], found: list[Ran]) -> None:
+        """Run those again that did not get the states because the run beside them that writes them had failed first."""
+        written = {job.states: _handed(ran) for (_, job), ran in zip(jobs, found, strict=True) if job.writes_states}
+        for number, (side, job) in enumerate(jobs):
+            if job.states in written and not job.writes_states and found[number].trouble is None:
+                lacking = written[job.states] - _handed(found[number])
+                if lacking and min(lacking) < _steps(found[number]):
+                    found[number] = self.runner.run(side, job)
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
@@ -115,6 +153,20 @@ def _steps_by_hand(ran: Ran) -> bool:
         record["backwards"] > 1 and not record["optimizers"] and not any(record["steps"].values())
         for record in ran.records
     )
+
+
+def _drawn(request: Request) -> tuple[int, ...]:
+    return draw_steps(request.steps, _SINGLE_STEPS[request.quick], random.SystemRandom())
+
+
+def _handed(ran: Ran) -> set[int]:
+    """The steps after which every rank of a run wrote a state, or took one over."""
+    return set.intersection(*(set(record["handed"]) for record in ran.records)) if ran.records else set()
+
+
+def _steps(ran: Ran) -> int:
+    """How often the first optimizer stepped."""
+    return min((record["steps"].get("0", 0) for record in ran.records), default=0)
 
 
 def _passes_in_a_step(record: Mapping[str, Any]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +12,9 @@ from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import Controls, judge_ranks
+from perfmod.verify.judging import ALIKE, WITHOUT_DROPOUT, Controls, judge_ranks
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
-from perfmod.verify.repeatability import may_be_chance, repeats_itself, traces, weigh_chance
+from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
 from perfmod.verify.running import Ran
 from perfmod.verify.sides import Side
 
@@ -76,20 +76,21 @@ class Prover:
         widest = {each.numerics for each in candidates}
         for setting in self._controls(widest):
             wanted += [(self.original, setting)] * max(0, self._times(setting) - len(self._seen(setting)))
-        strict = {number for number, each in enumerate(candidates) if each.numerics in _WIDER}
-        runs = [(each.side, PLAIN) for each in candidates]
-        runs += [(candidates[number].side, _WITHOUT_DROPOUT) for number in sorted(strict)]
+        places = [(at, setting) for at, each in enumerate(candidates) for setting in (PLAIN, *_closer(each.numerics))]
+        runs = [(candidates[at].side, setting) for at, setting in places]
         hurried = self.lab.request.quick and self.lab.request.device == "cuda" and not self.lab.first
         beside = [self.original, *(each.side for each in candidates)] if hurried else []
         found = self.lab.watch([*wanted, *runs], self.seed, beside)
         for (_, setting), ran in zip(wanted, found, strict=False):
             self._seen(setting).append(ran)
         self._require(self._seen(PLAIN)[0])
-        plain = found[len(wanted) : len(wanted) + len(candidates)]
-        without = dict(zip(sorted(strict), found[len(wanted) + len(candidates) :], strict=True))
+        seen = dict(zip(places, found[len(wanted) :], strict=True))
 
         def judged() -> list[Equality]:
-            return [self._verdict(each.numerics, plain[at], without.get(at)) for at, each in enumerate(candidates)]
+            return [
+                self._verdict(each.numerics, {setting: ran for (place, setting), ran in seen.items() if place == at})
+                for at, each in enumerate(candidates)
+            ]
 
         if not any(map(may_be_chance, judged())):
             return judged()
@@ -124,8 +125,8 @@ class Prover:
             settings += self._perturbed(1.0)
             if not self.lab.request.quick:
                 settings.append(_DOUBLE)
-        if classes & set(_WIDER):
-            settings += [_WITHOUT_DROPOUT, evolve(_WITHOUT_DROPOUT, perturb=1.0)]
+        for setting in dict.fromkeys(setting for each in classes for setting in _closer(each)):
+            settings += [setting, evolve(setting, perturb=1.0)]
         if Numerics.PRECISION in classes:
             settings += [*self._perturbed(_HALF_PRECISION), evolve(_WITHOUT_DROPOUT, perturb=_HALF_PRECISION)]
         return settings
@@ -135,22 +136,42 @@ class Prover:
 
     def _times(self, setting: Setting) -> int:
         """How often the original is run in a setting: to compare it with itself, once and three times more."""
-        if setting in (PLAIN, _WITHOUT_DROPOUT):
+        if setting in (PLAIN, _WITHOUT_DROPOUT, _ALIKE):
             return 2 if self.lab.request.quick else 4
         return 1
 
-    def _verdict(self, numerics: Numerics, plain: Ran, without: Ran | None) -> Equality:
-        strict = None
-        if without is not None:
-            closeness = Numerics.PRECISION if numerics is Numerics.PRECISION else Numerics.ROUNDING
-            units = _HALF_PRECISION if numerics is Numerics.PRECISION else 1.0
+    def _verdict(self, numerics: Numerics, seen: Mapping[Setting, Ran]) -> Equality:
+        """What the runs of a candidate say, by their settings."""
+        is_coarse = numerics is Numerics.PRECISION
+        units = _HALF_PRECISION if is_coarse else 1.0
+        strict = {}
+        if _WITHOUT_DROPOUT in seen:
+            closeness = numerics if is_coarse else Numerics.ROUNDING
             perturbed = [evolve(_WITHOUT_DROPOUT, perturb=units)]
-            strict = self._worst(closeness, without, _WITHOUT_DROPOUT, perturbed, None)
-        units = _HALF_PRECISION if numerics is Numerics.PRECISION else 1.0
-        return self._worst(numerics, plain, PLAIN, self._perturbed(units), strict)
+            strict[WITHOUT_DROPOUT] = self._worst(closeness, seen[_WITHOUT_DROPOUT], _WITHOUT_DROPOUT, perturbed)
+        if _ALIKE in seen:
+            strict[ALIKE] = self._made_alike(seen[_ALIKE])
+        return self._worst(numerics, seen[PLAIN], PLAIN, self._perturbed(units), strict)
+
+    def _made_alike(self, ran: Ran) -> Equality:
+        """The judgement where nothing is left that the class would excuse."""
+        judged = self._worst(Numerics.ROUNDING, ran, _ALIKE, [evolve(_ALIKE, perturb=1.0)])
+        if judged.verdict is not Verdict.REFUTED:
+            return judged
+        if ran.trouble is not None:
+            return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=f"it cannot be run so: {ran.trouble.reason}")
+        if any(record["half"] for record in ran.records):
+            reason = f"{judged.reason}; it computes in half types of its own, which hide a change of the training"
+            return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+        return judged
 
     def _worst(
-        self, numerics: Numerics, ran: Ran, setting: Setting, perturbed: Sequence[Setting], strict: Equality | None
+        self,
+        numerics: Numerics,
+        ran: Ran,
+        setting: Setting,
+        perturbed: Sequence[Setting],
+        strict: Mapping[str, Equality] | None = None,
     ) -> Equality:
         """The judgement of the rank that differs most."""
         originals = self._seen(setting)
@@ -163,9 +184,9 @@ class Prover:
             )
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
-        original, *repeats = map(traces, originals)
-        perturbed_runs = [traces(each) for key in perturbed for each in self._seen(key) if each.trouble is None]
-        doubles = [traces(each) for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
+        original, *repeats = (each.traces for each in originals)
+        perturbed_runs = [each.traces for key in perturbed for each in self._seen(key) if each.trouble is None]
+        doubles = [each.traces for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
         controls = [
             Controls(
                 tuple(each[rank] for each in repeats if rank < len(each)),
@@ -174,13 +195,20 @@ class Prover:
             )
             for rank in range(len(original))
         ]
-        stricts = () if strict is None else (strict,) * len(original)
-        return judge_ranks(original, traces(ran), controls, numerics, stricts)
+        return judge_ranks(original, ran.traces, controls, numerics, strict or {})
 
 
 _DOUBLE: Final = Setting(double=True)
 _DETERMINISTIC: Final = Setting(deterministic=True)
 _WITHOUT_DROPOUT: Final = Setting(dropout=False)
+_ALIKE: Final = Setting(alike=True)
+
+
+def _closer(numerics: Numerics) -> tuple[Setting, ...]:
+    """In what other settings a candidate of a class is compared with the original."""
+    if numerics not in _WIDER:
+        return ()
+    return (_WITHOUT_DROPOUT,) if numerics is Numerics.BEHAVIOURAL else (_WITHOUT_DROPOUT, _ALIKE)
 
 
 def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -> Equality:

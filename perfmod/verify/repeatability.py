@@ -15,7 +15,6 @@ from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.judging import Controls, judge_ranks
 from perfmod.verify.running import Ran
-from perfmod.verify.trace import Trace
 
 _ROUNDING: Final = 1e-2
 """Relative difference that what began as a rounding may have grown to in a few steps."""
@@ -63,14 +62,9 @@ def weigh_chance(judged: Equality, runs: Sequence[Ran], deterministic: Ran) -> E
     )
 
 
-def traces(ran: Ran) -> tuple[Trace, ...]:
-    """What a run recorded, by rank."""
-    return tuple(Trace.read(record, numbers) for record, numbers in zip(ran.records, ran.sketches, strict=True))
-
-
 def _same(one: Ran, other: Ran) -> bool:
     if one.trouble is not None or other.trouble is not None:
         return False
-    ranks = traces(one)
-    judged = judge_ranks(ranks, traces(other), [Controls()] * len(ranks), Numerics.BITWISE)
+    ranks = one.traces
+    judged = judge_ranks(ranks, other.traces, [Controls()] * len(ranks), Numerics.BITWISE)
     return judged.verdict is not Verdict.REFUTED

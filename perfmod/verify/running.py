@@ -9,6 +9,7 @@ import uuid
 from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from perfmod.verify.job import Job
 from perfmod.verify.processes import Command, End
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
+from perfmod.verify.trace import Trace
 
 GRACE_AFTER_RESULTS = 0.2
 """Seconds that a script may take to end by itself once all is known that there is to know."""
@@ -51,6 +53,11 @@ class Ran:
     tail: str = ""
     peak_resident_mib: float | None = None
     peak_shm_mib: float | None = None
+
+    @cached_property
+    def traces(self) -> tuple[Trace, ...]:
+        """What an E-run recorded, by rank. Raises `MalformedTrace`."""
+        return tuple(Trace.read(record, numbers) for record, numbers in zip(self.records, self.sketches, strict=True))
 
 
 @frozen

@@ -62,6 +62,13 @@ class Scratch:
             with held_back():
                 _remove(folder)
 
+    def states(self) -> Path:
+        """An empty folder in which runs hand over states; it stays until the end."""
+        folder = self.folder / f"states-{next(self._numbers)}"
+        with _explained(f"{shown(folder)}: cannot be made"):
+            folder.mkdir()
+        return folder
+
     @contextlib.contextmanager
     def room(self) -> Iterator[Path]:
         """An empty folder for one run, removed after it."""

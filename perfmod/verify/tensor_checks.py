@@ -38,6 +38,7 @@ class Kind:
     Attributes:
         alike: the tensors have one unit, so that they can be judged as a whole, too.
         normalised: they are movements that an optimizer made independent of the gradient's size.
+        settled: averages over many steps stand behind such movements, so that few elements are ever turned over.
         bends: a unit that is switched over at its kink, as of a ReLU, makes them jump; a loss only bends there.
         late: more than one step led to them.
     """
@@ -45,6 +46,7 @@ class Kind:
     name: str
     alike: bool = True
     normalised: bool = False
+    settled: bool = False
     bends: bool = True
     late: bool = False
 
@@ -139,13 +141,14 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
         allowed = tolerance.each * course.stretch * max(base, original.norm) + original.grain + left
         return Gap(key, spread, allowed, original.norm)
     allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
-    if kind.normalised:
-        allowed += _turned_over(course, original.size) * original.norm
+    turned = _turned_over(course, original.size) * original.norm if kind.normalised else 0.0
+    allowed += 0.0 if kind.settled else turned
     # A counter of steps is one number that noise never moves, and has no kinks either.
     bends = kind.bends and (base or original.size > 1)
     kink = kind.jump(_OF_ONE_TENSOR * tolerance.kink) * original.norm if bends else 0.0
     allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
-    return Gap(key, spread, min(allowed, kind.sure * original.norm), original.norm, unclear=kink)
+    unclear = max(kink, allowed + turned if turned and kind.settled else 0.0)
+    return Gap(key, spread, min(allowed, kind.sure * original.norm), original.norm, unclear=unclear)
 
 
 def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
@@ -155,13 +158,15 @@ def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course
     scale = norm(runs.original)
     grain = math.hypot(*(vector.grain for vector in runs.original.values()))
     allowed = tolerance.factor * course.stretch * tolerance.base(spread) + tolerance.floor * scale + grain
-    if kind.normalised:
-        allowed += _turned_over(course, sum(vector.size for vector in runs.original.values())) * scale
+    size = sum(vector.size for vector in runs.original.values())
+    turned = _turned_over(course, size) * scale if kind.normalised else 0.0
+    allowed += 0.0 if kind.settled else turned
     kink = kind.jump(tolerance.kink) * scale if kind.bends else 0.0
     allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
     if tolerance.base(spread) + grain < _ROUNDING * scale:
         allowed = min(allowed, kind.sure * scale)
-    return Gap("", spread, allowed, scale, unclear=kink)
+    unclear = max(kink, allowed + turned if turned and kind.settled else 0.0)
+    return Gap("", spread, allowed, scale, unclear=unclear)
 
 
 def _element_sizes(kind: Kind, vectors: Vectors) -> dict[str, float]:

@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.errors import Failure
 
 SCHEMA = 1
+
+_AT_START = " at the start"
+"""Ends the names of snapshots from the beginning of a step."""
 
 Sketch: TypeAlias = Sequence[float]
 
@@ -115,7 +118,9 @@ class Trace:
         half: half types took part, through autocast or in the parameters.
         steps: by optimizer, numbered in the order of their first steps.
         skipped: steps that a gradient scaler left out.
+        handed: the steps after which the original's state was written, or taken over.
         left_out: dropouts that did not take place, by their probability; None where they did, or are not known.
+        begun: how many steps of the first optimizer came before the events.
         events: in order.
         snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
     """
@@ -128,9 +133,11 @@ class Trace:
     backwards: int
     samples: int
     skipped: int
+    handed: tuple[int, ...]
     left_out: Mapping[str, int] | None
     events: tuple[Event, ...]
     snapshots: Mapping[tuple[str, int], Mapping[str, Digest]]
+    begun: int = 0
 
     @classmethod
     def read(cls, document: Mapping[str, Any], values: Sequence[float]) -> Trace:
@@ -150,6 +157,7 @@ class Trace:
             backwards=top["backwards"].integer(),
             samples=top["samples"].integer(),
             skipped=top["skipped"].integer(),
+            handed=tuple(step.integer() for step in top["handed"].items()),
             left_out=_left_out(top["left_out"]),
             events=tuple(_event(node, values) for node in top["events"].items()),
             snapshots={
@@ -174,11 +182,25 @@ class Trace:
     @property
     def last(self) -> int:
         """The step of the first optimizer after which the last snapshots were taken; 0 where none were."""
-        return max((step for _, step in self.snapshots), default=0)
+        return max((step for name, step in self.snapshots if not name.endswith(_AT_START)), default=0)
 
     def snapshot(self, name: str, step: int) -> Mapping[str, Digest]:
         """The tensors kept under that name after that step; empty where nothing was."""
         return self.snapshots.get((name, step), {})
+
+    def single(self, number: int) -> Trace:
+        """One step of the first optimizer, of which all was kept, as a run of its own."""
+        done, events = 0, []
+        for event in self.events:
+            if done == number - 1:
+                events.append(event)
+            done += isinstance(event, Step) and event.optimizer == 0
+        started = {name: number for name, at in self.snapshots if at == number and name.endswith(_AT_START)}
+        snapshots = {
+            **{(name, 1): tensors for (name, at), tensors in self.snapshots.items() if at == number},
+            **{(name.removesuffix(_AT_START), 0): self.snapshots[name, number] for name in started},
+        }
+        return evolve(self, handed=(), events=tuple(events), snapshots=snapshots, begun=number - 1)
 
     def batches(self) -> Iterator[Batch]:
         """Batches of all loaders in the order in which they were drawn."""

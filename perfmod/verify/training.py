@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import evolve
 
-from perfmod.verify.curves import compare_curves, gradient_norms, loss_points, of_steps
+from perfmod.verify.curves import compare_curves, gradient_norms, loss_points, of_first_steps
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.gaps import Gap
 from perfmod.verify.runs import Runs, Spread
@@ -19,34 +19,63 @@ _REFERENCE: Final = 1e-2
 """How far the original's gradients may lie from those in float64 for the latter to be the same computation."""
 _HALF_REFERENCE: Final = 0.25
 """The same where half types take part."""
-_GRADIENTS: Final = "gradients of step 1"
+_AGAINST: Final = " against float64"
 _BENT: Final = 4.0
 """How much further a gradient's norm jumps at a kink, where the loss itself only bends."""
 
 
-def compare_training(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> list[Check]:
-    """The rows, in the order of cause and effect; what neither side has is left out."""
+def compare_first_step(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> tuple[list[Check], Course]:
+    """The rows of the first step, in the order of cause and effect, and what they showed for later ones."""
     course = Course()
-    losses = runs.map(loss_points)
-    first = losses.map(lambda points: of_steps(points, 1))
-    summed = evolve(tolerance, floor=tolerance.floor_of_sums)
+    first, summed = runs.map(lambda trace: of_first_steps(loss_points(trace))), _of_sums(tolerance)
     checks = compare_curves("losses of step 1", "loss", first, summed, course, 0.0)
-    gradients, against = _compare_gradients(runs, double, tolerance, course)
-    states = _compare_states(runs, 1, tolerance, course)
-    course.same_start = course.exact and all(check.measured == 0.0 for check in (*checks, *gradients, *states))
-    checks += gradients + against + states
-    checks += compare_curves("loss curve", "loss", losses, summed.grown(), course, tolerance.kink)
+    checks += _compare_step(runs, double, tolerance, course, " of step 1")
+    against = [check for check in checks if check.name.endswith(_AGAINST)]
+    course.same_start = course.exact and all(check.measured == 0.0 for check in checks if check not in against)
+    return checks, course
+
+
+def compare_later_steps(runs: Runs[Trace], tolerance: Tolerance, course: Course) -> list[Check]:
+    """The rows of the curves and of what is left at the end; what neither side has is left out."""
+    summed, bent = _of_sums(tolerance).grown(), _BENT * tolerance.kink
+    checks = compare_curves("loss curve", "loss", runs.map(loss_points), summed, course, tolerance.kink)
     norms = runs.map(gradient_norms)
-    bent = _BENT * tolerance.kink
     checks += compare_curves("norms of gradients", "norm of the gradients", norms, tolerance.grown(), course, bent)
-    if runs.original.last > 1:
-        checks += _compare_states(runs, runs.original.last, tolerance.grown(), course)
+    last = runs.original.last
+    if last > 1:
+        checks += _compare_states(runs, last, tolerance.grown(), course, f" of {last} steps")
     return checks
 
 
+def compare_single(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> list[Check]:
+    """The rows of traces that consist of one step each, in a training that has begun long before."""
+    course = Course()
+    checks = compare_curves("losses", "loss", runs.map(loss_points), _of_sums(tolerance), course, 0.0)
+    return checks + _compare_step(runs, double, tolerance, course, "")
+
+
+def updates(runs: Runs[Trace], step: int) -> Runs[Vectors]:
+    """How far the parameters moved in so many steps, by the original's keys."""
+    names = _naming(runs, "parameters")
+    moved = runs.map(lambda trace: movements(trace.snapshot("parameters", 0), trace.snapshot("parameters", step), step))
+    return moved.map_rewritten(names.rename)
+
+
+def _compare_step(
+    runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, course: Course, of_step: str
+) -> list[Check]:
+    """Gradients and states of the first step; `of_step` says so in the names of rows, where there are others."""
+    checks = _compare_gradients(runs, double, tolerance, course, f"gradients{of_step}")
+    return checks + _compare_states(runs, 1, tolerance, course, of_step)
+
+
+def _of_sums(tolerance: Tolerance) -> Tolerance:
+    return evolve(tolerance, floor=tolerance.floor_of_sums)
+
+
 def _compare_gradients(
-    runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, course: Course
-) -> tuple[list[Check], list[Check]]:
+    runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, course: Course, name: str
+) -> list[Check]:
     """The rows of the sides against each other, and of both against float64."""
     taken = _taken(runs, "gradients", 1)
     against = []
@@ -54,39 +83,36 @@ def _compare_gradients(
         reference = fill(values(double.snapshot("gradients", 1)), taken.original)
         off = distance(reference, taken.original)
         if off <= (_HALF_REFERENCE if tolerance.half else _REFERENCE) * norm(taken.original):
-            against = [_against_reference(reference, taken, tolerance)]
+            against = [_against_reference(reference, taken, tolerance, name)]
             # How far the original is off the exact result is how far its own rounding reaches.
             taken = taken.with_control(reference)
     taken = taken.map(lambda vectors: fill(vectors, {**taken.rewritten, **taken.original}))
     course.rounding = nothing_but_rounding(taken)
-    checks = compare_tensors(Kind(_GRADIENTS), taken, tolerance, course)
+    checks = compare_tensors(Kind(name), taken, tolerance, course)
     if checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
         course.turned = max(checks[0].measured or 0.0, checks[0].noise or 0.0, checks[0].control or 0.0)
-    return checks, against
+    return checks + against
 
 
-def _against_reference(reference: Vectors, taken: Runs[Vectors], tolerance: Tolerance) -> Check:
+def _against_reference(reference: Vectors, taken: Runs[Vectors], tolerance: Tolerance, name: str) -> Check:
     old = distance(reference, taken.original)
     new = distance(reference, fill(taken.rewritten, taken.original))
     scale = norm(reference)
     gap = Gap("", Spread(new, 0.0, old), tolerance.factor * old + tolerance.floor * scale, scale)
-    reason = f"{_GRADIENTS} are off those in float64 by {gap.shown}, the original's by {old / gap.scale:.1e}"
-    return gap.check(f"{_GRADIENTS} against float64", tolerance, reason)
+    reason = f"{name} are off those in float64 by {gap.shown}, the original's by {old / gap.scale:.1e}"
+    return gap.check(f"{name}{_AGAINST}", tolerance, reason)
 
 
-def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: Course) -> list[Check]:
+def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: Course, of_step: str) -> list[Check]:
     """What steps leave behind: parameters, buffers, states of optimizers."""
-    after = "of step 1" if step == 1 else f"of {step} steps"
-    names = _naming(runs, "parameters")
-    moved = runs.map(lambda trace: movements(trace.snapshot("parameters", 0), trace.snapshot("parameters", step), step))
-    normalised = _normalises(runs.original)
-    kind = Kind(f"parameter updates {after}", normalised=normalised, late=step > 1)
-    checks = compare_tensors(kind, moved.map_rewritten(names.rename), tolerance, course)
+    normalised, settled = _normalises(runs.original), not of_step
+    kind = Kind(f"parameter updates{of_step}", normalised=normalised, settled=settled, late=step > 1)
+    checks = compare_tensors(kind, updates(runs, step), tolerance, course)
     if step == 1 and not normalised and checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
     for what, bends in (("buffers", step > 1), ("optimizer state", True)):
-        kind = Kind(f"{what} after step {step}", alike=False, bends=bends, late=step > 1)
+        kind = Kind(what if not of_step else f"{what} after step {step}", alike=False, bends=bends, late=step > 1)
         checks += compare_tensors(kind, _taken(runs, what, step), tolerance, course)
     return checks
 

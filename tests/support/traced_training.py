@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ class Recipe:
         inputs, targets, head, loss: change what the loader gave, the logits and the loss; the first argument is the
             step, from 1.
         model: changes the model after a step.
+        handed: steps after which the state of the same training without any changes is taken over.
     """
 
     seed: int = 0
@@ -51,6 +53,7 @@ class Recipe:
     targets: Callable[[int, Tensor], Tensor] | None = None
     model: Callable[[int, nn.Module], None] | None = None
     head: Callable[[int, Tensor], Tensor] | None = None
+    handed: tuple[int, ...] = ()
 
 
 class Net(nn.Module):
@@ -118,9 +121,9 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         optimizer.zero_grad()
         loss.backward()
         events.append({"kind": "backward", "step": step - 1, "losses": [loss.item()]})
-        if step == 1:
+        if step == 1 or step - 1 in recipe.handed:
             kept = [(key, p.grad) for key, p in model.named_parameters() if p.grad is not None]
-            snapshot("gradients", 1, kept)
+            snapshot("gradients", step, kept)
         total = math.hypot(*(p.grad.double().norm().item() for p in model.parameters() if p.grad is not None))
         hyper = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
         optimizer.step()
@@ -129,10 +132,15 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         events.append(
             {"kind": "step", "step": step - 1, "optimizer": 0, "gradient_norm": total, "hyper": hyper},
         )
-        if step in (1, recipe.steps):
+        if step in (1, recipe.steps, *recipe.handed) or step - 1 in recipe.handed:
             snapshot("parameters", step, model.named_parameters())
             snapshot("buffers", step, model.named_buffers())
             snapshot("optimizer state", step, state())
+        if step in recipe.handed:
+            _take_over(model, optimizer, _state_of_original(recipe.optimizer, recipe.lr, step))
+            snapshot("parameters at the start", step + 1, model.named_parameters())
+            snapshot("buffers at the start", step + 1, model.named_buffers())
+            snapshot("optimizer state at the start", step + 1, state())
     result = {
         "schema": 1,
         "mode": "equality",
@@ -147,6 +155,7 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         "skipped": 0,
         "optimizers": 1,
         "left_out": None,
+        "handed": list(recipe.handed),
         "events": events,
         "snapshots": snapshots,
     }
@@ -259,6 +268,33 @@ def _batch(recipe: Recipe, batch: int) -> tuple[Tensor, Tensor]:
     images = torch.randn(16, 3, 8, 8, generator=generator)
     labels = torch.randint(10, (16,), generator=generator)
     return images + 0.2 * labels.view(-1, 1, 1, 1), labels
+
+
+def _take_over(model: nn.Module, optimizer: torch.optim.Optimizer, given: Sequence[Tensor]) -> None:
+    for tensor, value in zip(_state(model, optimizer), given, strict=True):
+        tensor.copy_(value)
+
+
+def _state(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    held = [each.data for each in (*model.parameters(), *model.buffers())]
+    states = (optimizer.state[parameter] for parameter in model.parameters())
+    return held + [value for state in states for value in state.values() if isinstance(value, Tensor)]
+
+
+@functools.cache
+def _state_of_original(optimizer: str, lr: float, steps: int) -> list[Tensor]:
+    """What a training without changes has after so many steps."""
+    recipe = Recipe(optimizer=optimizer, lr=lr)
+    torch.manual_seed(recipe.seed)
+    model = Net()
+    stepping = _optimizer(recipe, model)
+    for step in range(1, steps + 1):
+        images, labels = _batch(recipe, step - 1)
+        _, loss = _forward(recipe, step, model, images, labels, None)
+        stepping.zero_grad()
+        loss.backward()
+        stepping.step()
+    return _state(model, stepping)
 
 
 def _optimizer(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:

@@ -26,6 +26,7 @@ from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
 from perfmod.verify.tree import Tree
 
 STEPS = 12
+HANDED = (1, 4, 7, 10)
 
 
 @define
@@ -34,9 +35,11 @@ class SharingLaboratory(Laboratory):
 
     Attributes:
         folder: for this script on this device.
+        original: whose states the others take over.
     """
 
     folder: Path = field(kw_only=True)
+    original: Side = field(kw_only=True)
     _asked: Counter[str] = field(factory=Counter, init=False)
 
     def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, _beside: Sequence[Side] = ()) -> list[Ran]:
@@ -49,6 +52,14 @@ class SharingLaboratory(Laboratory):
                 if ran is not None:
                     found[number] = ran
         return [found[number] for number in range(len(runs))]
+
+    def _handing_over(self, side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
+        what = f"{self.original.text(self.original.script)} {setting.reference} {seed} {self.request.steps}"
+        states = self.folder / f"states-{hashlib.sha256(what.encode()).hexdigest()}"
+        states.mkdir(exist_ok=True)
+        # Who comes first of those that all would write the same.
+        is_first = side.name == ORIGINAL and setting == setting.reference and not any(states.iterdir())
+        return states, is_first
 
     def _place(self, side: Side, setting: Setting, seed: int) -> Path | None:
         """Where a run is kept: by what is run, how, and, for the original, which time it is."""
@@ -126,8 +137,8 @@ class Bench:
             command="",
         )
         runner = Runner(self.scratch, call, request.timeout, sample_memory=False)
-        lab = SharingLaboratory(runner, request, progress=lambda _: None, folder=runs)
         original = Side(ORIGINAL, tree, Path(path.name), {Path(path.name): text})
+        lab = SharingLaboratory(runner, request, progress=lambda _: None, handed=HANDED, folder=runs, original=original)
         return Prover(lab, original), original
 
     def _tree(self, path: Path) -> Tree:

@@ -15,7 +15,7 @@ from traced_training import Recipe, renamed, scaled, train, with_digest, with_ev
 
 from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
-from perfmod.verify.judging import Controls, judge, judge_ranks
+from perfmod.verify.judging import ALIKE, WITHOUT_DROPOUT, Controls, judge, judge_ranks
 from perfmod.verify.trace import Backward, Batch, Event, Forward, Leaf, Step, Trace
 
 STEPS = 12
@@ -40,6 +40,10 @@ def controls(**changes: object) -> Controls:
 def judged(rewritten: Trace, numerics: Numerics = Numerics.ROUNDING, **changes: object) -> Equality:
     """Against the original that those changes make."""
     return judge(trained(**changes), rewritten, controls(**changes), numerics)
+
+
+def without_dropout(equality: Equality) -> dict[str, Equality]:
+    return {WITHOUT_DROPOUT: equality}
 
 
 def check(equality: Equality, name: str) -> Check:
@@ -621,25 +625,43 @@ def test_sampling_is_proven_without_dropout_only() -> None:
     assert row.measured
     assert row.control is not None
     for strict in (judged(trained(reordered=True)), judged(trained(lr=0.06))):
-        equality = judge(trained(), drawn_anew, controls(), Numerics.SAMPLING, strict)
+        equality = judge(trained(), drawn_anew, controls(), Numerics.SAMPLING, without_dropout(strict))
         assert (equality.verdict, equality.short_horizon) == (strict.verdict, True)
         assert equality.reason == f"without dropout: {strict.reason}"
         assert check(equality, "without dropout: losses of step 1") is not None
     nan = trained(loss=lambda _, x: x * math.nan)
-    assert judge(trained(), nan, controls(), Numerics.SAMPLING, judged(trained())).verdict is Verdict.REFUTED
+    same = without_dropout(judged(trained()))
+    assert judge(trained(), nan, controls(), Numerics.SAMPLING, same).verdict is Verdict.REFUTED
     slower = trained(lr=0.04)
-    assert judge(trained(), slower, controls(), Numerics.SAMPLING, judged(trained())).verdict is Verdict.REFUTED
+    assert judge(trained(), slower, controls(), Numerics.SAMPLING, same).verdict is Verdict.REFUTED
+
+
+def test_all_conditions_count_under_which_both_sides_are_compared_more_closely() -> None:
+    drawn_anew = trained(head=lambda step, x: x * (1.0 + 0.2 * math.sin(step)))
+    fine, wrong = judged(trained(reordered=True)), judged(trained(lr=0.06))
+    for without, alike, verdict in (
+        (fine, fine, Verdict.PROVEN),
+        (fine, wrong, Verdict.REFUTED),
+        (wrong, fine, Verdict.REFUTED),
+    ):
+        strict = {**without_dropout(without), ALIKE: alike}
+        equality = judge(trained(), drawn_anew, controls(), Numerics.SAMPLING, strict)
+        assert equality.verdict is verdict
+    assert equality.reason == f"without dropout: {wrong.reason}"
 
 
 def test_precision_is_proven_without_dropout_where_something_drops() -> None:
     drawn_anew = trained(head=lambda step, x: x * (1.0 + 0.2 * math.sin(step)))
     dropping = judged(trained(reordered=True), Numerics.PRECISION)
     assert dropping.original is not None
-    without = evolve(dropping, original=evolve(dropping.original, losses=(2.0, 1.0)))
+    dropping, without = (
+        without_dropout(each)
+        for each in (dropping, evolve(dropping, original=evolve(dropping.original, losses=(2.0, 1.0))))
+    )
     assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION, without).verdict is Verdict.PROVEN
     assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION, dropping).verdict is Verdict.REFUTED
     assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION).verdict is Verdict.REFUTED
-    refuted = evolve(without, verdict=Verdict.REFUTED)
+    refuted = without_dropout(evolve(without[WITHOUT_DROPOUT], verdict=Verdict.REFUTED))
     assert judge(trained(), trained(), controls(), Numerics.PRECISION, refuted).verdict is Verdict.REFUTED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.proving import Candidate, Prover
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran
+from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, Side
 from perfmod.verify.tree import Tree
 
@@ -48,6 +50,7 @@ class MadeUp:
     originals: int = 0
     deterministic: int = 0
     asked: list[tuple[Mode, int]] = field(factory=list)
+    scratch: Scratch | None = None
 
     def run(self, side: Side, job: Job) -> Ran:
         return self._ran(side, job)
@@ -58,7 +61,7 @@ class MadeUp:
     def _ran(self, side: Side, job: Job) -> Ran:
         self.asked.append((job.mode, job.by_hand))
         if self.is_by_hand and not job.by_hand:
-            stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "modules": [], "on_cpu": False}
+            stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "handed": [], "modules": [], "on_cpu": False}
             return Ran(Trouble(Kind.NEVER_STEPPED, "no optimizer stepped"), (stuck,))
         if job.mode is not Mode.EQUALITY:
             record, numbers = trained(0.05, None)
@@ -83,6 +86,7 @@ def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
     def judge(runner: MadeUp, numerics: Numerics = Numerics.BITWISE) -> tuple[Equality, MadeUp]:
         script = tmp_path / "train.py"
         script.write_text("import torch\n")
+        runner.scratch = Scratch(Path(tempfile.mkdtemp(dir=tmp_path)))
         request = Request(script, None, (), "cuda", "python", 4, True, None, 60.0, None, (), "perfmod verify train.py")
         lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
         tree = Tree.of(script)

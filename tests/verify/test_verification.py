@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran
+from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, Side
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.tree import Tree
@@ -72,6 +74,7 @@ class MadeUp:
     trouble: Trouble | None = None
     troubled_seed: int | None = None
     jobs: list[tuple[set[str], Mode, int]] = field(factory=list)
+    scratch: Scratch | None = None
 
     def run(self, side: Side, job: Job) -> Ran:
         return self.run_all([(side, job)])[0]
@@ -107,6 +110,7 @@ def verified(tmp_path: Path) -> Callable[..., tuple[Evidence, list[str], MadeUp]
     def verify(runner: MadeUp, *, quick: bool = False, keep: bool = True) -> tuple[Evidence, list[str], MadeUp]:
         script = tmp_path / "train.py"
         script.write_text(SCRIPT)
+        runner.scratch = Scratch(Path(tempfile.mkdtemp(dir=tmp_path)))
         found = examine([str(script)], Options(select=("PM101", "PM104")), cwd=tmp_path, use_cache=False)
         request = Request(script, None, (), "cuda", "python", 4, quick, None, 60.0, None, (), "perfmod verify train.py")
         lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ class Controls:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._noisy: tuple[int, int, nn.Module] | None = None
-        self._noisy_parameters = False
+        self._noisy_parameters: tuple[nn.Module, _Noise] | None = None
         self.perturbed = 0
         self.left_out: LeftOut | None = None
 
@@ -55,6 +55,12 @@ class Controls:
             args, kwargs = self._with_noise(module, args, kwargs, step)
         return args, kwargs
 
+    def renew(self) -> None:
+        """The parameters have been set to what the original has, and get their noise again where they had some."""
+        if self._noisy_parameters is not None:
+            module, noise = self._noisy_parameters
+            _move(module, noise)
+
     def _is_first(self, module: nn.Module, step: int, backwards: int) -> bool:
         """Whether this is the first call in its step that may be trained on.
 
@@ -68,12 +74,10 @@ class Controls:
         noise = _Noise(self._job.perturb, mixed(self._job.seed, "noise", self._job.perturb_seed, step))
         if any(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in leaves([args, kwargs])):
             args, kwargs = mapped(args, noise), mapped(kwargs, noise)
-        elif not self._noisy_parameters:
-            # Token numbers and bytes cannot be moved a little; the first layer's weights can, once.
-            self._noisy_parameters = True
-            with aside():
-                for parameter in module.parameters():
-                    parameter.data.copy_(noise(parameter.data))
+        elif self._noisy_parameters is None:
+            # Token numbers and bytes cannot be moved a little; the weights can, once.
+            self._noisy_parameters = module, noise
+            _move(module, noise)
         self.perturbed += noise.tensors
         return args, kwargs
 
@@ -105,6 +109,12 @@ class _Noise:
         """Of the noise; autocast would round away what is smaller than the units of its type."""
         kinds = {tensor.dtype, autocast_type() or tensor.dtype}
         return self._units * max(torch.finfo(kind).eps for kind in kinds)
+
+
+def _move(module: nn.Module, noise: _Noise) -> None:
+    with aside():
+        for parameter in module.parameters():
+            parameter.data.copy_(noise(parameter.data))
 
 
 def _double(tensor: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class LeftOut:
         for name, training in _DROPOUTS.items():
             patching.around(F, name, self._with_zero(1, "p", 0.5, 2, training))
         patching.around(F, "scaled_dot_product_attention", self._with_zero(4, "dropout_p", 0.0, None, True))
-        patching.around(nn.RNNBase, "__init__", _make_without_dropout)
+        patching.around(nn.RNNBase, "__init__", make_without_dropout)
 
     @property
     def calls(self) -> dict[str, int] | None:
@@ -61,6 +61,7 @@ class LeftOut:
         return call
 
 
-def _make_without_dropout(init: Callable[..., None], module: nn.RNNBase, *args: Any, **kwargs: Any) -> None:
+def make_without_dropout(init: Callable[..., None], module: nn.RNNBase, *args: Any, **kwargs: Any) -> None:
+    """In place of the constructor: its dropout is within a kernel."""
     init(module, *args, **kwargs)
     module.dropout = 0.0

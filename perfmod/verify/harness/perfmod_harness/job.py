@@ -25,7 +25,11 @@ class Job:
     double: bool
     dropout: bool
     deterministic: bool
+    alike: bool
     by_hand: int
+    states: str
+    writes_states: bool
+    handed: list[int]
     warmup_steps: int
     warmup_seconds: float
     window_steps: int

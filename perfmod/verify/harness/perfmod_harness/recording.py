@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import patching, scaling, seeding, unseen
+from . import alike, patching, scaling, seeding, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
 from .determinism import Determinism
 from .digests import Digests
 from .events import Events
+from .handing_over import HandingOver
 from .loaders import Loaders
 from .naming import Names
 from .observer import CLOCK, Observer
@@ -46,6 +47,8 @@ def begin(job: Job) -> None:
     seeding.pin_torch(job.seed)
     unseen.begin()
     Sampling(job.seed).begin()
+    if job.alike:
+        alike.begin()
     Recorder(job).begin()
 
 
@@ -78,7 +81,9 @@ class Recorder(Observer):
         digests = Digests(self._shelf)
         self._events = Events(digests, self._shelf)
         self._snapshots = Snapshots(digests, self._names)
+        self._states = HandingOver(job, self._names)
         self._stepped: dict[int, Optimizer | ByHand] = {}
+        self._looked_at = 1
         self._differentiated_once: set[int] = set()
 
     def begin(self) -> None:
@@ -143,8 +148,8 @@ class Recorder(Observer):
         watch = self._watch
         if closure:
             self._keep_step(watch.total - 1, optimizer, number)
-        if number == CLOCK and watch.clock == 1:
-            self._take_all(1)
+        if number == CLOCK:
+            self._end_step(watch.clock)
         if not is_captured():
             with unseen.uncompiled():
                 seeding.seed_everything(self._job.seed, "step", watch.total)
@@ -155,9 +160,19 @@ class Recorder(Observer):
         divisor = getattr(optimizer, "grad_scale", None)
         if number not in self._differentiated_once:
             self._differentiated_once.add(number)
-            self._snapshots.take_gradients(1, optimizer, number, divisor)
+            self._snapshots.take_gradients(self._looked_at, optimizer, number, divisor)
         found = gradients(self._names.optimized(optimizer, number), divisor)
         self._events.step(step, optimizer, number, (gradient for _, gradient in found))
+
+    def _end_step(self, step: int) -> None:
+        """Keep what a step leaves that is looked at by itself, and what the next one begins with, if it is one."""
+        if step in {self._looked_at, *self._job.handed}:
+            self._take_all(step)
+        if self._states.after(step, self._stepped):
+            self._controls.renew()
+            self._snapshots.take_start(step + 1, self._stepped)
+            self._looked_at = step + 1
+            self._differentiated_once.clear()
 
     def _take_all(self, step: int) -> None:
         self._snapshots.take_model(step)
@@ -171,6 +186,7 @@ class Recorder(Observer):
         """Everything. Raises `RuntimeError` where the device does not answer."""
         if ended in ("steps", "exit") and self._watch.clock > 1:
             self._take_all(self._watch.clock)
+        self._states.end()
         self.half = self.half or self._names.holds_half()
         self.loaders = self._loaders.describe()
         self._shelf.fetch()
@@ -188,6 +204,7 @@ class Recorder(Observer):
 
     def lost(self) -> Mapping[str, Any]:
         """What was counted on the host."""
+        self._states.end()
         return {**self._counts(), "events": [], "snapshots": []}
 
     def _counts(self) -> dict[str, Any]:
@@ -197,6 +214,7 @@ class Recorder(Observer):
             "samples": events.samples,
             "perturbed": self._controls.perturbed,
             "left_out": None if left_out is None else left_out.calls,
+            "handed": self._states.done,
             "unrepeatable": list(self._determinism.warned),
         }
 

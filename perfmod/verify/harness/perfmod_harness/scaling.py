@@ -9,6 +9,8 @@ import torch
 from . import patching
 
 _UNSCALED = "_perfmod_unscaled"
+_used: list[Any] = []
+"""The scalers that have scaled a loss, by their first; kept, as scripts do."""
 
 
 def note_unscaled() -> None:
@@ -42,7 +44,16 @@ def _classes() -> Iterator[type]:
     yield getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)
 
 
+def scales() -> Iterator[torch.Tensor]:
+    """What the scalers of the script multiply by at present, and how many steps without an infinity they count."""
+    for scaler in _used:
+        held = (getattr(scaler, name, None) for name in ("_scale", "_growth_tracker"))
+        yield from (value for value in held if isinstance(value, torch.Tensor))
+
+
 def _scale(scale: Callable[..., Any], scaler: Any, outputs: Any) -> Any:
+    if not any(scaler is each for each in _used):
+        _used.append(scaler)
     result = scale(scaler, outputs)
     if isinstance(outputs, torch.Tensor):
         _note(result, outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 import torch
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .digests import Digest, Digests
     from .naming import Names
     from .readout import Readout
+
+
+AT_START = "{} at the start"
+"""The name of what was kept when a step began; without it, when it had ended."""
 
 
 class Snapshots:
@@ -41,6 +45,14 @@ class Snapshots:
         """The gradients that an optimizer is to step along; `divisor`: what they are still multiplied by."""
         self._take("gradients", step, gradients(self._names.optimized(optimizer, number), divisor))
 
+    def take_start(self, step: int, stepped: Mapping[int, Optimizer | ByHand]) -> None:
+        """What a step begins with that is looked at by itself."""
+        self._take(AT_START.format("parameters"), step, self._names.parameters())
+        self._take(AT_START.format("buffers"), step, self._names.buffers())
+        for number, optimizer in stepped.items():
+            self._take(AT_START.format("parameters"), step, self._names.optimized(optimizer, number))
+            self._take(AT_START.format("optimizer state"), step, self._state(optimizer, number))
+
     def read(self, readout: Readout) -> list[dict[str, Any]]:
         """In the form of the record."""
         return [
@@ -59,7 +71,7 @@ class Snapshots:
     def _state(self, optimizer: Optimizer | ByHand, number: int) -> Iterator[tuple[str, Tensor]]:
         for key, parameter in self._names.optimized(optimizer, number):
             for name, value in optimizer.state.get(parameter, {}).items():
-                yield from _tensors(f"{key}/{name}", value)
+                yield from tensors_of(f"{key}/{name}", value)
 
 
 def gradients(parameters: Iterable[tuple[str, Tensor]], divisor: Tensor | None) -> Iterator[tuple[str, Tensor]]:
@@ -70,11 +82,12 @@ def gradients(parameters: Iterable[tuple[str, Tensor]], divisor: Tensor | None) 
             yield key, gradient if divisor is None else gradient / divisor.to(gradient.device)
 
 
-def _tensors(key: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+def tensors_of(key: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """What a state of an optimizer consists of; numbers count as tensors."""
     if isinstance(value, torch.Tensor):
         yield key, value
     elif isinstance(value, (bool, int, float)):
         yield key, torch.tensor(value, dtype=torch.float64, device="cpu")
     elif isinstance(value, (list, tuple)):
         for index, part in enumerate(value):
-            yield from _tensors(f"{key}.{index}", part)
+            yield from tensors_of(f"{key}.{index}", part)
