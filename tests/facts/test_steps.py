@@ -16,6 +16,7 @@ import torch
 
 
 def fit(model, loader, args):
+    log_every = 1
     for step, (x, y) in enumerate(loader):
         is_due, text, sign = not step % 10, "%d" % step, -1 if step else 1
         logits, log_probs = model(x), torch.log_softmax(model(x), 1)
@@ -68,6 +69,8 @@ def test_reports_are_rare(test: str) -> None:
         "x.size(0) == 64",
         "x.size(1) == 1",
         "len(batch) == 1",
+        "step % log_every == 0",
+        "step % 1 == 0",
     ],
 )
 def test_other_conditions_are_not(test: str) -> None:
