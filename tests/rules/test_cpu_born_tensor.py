@@ -360,3 +360,26 @@ def test_a_device_that_nothing_sets(base: str, sets: str, is_refused: bool) -> N
     result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
     assert bool(result.applied) is not is_refused
     assert any("nothing sets `self.device`" in each.reason for each in result.refused) is is_refused
+
+
+def test_a_device_that_the_line_above_sets_to_the_cpu() -> None:
+    code = """\
+import settings
+import torch
+
+def train(model, loader):
+    for x in loader:
+        model(x + torch.zeros(1).to(settings.device)).mean().backward()
+        before = settings.device
+        settings.device = "cpu"
+        model.to(settings.device)
+        model.noise = torch.ones(2).to(settings.device)
+        settings.device = before
+        model.noise = torch.ones(3).to(settings.device)
+"""
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
+    after = result.after.decode()
+    assert "torch.zeros(1, device=settings.device)" in after
+    assert "torch.ones(2).to(settings.device)" in after
+    assert "torch.ones(3, device=settings.device)" in after
+    assert not [*result.refused, *result.held_back]
