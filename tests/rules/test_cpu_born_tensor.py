@@ -111,7 +111,7 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("torch.zeros(y.size()).cuda()", "torch.zeros(y.size(), device=y.device)"),
+        ("torch.zeros(y.size()).cuda()", "torch.zeros_like(y)"),
         ("torch.ones(y.shape[0], 3).to('cuda')", "torch.ones(y.shape[0], 3, device=y.device)"),
         ("torch.arange(len(y)).cuda()", "torch.arange(len(y), device=y.device)"),
         ("torch.zeros(y.size(0)).long().cuda()", "torch.zeros(y.size(0), dtype=torch.long, device=y.device)"),
@@ -383,3 +383,26 @@ def train(model, loader):
     assert "torch.ones(2).to(settings.device)" in after
     assert "torch.ones(3, device=settings.device)" in after
     assert not [*result.refused, *result.held_back]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.ones((y.shape)).to(device)", "torch.ones_like(y)"),
+        ("torch.zeros(y.shape, dtype=y.dtype).cuda()", "torch.zeros_like(y)"),
+        ("torch.zeros((len(y)), dtype=y.dtype).cuda()", "torch.zeros_like(y)"),
+        ("torch.full(y.shape, 0.5).to(y.device)", "torch.full_like(y, 0.5)"),
+        ("torch.full(y.shape, 2).to(y.device)", "torch.full(y.shape, 2, device=y.device)"),
+        ("torch.zeros(y.shape, dtype=torch.long).to(device)", "torch.zeros(y.shape, dtype=torch.long, device=device)"),
+        ("torch.ones(y.shape).to(device).view(2, 2)", "torch.ones(y.shape, device=device).view(2, 2)"),
+    ],
+)
+def test_as_another_tensor(before: str, after: str) -> None:
+    code = CODE.replace("    n = x", "    y = torch.rand(4, device=device)\n    n = x").replace("BODY", before)
+    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after
+
+
+def test_one_type_of_floats_is_not_taken_for_granted() -> None:
+    code = CODE.replace("    n = x", "    y = torch.rand(4, device=device)\n    x = x.half()\n    n = x")
+    code = code.replace("BODY", "torch.zeros(y.shape).to(y.device)")
+    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == "torch.zeros(y.shape, device=y.device)"
