@@ -402,7 +402,14 @@ def test_as_another_tensor(before: str, after: str) -> None:
     assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after
 
 
-def test_one_type_of_floats_is_not_taken_for_granted() -> None:
-    code = CODE.replace("    n = x", "    y = torch.rand(4, device=device)\n    x = x.half()\n    n = x")
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ("torch.relu(torch.rand(4, device=device))", "torch.zeros(y.shape, device=y.device)"),
+        ("0.5 * torch.rand(4, device=device)", "torch.zeros_like(y)"),
+    ],
+)
+def test_beside_half_precision_the_type_has_to_show(made: str, after: str) -> None:
+    code = CODE.replace("    n = x", f"    y = {made}\n    x = x.half()\n    n = x")
     code = code.replace("BODY", "torch.zeros(y.shape).to(y.device)")
-    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == "torch.zeros(y.shape, device=y.device)"
+    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after

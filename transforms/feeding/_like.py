@@ -12,6 +12,7 @@ from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target
 
 _LIKE = frozenset({"zeros", "ones", "full", "empty"})
+_FLOATS = frozenset({"torch.zeros", "torch.ones", "torch.rand", "torch.randn"})
 _LAYOUT = frozenset({"view", "view_as", "stride", "is_contiguous", "data_ptr", "as_strided"})
 """What a tensor that lies in memory as `x` does answers otherwise than one that lies row by row."""
 
@@ -37,7 +38,8 @@ def like(file: FileFacts, move: cst.Call, birth: Birth, where: Target) -> str:
     if dtype is not None and file.code(dtype) != f"{file.code(owner)}.dtype":
         return ""
     is_float = filled is None or file.value(filled).dtype is DType.FLOATING
-    if dtype is None and not (is_float and file.value(owner).dtype is DType.FLOATING and file.values.uses_one_float()):
+    is_same = file.value(owner).dtype is DType.FLOATING and file.values.uses_one_float()
+    if dtype is None and not (is_float and (is_same or _is_of_default_type(file, owner))):
         return ""
     fill = f", {file.code(filled)}" if filled is not None else ""
     return f"{file.code(made.func)}_like({file.code(owner)}{fill})"
@@ -54,6 +56,27 @@ def _owner(file: FileFacts, size: cst.BaseExpression) -> cst.BaseExpression | No
     elif isinstance(size, cst.Call) and isinstance(size.func, cst.Attribute) and size.func.attr.value == "size":
         owner = size.func.value if not size.args else None
     return owner if owner is not None and dotted(owner) and file.value(owner).kind is Kind.TENSOR else None
+
+
+def _is_of_default_type(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a tensor is made of `torch.ones(n)` and the like, which have the type that other floats have by default,
+    and of numbers: `0.5 * torch.ones(n).to(device)`.
+    """
+    if isinstance(node, cst.Name):
+        parts = file.values.assigned_to(node)
+        return bool(parts) and all(not isinstance(each, cst.Name) and _is_of_default_type(file, each) for each in parts)
+    if isinstance(node, cst.BinaryOperation):
+        sides = (node.left, node.right)
+        return any(_is_of_default_type(file, side) for side in sides) and all(
+            file.value(side).kind is Kind.NUMBER or _is_of_default_type(file, side) for side in sides
+        )
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    if node.func.attr.value in ("to", "cuda") and file.qualified(node) is None:
+        is_move = not any(file.values.placement.is_dtype(arg.value) for arg in node.args) and len(node.args) <= 1
+        moved = [file.value(arg.value).kind is Kind.TENSOR for arg in node.args]
+        return is_move and not any(moved) and _is_of_default_type(file, node.func.value)
+    return file.qualified(node) in _FLOATS and argument(node, "dtype") is None
 
 
 def _asks_for_layout(file: FileFacts, move: cst.Call) -> bool:
