@@ -394,6 +394,9 @@ def train(model, loader):
         ("torch.full(y.shape, 0.5).to(y.device)", "torch.full_like(y, 0.5)"),
         ("torch.full(y.shape, 2).to(y.device)", "torch.full(y.shape, 2, device=y.device)"),
         ("torch.zeros(y.shape, dtype=torch.long).to(device)", "torch.zeros(y.shape, dtype=torch.long, device=device)"),
+        ("torch.ones(n, 3).to(y.device).to(y.dtype)", "torch.ones(n, 3, dtype=y.dtype, device=y.device)"),
+        ("torch.zeros(n).cuda().type(torch.long)", 'torch.zeros(n, dtype=torch.long, device="cuda")'),
+        ("torch.full((n,), 2.5).to(device).to(y.dtype)", "torch.full((n,), 2.5, device=device).to(y.dtype)"),
         ("torch.ones(y.shape).to(device).view(2, 2)", "torch.ones(y.shape, device=device).view(2, 2)"),
     ],
 )

@@ -44,6 +44,7 @@ from perfmod.transforms.feeding._born_types import (
     cast_behind,
     cast_of_copy,
     is_integer,
+    named_type_of_copy,
     type_given,
     why_filled,
 )
@@ -153,6 +154,9 @@ class CpuBornTensor(Rule):
         elif where.dtype is None and (later := cast_of_copy(file, call, birth)) is not None:
             text = f"{type_given(file, birth, later)}{text}"
             edits = [Edit(start, source.span(later)[1], "")]
+        elif where.dtype is None and (typed := named_type_of_copy(file, call, birth)) is not None:
+            text = f"dtype={file.code(typed[1])}, {text}"
+            edits = [Edit(start, source.span(typed[0])[1], "")]
         elif where.dtype is not None:
             edits = [Edit(start, end, f".to({file.code(where.dtype)})")]
         elif cast is not None and isinstance(birth.call.func, cst.Attribute):
