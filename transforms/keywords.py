@@ -44,12 +44,12 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     comment = behind["comment"] if behind is not None else ""
     is_open = behind is not None and not behind["close"].strip()
     is_inside = is_open or source.line_start(opening) < source.line_start(end)
-    commas = [arg.comma for arg in call.args if isinstance(arg.comma, cst.Comma)]
+    commas = [arg.comma for arg in call.args[:-1] if isinstance(arg.comma, cst.Comma)]
     comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
     limit = width(source)
     fits = length + len(comma + text) <= limit or (length > limit and not wrap)
-    joins = len(call.args) == 1 and not commas and fits and not comment.strip()
+    joins = len(call.args) == 1 and not isinstance(call.args[0].comma, cst.Comma) and fits and not comment.strip()
     if (starts_line[-1] and all(starts_line[not is_hanging :]) and not joins) or (is_inside and comment.strip()):
         if behind is None or not (comment.strip() or (is_open and behind["comma"])):
             return (Edit(end, end, "," + line, source.path),)
@@ -63,7 +63,9 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     is_last_call = not any(mark in follows for mark in "(#\\")
     if wrap and is_last_call and not fits and "\t" not in source.indentation(start):
         return (Edit(end, end, "," + line, source.path),)
-    return (Edit(end, end, comma + text, source.path),)
+    closing = source.span(call)[1] - 1
+    is_behind_comma = source.text[end:closing].rstrip(" ") == ","  # `zeros(1,)`: the comma goes
+    return (Edit(end, closing if is_behind_comma else end, comma + text, source.path),)
 
 
 def _line_each(source: Source, call: cst.Call, text: str) -> tuple[Edit, ...]:

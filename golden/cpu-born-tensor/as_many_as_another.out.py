@@ -9,7 +9,7 @@ def train(model, loader):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, _ in loader:
         out = model(x.cuda())
-        loss = torch.max(out - 1, torch.zeros(out.size(), device=out.device)).mean()
+        loss = torch.max(out - 1, torch.zeros_like(out)).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

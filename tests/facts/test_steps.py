@@ -16,6 +16,7 @@ import torch
 
 
 def fit(model, loader, args):
+    log_every = 1
     for step, (x, y) in enumerate(loader):
         is_due, text, sign = not step % 10, "%d" % step, -1 if step else 1
         logits, log_probs = model(x), torch.log_softmax(model(x), 1)
@@ -68,6 +69,8 @@ def test_reports_are_rare(test: str) -> None:
         "x.size(0) == 64",
         "x.size(1) == 1",
         "len(batch) == 1",
+        "step % log_every == 0",
+        "step % 1 == 0",
     ],
 )
 def test_other_conditions_are_not(test: str) -> None:
@@ -278,3 +281,45 @@ def test_a_loop_around_training_loops_is_a_step_where_it_trains_itself(code: str
     file = FileFacts(Source.parse(f"import torch\n\n{code}\n".encode(), "train.py"))
     here = next(call for call in find_all(file.tree.module, cst.Call) if file.source.code(call) == "here()")
     assert file.steps.in_sight(here) is is_step
+
+
+CACHED = """\
+import torch
+
+
+class Masks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.masks = {{}}
+
+    def forward(self, x, step):
+        n = x.size(0)
+        if {test}:
+            mask = here()
+            self.masks[n] = mask
+        return x * self.masks[n]
+{more}
+
+model = Masks()
+for step, x in enumerate(loader):
+    model(x, step).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "more", "is_gated"),
+    [
+        ("n not in self.masks", "", True),
+        ("n in self.masks", "", False),
+        ("n not in self.others", "", False),
+        ("step not in self.masks", "", False),
+        ("n not in self.masks", "\n    def reset(self):\n        self.masks = {}\n", False),
+        ("n not in self.masks", "\n    def reset(self):\n        self.masks.clear()\n", False),
+        ("n not in self.masks", "\n    def reset(self):\n        del self.masks[1]\n", False),
+    ],
+)
+def test_what_is_stored_where_it_was_missing_is_made_once(test: str, more: str, is_gated: bool) -> None:
+    code = CACHED.format(test=test, more=more)
+    file = FileFacts(Source.parse(code.encode(), "train.py"))
+    here = next(call for call in find_all(file.tree.module, cst.Call) if file.source.code(call) == "here()")
+    assert file.steps.is_gated(here) is is_gated

@@ -111,7 +111,7 @@ def test_filled_where_it_is_used(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("torch.zeros(y.size()).cuda()", "torch.zeros(y.size(), device=y.device)"),
+        ("torch.zeros(y.size()).cuda()", "torch.zeros_like(y)"),
         ("torch.ones(y.shape[0], 3).to('cuda')", "torch.ones(y.shape[0], 3, device=y.device)"),
         ("torch.arange(len(y)).cuda()", "torch.arange(len(y), device=y.device)"),
         ("torch.zeros(y.size(0)).long().cuda()", "torch.zeros(y.size(0), dtype=torch.long, device=y.device)"),
@@ -360,3 +360,59 @@ def test_a_device_that_nothing_sets(base: str, sets: str, is_refused: bool) -> N
     result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
     assert bool(result.applied) is not is_refused
     assert any("nothing sets `self.device`" in each.reason for each in result.refused) is is_refused
+
+
+def test_a_device_that_the_line_above_sets_to_the_cpu() -> None:
+    code = """\
+import settings
+import torch
+
+def train(model, loader):
+    for x in loader:
+        model(x + torch.zeros(1).to(settings.device)).mean().backward()
+        before = settings.device
+        settings.device = "cpu"
+        model.to(settings.device)
+        model.noise = torch.ones(2).to(settings.device)
+        settings.device = before
+        model.noise = torch.ones(3).to(settings.device)
+"""
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor()], Choice())
+    after = result.after.decode()
+    assert "torch.zeros(1, device=settings.device)" in after
+    assert "torch.ones(2).to(settings.device)" in after
+    assert "torch.ones(3, device=settings.device)" in after
+    assert not [*result.refused, *result.held_back]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.ones((y.shape)).to(device)", "torch.ones_like(y)"),
+        ("torch.zeros(y.shape, dtype=y.dtype).cuda()", "torch.zeros_like(y)"),
+        ("torch.zeros((len(y)), dtype=y.dtype).cuda()", "torch.zeros_like(y)"),
+        ("torch.full(y.shape, 0.5).to(y.device)", "torch.full_like(y, 0.5)"),
+        ("torch.full(y.shape, 2).to(y.device)", "torch.full(y.shape, 2, device=y.device)"),
+        ("torch.zeros(y.shape, dtype=torch.long).to(device)", "torch.zeros(y.shape, dtype=torch.long, device=device)"),
+        ("torch.ones(n, 3).to(y.device).to(y.dtype)", "torch.ones(n, 3, dtype=y.dtype, device=y.device)"),
+        ("torch.zeros(n).cuda().type(torch.long)", 'torch.zeros(n, dtype=torch.long, device="cuda")'),
+        ("torch.full((n,), 2.5).to(device).to(y.dtype)", "torch.full((n,), 2.5, device=device).to(y.dtype)"),
+        ("torch.ones(y.shape).to(device).view(2, 2)", "torch.ones(y.shape, device=device).view(2, 2)"),
+    ],
+)
+def test_as_another_tensor(before: str, after: str) -> None:
+    code = CODE.replace("    n = x", "    y = torch.rand(4, device=device)\n    n = x").replace("BODY", before)
+    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ("torch.relu(torch.rand(4, device=device))", "torch.zeros(y.shape, device=y.device)"),
+        ("0.5 * torch.rand(4, device=device)", "torch.zeros_like(y)"),
+    ],
+)
+def test_beside_half_precision_the_type_has_to_show(made: str, after: str) -> None:
+    code = CODE.replace("    n = x", f"    y = {made}\n    x = x.half()\n    n = x")
+    code = code.replace("BODY", "torch.zeros(y.shape).to(y.device)")
+    assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after

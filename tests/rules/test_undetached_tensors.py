@@ -181,3 +181,40 @@ def test_an_array_keeps_a_number(made: str, kept: str, *, is_found: bool) -> Non
     )
     result = FILES.result(code)
     assert bool(result.applied or result.held_back or result.refused) == is_found
+
+
+MAPS = """\
+import cv2
+import torch
+
+class Explainer{base}:
+    def __init__(self, model):
+        self.model = model
+
+    def forward(self, x):
+        self.out = self.model(x)
+        return self.out.data.max(1)
+
+    def backward(self, at{more}):
+        self.out[0, at].backward()
+
+    def heat(self):
+        return cv2.resize(self.model.weight.grad.cpu().numpy(), (8, 8))
+
+def explain(model, loader):
+    explainer, maps = Explainer(model), []
+    for x, y in loader:
+        explainer.forward(x)
+        explainer.backward({call})
+        heat = explainer.heat()
+        maps.append(heat)
+    return [each.tolist() for each in maps]
+"""
+
+
+@pytest.mark.parametrize("call", ["at=3", "retain_graph=True"])
+def test_what_an_object_with_a_backward_of_its_own_returns_is_no_tensor(call: str) -> None:
+    assert not FILES.reports(MAPS.format(base="", more="=0, retain_graph=True", call=call))
+    out_of_sight = MAPS[MAPS.index("def explain") :].format(call=call)
+    if call == "at=3":
+        assert not FILES.reports("from maps import Explainer\n\n" + out_of_sight)

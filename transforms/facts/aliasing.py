@@ -59,6 +59,8 @@ _WRITING_METHODS = frozenset(
     {"fill", "itemset", "setfield", "byteswap", "__setitem__"}
     | {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "and", "or", "xor", "pow", "mod")}
 )
+# What gives the tensor itself where it has the type, or is on the device, already.
+_MOVES = frozenset({"to", "cuda", "long", "int", "short", "float", "double", "half", "bfloat16", "bool", "byte"})
 # Those of arrays that other objects have too, and mean something else by.
 _OF_ARRAYS = frozenset({"sort", "partition", "put"})
 # What makes an array of a tensor, or a tensor of an array, that shares its memory.
@@ -132,12 +134,16 @@ class Aliasing:
         return False
 
     def _is_its_own(self, node: cst.CSTNode) -> bool:
-        """Whether evaluating `node` makes a fresh tensor, or a view of one that has no name: `x.sort()[0][:3]`."""
+        """Whether evaluating `node` makes a fresh tensor, or one of another that has no name: `x.sort()[0][:3]`,
+        `x.floor().to(torch.int64)`.
+        """
         while not self.is_fresh(node):
             if isinstance(node, cst.Subscript):
                 node = node.value
             elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PAIRS:
                 return self._values.of(node.func.value).is_tensor and argument(node, "out") is None
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _MOVES:
+                node = node.func.value
             else:
                 return False
         return True
@@ -411,12 +417,11 @@ class Aliasing:
             return False
         scope = self._tree.scope(name)
         for definition in definitions:
-            if definition.scope is not scope or definition.binding is not Binding.ASSIGNED or definition.path:
+            if definition.scope is not scope or definition.binding is not Binding.ASSIGNED:
                 return False
-            if definition.value is None or not self._is_its_own(definition.value) or _asks_for_grad(definition.value):
+            if definition.part is None or not self._is_its_own(definition.part) or _asks_for_grad(definition.part):
                 return False
-            assignment = self._tree.parent(definition.node)
-            statement = self._tree.parent(assignment) if assignment is not None else None
+            assignment, statement = self._tree.parent(definition.node), self._tree.statement(definition.node)
             if isinstance(statement, cst.Assign) and len(statement.targets) > 1:
                 return False
             rounds = [loop for loop in around if not self._tree.is_within(definition.node, loop)]

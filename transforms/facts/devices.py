@@ -64,10 +64,16 @@ def beside(file: FileFacts, made: cst.CSTNode, device: str) -> str:
             owner = node.args[0].value
         if not isinstance(owner, cst.Name):
             continue
-        value = file.value(owner)
-        if value.is_tensor and value.device is Device.ACCELERATOR and file.once(_has_one_device):
+        if is_beside(file, owner, device):
             return f"{owner.value}.device"
     return device
+
+
+def is_beside(file: FileFacts, x: cst.BaseExpression, device: str) -> bool:
+    """Whether a device, given its code, is the one that `x` is known to be on, if no file knows of a second one."""
+    value = file.value(x)
+    is_there = value.is_tensor and value.device is Device.ACCELERATOR and file.once(_has_one_device)
+    return device == f"{file.code(x)}.device" or is_there
 
 
 def _has_one_device(file: FileFacts) -> bool:

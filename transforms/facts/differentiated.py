@@ -10,6 +10,7 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 
 _COPIES = frozenset({"data", "detach", "clone", "cpu", "cuda", "float", "double"})
+_OPTIONS = frozenset({"gradient", "retain_graph", "create_graph", "inputs"})
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 
 
@@ -35,6 +36,17 @@ def is_differentiated(file: FileFacts, node: cst.BaseExpression) -> bool:
             )
         )
     return False
+
+
+def is_pass(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call is `x.backward(...)` of what may be a tensor: an object of a class in sight has a method of its
+    own, and so has one that takes other arguments than those of tensors.
+    """
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "backward":
+        return False
+    is_tensor = file.value(func.value).kind in (Kind.TENSOR, Kind.UNKNOWN)
+    return is_tensor and all(arg.keyword is None or arg.keyword.value in _OPTIONS for arg in call.args)
 
 
 def _adds_trained(file: FileFacts, node: cst.BaseExpression, known: dict[tuple[Definition, ...], bool]) -> bool:
@@ -109,7 +121,7 @@ def _backward_runs_on(file: FileFacts, use: cst.BaseExpression, seen: set[Defini
             parent = call
         elif isinstance(parent, cst.Attribute) and isinstance(call, cst.Call) and call.func is parent:
             # With an argument for `gradient`, tensors of any size are differentiated.
-            return parent.attr.value == "backward" and all(
+            return is_pass(file, call) and all(
                 arg.keyword is not None and arg.keyword.value != "gradient" for arg in call.args
             )
         elif not isinstance(parent, cst.UnaryOperation):

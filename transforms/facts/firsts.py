@@ -22,7 +22,8 @@ def runs_once(tree: Tree, branch: cst.If, child: cst.CSTNode, rounds: tuple[cst.
     what is None before. `rounds` are the loops that train: a counter of another loop begins anew in each step.
     """
     if child is branch.body:
-        return _is_at(tree, branch.test, _FIRST, rounds) or _sets_attribute(tree, branch)
+        is_cached = _sets_attribute(tree, branch) or _fills_cache(tree, branch, rounds)
+        return is_cached or _is_at(tree, branch.test, _FIRST, rounds)
     return isinstance(child, cst.Else) and child is branch.orelse and _is_at(tree, branch.test, _LATER, rounds)
 
 
@@ -74,6 +75,35 @@ def _sets_attribute(tree: Tree, branch: cst.If) -> bool:
             ):
                 return False
     return is_set
+
+
+def _fills_cache(tree: Tree, branch: cst.If, rounds: tuple[cst.CSTNode, ...]) -> bool:
+    """Whether a body stores what an object keeps by a key that was missing, `if n not in self.masks:`, and nothing but
+    a constructor empties that.
+    """
+    test = branch.test
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    kept = test.comparisons[0].comparator
+    if not isinstance(test.comparisons[0].operator, cst.NotIn) or not isinstance(kept, cst.Attribute):
+        return False
+    name = dotted(kept)
+    stored = [target.target for each in find_all(branch.body, cst.Assign) for target in each.targets]
+    is_stored = any(isinstance(each, cst.Subscript) and dotted(each.value) == name for each in stored)
+    if not name or not is_stored or _counts_rounds(tree, test.left, rounds):
+        return False
+    module = tree.module_of(branch)
+    anew = [each for each in find_all(module, cst.Assign) if any(dotted(t.target) == name for t in each.targets)]
+    functions = [tree.function(each) for each in anew]
+    removed = any(
+        dotted(call.func) in (f"{name}.clear", f"{name}.pop", f"{name}.popitem") for call in find_all(module, cst.Call)
+    )
+    deleted = any(
+        isinstance(n, cst.Subscript) and dotted(n.value) == name
+        for d in find_all(module, cst.Del)
+        for n in find_all(d, cst.Subscript)
+    )
+    return not removed and not deleted and all(f is None or f.name.value == "__init__" for f in functions)
 
 
 def _flag(test: cst.BaseExpression) -> str:

@@ -11,6 +11,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.flow import Binding, Flow, Read, dotted
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Placement:
         if isinstance(node, cst.IfExp):
             found = {self.device_of(node.body), self.device_of(node.orelse)}
             return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+        if isinstance(node, cst.Attribute) and (written := self._set_above(node)) is not None:
+            return self.device_of(written)
         if self._flow.is_variable(node):
             return self._named_device(node)
         if isinstance(node, cst.Attribute) and node.attr.value == "device":
@@ -112,6 +115,29 @@ class Placement:
         finally:
             self._open.discard(node)
         return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
+
+    def _set_above(self, node: cst.Attribute) -> cst.BaseExpression | None:
+        """What the nearest assignment above sets an attribute to, `config.device = "cpu"`, where nothing but plain
+        statements of the same blocks come between; `None` where there is none.
+        """
+        code = dotted(node)
+        child: cst.CSTNode = node
+        for ancestor in self._tree.ancestors(node):
+            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.For, cst.While)):
+                return None
+            if isinstance(ancestor, (cst.IndentedBlock, cst.Module)):
+                above = ancestor.body[: next((i for i, each in enumerate(ancestor.body) if each is child), 0)]
+                for statement in reversed(above):
+                    sets = [each for each in find_all(statement, cst.Assign) if self._sets(each, code)]
+                    if sets:
+                        is_plain = isinstance(statement, cst.SimpleStatementLine) and len(sets) == 1
+                        return sets[0].value if is_plain else None
+            child = ancestor
+        return None
+
+    @staticmethod
+    def _sets(node: cst.Assign, code: str) -> bool:
+        return any(dotted(target.target) == code for target in node.targets)
 
     def dtype_argument(self, node: cst.Call) -> DType | None:
         """The type that `dtype=` names."""

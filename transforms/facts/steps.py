@@ -217,7 +217,9 @@ class Steps:
         """Whether a condition tests a modulo, itself or through a variable, a switch of reports, or for one sample."""
         if _asks_for_one(test):
             return True
-        for node in walk(test):
+        always = [node for node in walk(test) if self._is_modulo_of_one(node)]
+        shown = {inner for node in always for inner in walk(node)}
+        for node in (each for each in walk(test) if each not in shown):
             held = self._values.assigned_to(node)
             if self._is_modulo(node) or (held and all(any(map(self._is_modulo, walk(part))) for part in held)):
                 return True
@@ -232,6 +234,13 @@ class Steps:
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
             return False
         return self._values.of(node.left).kind is not Kind.TEXT
+
+    def _is_modulo_of_one(self, node: cst.CSTNode) -> bool:
+        """Whether a node is a remainder that is 0 in every round: `step % every` with `every = 1` in the files."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+            return False
+        divisors = self._values.assigned_to(node.right) or [node.right]
+        return all(isinstance(each, cst.Integer) and each.evaluated_value == 1 for each in divisors)
 
     def called_by(self, node: cst.CSTNode) -> tuple[cst.FunctionDef, ...]:
         """The functions in sight that the code at or below `node` calls directly, or has called by what it calls."""

@@ -283,6 +283,11 @@ class Values:
         names = ("bfloat16", "bf16", "set_autocast_gpu_dtype", "set_autocast_dtype", "precision", "mixed_precision")
         return self._mentions(*names) or not self._mentions("backward")
 
+    def uses_one_float(self) -> bool:
+        """Whether nothing in the files makes floats of another type than float32, and none of them are arrays."""
+        others = ("double", "float64", "DoubleTensor", "set_default_dtype", "set_default_tensor_type", "from_numpy")
+        return not self.uses_half() and not self._mentions(*others)
+
     def uses_bytes(self) -> bool:
         """Whether the files make tensors or arrays of bytes by hand."""
         return self._mentions("uint8", "byte", "ByteTensor", "PILToTensor", "pil_to_tensor")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import DType, Kind
@@ -40,6 +41,23 @@ def cast_of_copy(file: FileFacts, move: cst.Call, birth: Birth) -> cst.Call | No
     cast = cast_behind(file, birth, move) if is_direct else None
     is_plain = cast is not None and "#" not in file.code(cast) and "\\\n" not in file.code(cast)
     return cast if is_plain else None
+
+
+def named_type_of_copy(file: FileFacts, move: cst.Call, birth: Birth) -> tuple[cst.Call, cst.BaseExpression] | None:
+    """The call directly behind the copy that casts to a type by its name, and that: `.to(device).to(x.dtype)`."""
+    method = file.tree.parent(move)
+    cast = file.tree.parent(method) if isinstance(method, cst.Attribute) else None
+    assert isinstance(move.func, cst.Attribute)
+    if not isinstance(method, cst.Attribute) or not isinstance(cast, cst.Call) or cast.func is not method:
+        return None
+    if method.attr.value not in ("to", "type") or len(cast.args) != 1 or cast.args[0].keyword is not None or cast.lpar:
+        return None
+    dtype = cast.args[0].value
+    is_type = isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and file.value(dtype.value).is_tensor
+    is_type = is_type or (file.qualified(dtype) or "") in torch_api.DTYPES
+    is_direct = move.func.value is birth.call and argument(birth.call, "dtype") is None and not birth.legacy_dtype
+    is_plain = "#" not in file.code(cast) and "\\\n" not in file.code(cast) and not move.lpar
+    return (cast, dtype) if is_type and is_direct and is_plain and birth.name in ("zeros", "ones") else None
 
 
 def why_filled(file: FileFacts, move: cst.Call, birth: Birth) -> str:

@@ -13,7 +13,7 @@ the tensor on the device, and nothing is copied:
     labels = torch.zeros(n, dtype=torch.long, device=device)
 
     zeros = torch.zeros(x.size()).cuda()  # x is on the device
-    zeros = torch.zeros(x.size(), device=x.device)
+    zeros = torch.zeros_like(x)
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
 masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
@@ -44,12 +44,15 @@ from perfmod.transforms.feeding._born_types import (
     cast_behind,
     cast_of_copy,
     is_integer,
+    named_type_of_copy,
     type_given,
     why_filled,
 )
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
+from perfmod.transforms.feeding._like import like
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.writing import replace
 
 _ROUNDED = frozenset({"arange", "linspace", "logspace"})
 
@@ -128,6 +131,8 @@ class CpuBornTensor(Rule):
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
         assert isinstance(call.func, cst.Attribute)
         source = file.source
+        if text := like(file, call, birth, where):
+            return (replace(source, call, text),)
         end = source.span(call)[1]
         dot = source.text.rindex(".", 0, source.span(call.func.attr)[0])
         # A dot on a line of its own goes with its line.
@@ -149,6 +154,9 @@ class CpuBornTensor(Rule):
         elif where.dtype is None and (later := cast_of_copy(file, call, birth)) is not None:
             text = f"{type_given(file, birth, later)}{text}"
             edits = [Edit(start, source.span(later)[1], "")]
+        elif where.dtype is None and (typed := named_type_of_copy(file, call, birth)) is not None:
+            text = f"dtype={file.code(typed[1])}, {text}"
+            edits = [Edit(start, source.span(typed[0])[1], "")]
         elif where.dtype is not None:
             edits = [Edit(start, end, f".to({file.code(where.dtype)})")]
         elif cast is not None and isinstance(birth.call.func, cst.Attribute):

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.differentiated import is_pass
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import may_carry_gradient, runs_without_graph
@@ -168,6 +169,8 @@ def _adds(file: FileFacts, definition: Definition, found: Kept) -> bool:
 
 
 def _has_graph(file: FileFacts, tensor: cst.BaseExpression) -> bool:
+    if file.value(tensor).kind not in (Kind.TENSOR, Kind.UNKNOWN):
+        return False
     if runs_without_graph(file, tensor) or not may_carry_gradient(file, tensor):
         return False
     return _is_computed(file, tensor, set())
@@ -193,7 +196,9 @@ def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition
     known = file.value(node.func)
     if known.kind is Kind.MODULE:
         return not (known.name or "").endswith("Loss") or any(_is_computed(file, arg.value, seen) for arg in node.args)
-    if isinstance(node.func, cst.Attribute) and file.value(node).kind is not Kind.NUMBER:
+    if isinstance(node.func, cst.Attribute) and file.value(node).kind in (Kind.TENSOR, Kind.UNKNOWN):
+        if file.values.calls.resolve(node) is not None and not file.value(node).is_tensor:
+            return False  # nothing shows that a method in sight returns a tensor
         return node.func.attr.value not in _NUMBERS and _is_computed(file, node.func.value, seen)
     is_model = isinstance(node.func, cst.Name) and node.func.value in _MODELS and known.kind is Kind.UNKNOWN
     is_loss = isinstance(node.func, cst.Name) and node.func.value in _LOSSES and known.kind is Kind.UNKNOWN
@@ -218,6 +223,6 @@ def _is_differentiated(file: FileFacts, use: cst.CSTNode) -> bool:
     if isinstance(parent, cst.Attribute):
         call = file.tree.parent(parent)
         # `accelerator.backward(loss)` differentiates what it is given.
-        return parent.attr.value == "backward" and not (isinstance(call, cst.Call) and positional(call.args))
+        return isinstance(call, cst.Call) and is_pass(file, call) and not positional(call.args)
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value in _SCALES
