@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _PANEL = "Verification"
+_FURTHER = 3
+"""Times the usual number of steps, up to which they are compared where that takes little time."""
 
 
 class Device(str, enum.Enum):
@@ -56,6 +58,17 @@ Steps = Annotated[
         metavar="N",
         help="Number of optimizer steps to compare.",
         show_default="20; 10 with --quick",
+        rich_help_panel=_PANEL,
+    ),
+]
+Horizon = Annotated[
+    int | None,
+    typer.Option(
+        "--horizon",
+        min=2,
+        metavar="N",
+        help="Compare more steps where they take little time: a number drawn at random, up to this.",
+        show_default="three times the default of --steps",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -113,6 +126,7 @@ def request(
     device: Device,
     python: str | None,
     steps: int | None,
+    horizon: int | None,
     quick: bool,
     nproc: int | None,
     timeout: float,
@@ -124,13 +138,17 @@ def request(
     from perfmod.verify.request import Request, resolve_script
 
     cwd = Path.cwd()
+    usual = 10 if quick else 20
+    if horizon is None:
+        horizon = _FURTHER * usual if steps is None else steps
     return Request(
         script=resolve_script(script, entry, cwd),
         against=resolve_script(against, entry, cwd) if against is not None else None,
         arguments=arguments,
         device=device.value,
         python=python or sys.executable,
-        steps=steps or (10 if quick else 20),
+        steps=min(steps or usual, horizon),
+        horizon=horizon,
         quick=quick,
         nproc=nproc,
         timeout=timeout,

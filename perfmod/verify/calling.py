@@ -8,10 +8,8 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from perfmod.verify.job import JOB_VARIABLE, Job, Mode
-
-HARNESS = Path(__file__).resolve().parent / "harness"
-"""The folder that goes on PYTHONPATH; its `sitecustomize` starts the harness."""
+from perfmod.verify.disguise import UNDISGUISED, Disguise
+from perfmod.verify.job import Job, Mode
 
 _FOR_ALL = {
     "PYTHONFAULTHANDLER": "1",
@@ -60,12 +58,14 @@ class CallInCopy:
     Attributes:
         home: root of the user's tree.
         room: the folder of the run.
+        harness: that looks on.
     """
 
     call: Call
     home: Path
     job: Job
     room: Path
+    harness: Disguise = UNDISGUISED
 
     def command(self, script: Path) -> list[str]:
         """The command line for `script`, relative to the root."""
@@ -97,9 +97,9 @@ class CallInCopy:
             # Shared by all runs, so that a large project and libraries on a disk that takes no bytecode are compiled
             # once; nothing is written beside the user's files.
             "PYTHONPYCACHEPREFIX": str(self.room.parent / "bytecode"),
-            "PYTHONPATH": os.pathsep.join([str(HARNESS), *(self._moved(self._absolute(entry)) for entry in search)]),
+            "PYTHONPATH": os.pathsep.join([str(self.harness.folder), *map(self._moved, map(self._absolute, search))]),
             "TMPDIR": str(temporary),
-            JOB_VARIABLE: str(job_file),
+            self.harness.job_variable: str(job_file),
         }
         if self.job.device == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""

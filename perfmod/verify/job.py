@@ -9,8 +9,10 @@ from pathlib import Path
 from attrs import asdict, frozen
 
 JOB_VARIABLE = "PERFMOD_HARNESS_JOB"
-"""Environment variable that holds the path of the job's JSON file; the harness sleeps where it is missing."""
-RUN_VARIABLE = "PERFMOD_HARNESS_RUN"
+"""Environment variable that holds the path of the job's JSON file; the harness sleeps where it is missing. In the
+processes of a verification it has another name, see `disguise`.
+"""
+RUN_VARIABLE = "RUN_OF_PROCESSES"
 """Environment variable that marks every process of a run, so that all of them can be found and ended."""
 
 SEED = 20240501
@@ -49,6 +51,7 @@ class Job:
             parameters); 0 where optimizers step.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
+        horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
         handed: E-run: the steps (of the optimizer that stepped first) after which that is done.
         warmup_steps: T- and P-run: steps before the window, at least.
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
@@ -73,6 +76,7 @@ class Job:
     states: str = ""
     writes_states: bool = False
     handed: tuple[int, ...] = ()
+    horizon: int = 0
     warmup_steps: int = 10
     warmup_seconds: float = 1.0
     window_steps: int = 20

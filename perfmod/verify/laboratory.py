@@ -57,6 +57,7 @@ class Laboratory:
         free_mib: device memory that was free before the first run; None where unknown.
         first: the record of the first E-run; empty before it.
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
+        length: steps that an E-run makes, where these take little time.
         handed: steps after which the other runs take over the state of the original.
     """
 
@@ -66,7 +67,8 @@ class Laboratory:
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
     by_hand: int = 0
-    handed: tuple[int, ...] = Factory(lambda self: _drawn(self.request), takes_self=True)
+    length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
+    handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
@@ -109,8 +111,9 @@ class Laboratory:
 
     def _equality(self, side: Side, setting: Setting, seed: int) -> Job:
         states, writes = self._handing_over(side, setting, seed)
-        fields = {"steps": self.request.steps, "seed": seed, **asdict(setting)}
-        return self._job(Mode.EQUALITY, states=str(states), writes_states=writes, handed=self.handed, **fields)
+        length = {"steps": self.request.steps, "horizon": self.length, "handed": self.handed}
+        shared = {"states": str(states), "writes_states": writes, "seed": seed}
+        return self._job(Mode.EQUALITY, **length, **shared, **asdict(setting))
 
     def _handing_over(self, _side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
         """The folder of the states for a run, and whether the run is the one that writes them."""
@@ -155,8 +158,16 @@ def _steps_by_hand(ran: Ran) -> bool:
     )
 
 
-def _drawn(request: Request) -> tuple[int, ...]:
-    return draw_steps(request.steps, _SINGLE_STEPS[request.quick], random.SystemRandom())
+def _drawn_length(request: Request) -> int:
+    """Nobody knows before after how many steps a run is stopped."""
+    return random.SystemRandom().randint(request.steps, max(request.steps, request.horizon or 0))
+
+
+def _drawn_steps(request: Request, length: int) -> tuple[int, ...]:
+    """Those of the steps that are made in any case, and some that come later."""
+    chance, count = random.SystemRandom(), _SINGLE_STEPS[request.quick]
+    later = draw_steps(length - request.steps + 1, count // 2, chance)
+    return (*draw_steps(request.steps, count, chance), *(request.steps - 1 + step for step in later))
 
 
 def _handed(ran: Ran) -> set[int]:

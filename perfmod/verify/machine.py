@@ -16,12 +16,12 @@ from attrs import frozen
 from perfmod.errors import Failure
 from perfmod.parallel import usable_cpus
 from perfmod.roots import shown
-from perfmod.verify.calling import HARNESS
+from perfmod.verify.disguise import PLAIN
 from perfmod.verify.failures import cannot_start
 
 OLDEST_PYTHON = (3, 8)
 OLDEST_TORCH = (2, 1)
-_PROBE = HARNESS / "perfmod_harness" / "probe.py"
+_PROBE = PLAIN / "perfmod_harness" / "probe.py"
 _PROBE_SECONDS = 180.0
 """Importing torch from a slow network disk takes its time."""
 _TOOL_SECONDS = 20.0

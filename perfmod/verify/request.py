@@ -28,6 +28,8 @@ class Request:
         numerics: how far the sides may lie apart with `against`; without it the rewrites' own class decides.
         links: folders that are not copied but linked, because they hold data that is only read.
         command: what reproduces it, ready for a shell.
+        horizon: the most steps over which the training is compared, where they take little time; the number is drawn
+            at random between `steps` and this. None compares `steps`.
     """
 
     script: Path
@@ -42,6 +44,7 @@ class Request:
     numerics: Numerics | None
     links: tuple[Path, ...]
     command: str
+    horizon: int | None = None
 
 
 def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:

@@ -13,10 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from perfmod.errors import Failure, explain
 from perfmod.verify.calling import Call, CallInCopy
+from perfmod.verify.disguise import Disguise
 from perfmod.verify.failures import NOT_ALONE, Circumstances, Trouble, cannot_start, diagnose, trains
 from perfmod.verify.interrupts import held_back
 from perfmod.verify.job import Job
@@ -74,6 +75,11 @@ class Runner:
     call: Call
     timeout: float = 600.0
     sample_memory: bool = True
+    _harness: Disguise = field(init=False)
+
+    @_harness.default
+    def _disguised(self) -> Disguise:
+        return Disguise.made_in(self.scratch.folder)
 
     def run(self, side: Side, job: Job) -> Ran:
         """Run `side`. `out` and `root` of the job are set here.
@@ -119,7 +125,7 @@ class Runner:
                 raise Failure(
                     f"{room}: cannot be written: {explain(error)}; set TMPDIR to a folder with room"
                 ) from error
-            call = CallInCopy(self.call, side.tree.root, job, room)
+            call = CallInCopy(self.call, side.tree.root, job, room, self._harness)
             command = Command(
                 arguments=call.command(side.script),
                 cwd=call.cwd(side.script),

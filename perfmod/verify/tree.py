@@ -35,7 +35,7 @@ LEFT_OUT = frozenset(
 """Names of folders and files that no training reads, and some that it must not write."""
 ENVIRONMENT_MARKERS = ("pyvenv.cfg", "conda-meta")
 """What the top folder of a virtual environment holds; its interpreter is named by `--python`."""
-SCRATCH_PREFIX = "perfmod-verify-"
+SCRATCH_PREFIX = "tmp-verify-"
 """How the names of our own scratch folders begin, which may lie in the tree (TMPDIR)."""
 MOST_ENTRIES = 200_000
 _LARGEST_NAMED = 3

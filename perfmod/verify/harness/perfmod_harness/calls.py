@@ -43,6 +43,7 @@ class OutermostCalls:
                 return call(module, *args, **kwargs)
             return self._call(call, module, args, kwargs)
 
+        call_module.__module__, call_module.__qualname__ = call.__module__, call.__qualname__
         unseen.run_as_it_is(call_module)
         unseen.run_as_it_is(self._call)
         unseen.run_as_it_is(has_parameters)

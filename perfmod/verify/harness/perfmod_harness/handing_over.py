@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 120.0
 """Seconds for which a run waits for one beside it that is to write the next state."""
+LONGEST = 20.0
+"""Seconds that the steps up to the horizon may take."""
 _MOST_BYTES = 8 << 30
 _SHARE_OF_DISK = 0.25
 _POLL = 0.02
@@ -60,6 +62,15 @@ class HandingOver:
         if is_done:
             self.done.append(step)
         return is_done
+
+    def goes_on(self, seconds: float) -> bool:
+        """Whether the run goes on to the horizon, for which it would need so many seconds: what the first one did."""
+        if self._folder is None or is_captured():
+            return False
+        decision = self._folder / "goes-on.json"
+        if self._writes and process.rank() == 0:
+            _put(decision, lambda path: path.write_text(json.dumps(seconds <= LONGEST), encoding="utf-8"))
+        return self._came(decision) and bool(json.loads(decision.read_text(encoding="utf-8")))
 
     def end(self) -> None:
         """Tell those who wait that nothing more is coming."""

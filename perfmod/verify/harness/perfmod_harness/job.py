@@ -30,6 +30,7 @@ class Job:
     states: str
     writes_states: bool
     handed: list[int]
+    horizon: int
     warmup_steps: int
     warmup_seconds: float
     window_steps: int

@@ -5,6 +5,7 @@ What is kept stays on its device, boiled down, until the run is over.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -84,6 +85,8 @@ class Recorder(Observer):
         self._states = HandingOver(job, self._names)
         self._stepped: dict[int, Optimizer | ByHand] = {}
         self._looked_at = 1
+        self._first_step = 0.0
+        self._is_long = False
         self._differentiated_once: set[int] = set()
 
     def begin(self) -> None:
@@ -153,7 +156,16 @@ class Recorder(Observer):
         if not is_captured():
             with unseen.uncompiled():
                 seeding.seed_everything(self._job.seed, "step", watch.total)
-        return number == CLOCK and watch.clock >= self._job.steps
+        return number == CLOCK and self._is_enough(watch.clock)
+
+    def _is_enough(self, steps: int) -> bool:
+        """Whether the run has seen as many steps as it is to see."""
+        if steps == 1:
+            self._first_step = time.monotonic()
+        if steps == self._job.steps < self._job.horizon:
+            each = (time.monotonic() - self._first_step) / max(steps - 1, 1)
+            self._is_long = self._states.goes_on(each * (self._job.horizon - steps))
+        return steps >= (self._job.horizon if self._is_long else self._job.steps)
 
     def _keep_step(self, step: int, optimizer: Optimizer | ByHand, number: int) -> None:
         # A fused optimizer gets its gradients as they are, and unscales them itself.
