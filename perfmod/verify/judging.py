@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 from perfmod.transforms.rule import Numerics
 from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
+from perfmod.verify.outputs import compare_checkpoints, compare_printed
 from perfmod.verify.premises import captured, compare_counts, compare_dropouts, compare_settings, compare_start
 from perfmod.verify.runs import Runs
 from perfmod.verify.single_steps import compare_single_steps
@@ -40,6 +41,8 @@ WITHOUT_DROPOUT: Final = "without dropout"
 ALIKE: Final = "in float32 and with the same dropout"
 """Conditions under which both sides are compared more closely where their class lets them differ."""
 _NONE: Final[Mapping[str, Equality]] = {}
+_EXACT_OUTPUT: Final = (Numerics.BITWISE, Numerics.ROUNDING)
+"""Classes in which a training saves and prints the same."""
 _SEVERITY: Final = (Verdict.REFUTED, Verdict.INCONCLUSIVE)
 
 
@@ -159,6 +162,8 @@ def _checks(
     training, course = compare_first_step(runs, double, tolerance)
     training += compare_single_steps(runs, double, tolerance)
     training += compare_later_steps(runs, tolerance, course)
+    if numerics in _EXACT_OUTPUT:
+        training += [*compare_checkpoints(runs, tolerance, course), *compare_printed(runs)]
     if reported:
         training = [_reported(check) for check in training]
     # A row without a distance is about NaN or about what belongs together, and counts in every class.

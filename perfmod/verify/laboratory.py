@@ -159,8 +159,9 @@ def _steps_by_hand(ran: Ran) -> bool:
 
 
 def _drawn_length(request: Request) -> int:
-    """Nobody knows before after how many steps a run is stopped."""
-    return random.SystemRandom().randint(request.steps, max(request.steps, request.horizon or 0))
+    """Nobody knows before after how many steps a run is stopped; in the last third of what may be."""
+    horizon = max(request.steps, request.horizon or 0)
+    return random.SystemRandom().randint(max(request.steps, 2 * horizon // 3), horizon)
 
 
 def _drawn_steps(request: Request, length: int) -> tuple[int, ...]:

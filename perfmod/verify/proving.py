@@ -85,6 +85,8 @@ class Prover:
             self._seen(setting).append(ran)
         self._require(self._seen(PLAIN)[0])
         seen = dict(zip(places, found[len(wanted) :], strict=True))
+        if any(record["half"] for record in self._seen(PLAIN)[0].records):
+            seen.update(self._observe_alike(candidates))
 
         def judged() -> list[Equality]:
             return [
@@ -96,6 +98,16 @@ class Prover:
             return judged()
         self._ask_again()
         return [weigh_chance(each, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0]) for each in judged()]
+
+    def _observe_alike(self, candidates: Sequence[Candidate]) -> dict[tuple[int, Setting], Ran]:
+        """The runs in float32 of those that claim to round as the original does, where that computes in half types."""
+        rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
+        own = [_ALIKE, _ALIKE, evolve(_ALIKE, perturb=1.0)] if rounding and not self._seen(_ALIKE) else []
+        sides = [(self.original, setting) for setting in own] + [(candidates[at].side, _ALIKE) for at in rounding]
+        found = self.lab.watch(sides, self.seed)
+        for setting, ran in zip(own, found, strict=False):
+            self._seen(setting).append(ran)
+        return {(at, _ALIKE): ran for at, ran in zip(rounding, found[len(own) :], strict=True)}
 
     def _ask_again(self) -> None:
         """Run the original until its bits differ, or often, and once where torch names what need not repeat its own."""

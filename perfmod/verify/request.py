@@ -29,7 +29,7 @@ class Request:
         links: folders that are not copied but linked, because they hold data that is only read.
         command: what reproduces it, ready for a shell.
         horizon: the most steps over which the training is compared, where they take little time; the number is drawn
-            at random between `steps` and this. None compares `steps`.
+            at random from the last third of this. None compares `steps`.
     """
 
     script: Path

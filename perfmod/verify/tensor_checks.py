@@ -27,6 +27,8 @@ _LATER: Final = 8.0
 """Times the difference that a kink makes to one step which it may have grown to in a few."""
 _OF_ONE_TENSOR: Final = 10.0
 """Times the difference that a kink makes to all tensors which it may make to one."""
+_FEW_SUMS: Final = 16
+"""Elements of a tensor that is small enough for all of them to be small by chance."""
 _LUCK: Final = 2.0
 """Elements that may be turned over in a tensor where fewer were to be expected."""
 
@@ -141,6 +143,8 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
         allowed = tolerance.each * course.stretch * max(base, original.norm) + original.grain + left
         return Gap(key, spread, allowed, original.norm)
     allowed = tolerance.each * course.stretch * base + tolerance.floor * original.norm + original.grain
+    # In a sum over a whole batch, as in the gradient of a bias, terms may nearly cancel.
+    allowed += left if original.size <= _FEW_SUMS else 0.0
     turned = _turned_over(course, original.size) * original.norm if kind.normalised else 0.0
     allowed += 0.0 if kind.settled else turned
     # A counter of steps is one number that noise never moves, and has no kinks either.

@@ -105,7 +105,15 @@ class Step:
     hyper: tuple[Mapping[str, object], ...]
 
 
-Event: TypeAlias = Batch | Forward | Backward | Step
+@frozen
+class Saved:
+    """What `torch.save` got, when `step` optimizer steps had been done."""
+
+    step: int
+    leaves: tuple[Leaf, ...]
+
+
+Event: TypeAlias = Batch | Forward | Backward | Step | Saved
 
 
 @frozen
@@ -120,6 +128,7 @@ class Trace:
         skipped: steps that a gradient scaler left out.
         handed: the steps after which the original's state was written, or taken over.
         left_out: dropouts that did not take place, by their probability; None where they did, or are not known.
+        printed: to the standard output.
         begun: how many steps of the first optimizer came before the events.
         events: in order.
         snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
@@ -138,6 +147,7 @@ class Trace:
     events: tuple[Event, ...]
     snapshots: Mapping[tuple[str, int], Mapping[str, Digest]]
     begun: int = 0
+    printed: str = ""
 
     @classmethod
     def read(cls, document: Mapping[str, Any], values: Sequence[float]) -> Trace:
@@ -166,6 +176,7 @@ class Trace:
                 }
                 for node in top["snapshots"].items()
             },
+            printed=top["printed"].text(),
         )
 
     @classmethod
@@ -275,6 +286,8 @@ def _event(node: _Node, values: Sequence[float]) -> Event:
         )
     if kind == "forward":
         return Forward(step=step, module=node["module"].text(), leaves=_leaves(node, values))
+    if kind == "saved":
+        return Saved(step=step, leaves=_leaves(node, values))
     if kind == "backward":
         return Backward(step=step, losses=tuple(loss.number() for loss in node["losses"].items()))
     if kind == "step":

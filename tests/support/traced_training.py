@@ -156,6 +156,7 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         "optimizers": 1,
         "left_out": None,
         "handed": list(recipe.handed),
+        "printed": "",
         "events": events,
         "snapshots": snapshots,
     }

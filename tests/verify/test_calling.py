@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmod.verify.calling import HARNESS, Call, CallInCopy
+from perfmod.verify.calling import Call, CallInCopy
+from perfmod.verify.disguise import PLAIN
 from perfmod.verify.job import Job, Mode
 
 SCRIPT = Path("tools/train.py")
@@ -113,7 +114,7 @@ def test_environment(home: Path) -> None:
     )
     environment = call.environment(SCRIPT, Path("job.json"))
     assert environment["PYTHONPATH"].split(os.pathsep) == [
-        str(HARNESS),
+        str(PLAIN),
         str(copy / "data"),
         str(copy / "tools"),
         "/usr/lib",
@@ -135,4 +136,4 @@ def test_cublas_is_left_alone_where_time_is_taken(home: Path) -> None:
 
 
 def test_harness_is_where_it_is_looked_for() -> None:
-    assert (HARNESS / "sitecustomize.py").is_file()
+    assert (PLAIN / "sitecustomize.py").is_file()

@@ -368,7 +368,7 @@ def test_memory_of_all_processes(workshop: Workshop) -> None:
         if __name__ == "__main__":
             worker = multiprocessing.Process(target=hold)
             worker.start()
-            with open("/dev/shm/" + os.environ["PERFMOD_HARNESS_RUN"], "wb") as file:
+            with open("/dev/shm/" + os.environ["RUN_OF_PROCESSES"], "wb") as file:
                 file.write(bytes(40 * 2**20))
             worker.join()
             os.unlink(file.name)
@@ -463,7 +463,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 sleeper = [sys.executable, "-c", "import time, os; os.setsid(); time.sleep(600)"]
 subprocess.Popen(sleeper)
 subprocess.Popen(["sleep", "600"])
-pathlib.Path(os.environ["READY"] + "-" + os.environ["PERFMOD_HARNESS_RUN"]).write_text("ready")
+pathlib.Path(os.environ["READY"] + "-" + os.environ["RUN_OF_PROCESSES"]).write_text("ready")
 while True:
     time.sleep(1)
 """

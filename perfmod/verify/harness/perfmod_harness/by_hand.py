@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 from torch.optim import Optimizer
 
 from . import patching
+from .tensors import aside, plain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,8 +53,17 @@ class StepsByHand:
         parameters = _leaves(roots)
         reached = frozenset(map(id, parameters))
         if reached and reached not in self._known:
-            self._known[reached] = ByHand(parameters)  # keeps them, or another might get the id of one
+            # The graph has them in another order where the same is computed otherwise. It keeps them, or another might
+            # get the id of one.
+            self._known[reached] = ByHand(sorted(parameters, key=_looks))
         return self._known.get(reached)
+
+
+def _looks(tensor: Tensor) -> tuple[Any, ...]:
+    """What tells a parameter from others, before it is trained."""
+    with aside():
+        value = plain(tensor)
+        return tuple(tensor.shape), 0.0 if value is None else float(value.double().sum()), tensor.data_ptr()
 
 
 def _leaves(roots: Iterable[Tensor]) -> list[Tensor]:

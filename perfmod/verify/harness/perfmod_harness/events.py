@@ -65,6 +65,10 @@ class Events:
             "step", step, optimizer=number, gradient_norm=norm, hyper=[*map(self._hyper, optimizer.param_groups)]
         )
 
+    def saved(self, step: int, value: Any) -> None:
+        """The script saves something."""
+        self._keep("saved", step, leaves=self._leaves(value, values=True))
+
     def read(self, readout: Readout) -> list[dict[str, Any]]:
         """In the form of the record."""
         return [{key: readout.value(value) for key, value in event.items()} for event in self._kept]

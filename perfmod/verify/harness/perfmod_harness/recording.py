@@ -21,6 +21,7 @@ from .handing_over import HandingOver
 from .loaders import Loaders
 from .naming import Names
 from .observer import CLOCK, Observer
+from .outputs import Outputs
 from .readout import Readout
 from .sampling import Sampling
 from .shelf import Shelf
@@ -81,6 +82,7 @@ class Recorder(Observer):
         self._shelf = Shelf()
         digests = Digests(self._shelf)
         self._events = Events(digests, self._shelf)
+        self._outputs = Outputs(self._watch, self._events)
         self._snapshots = Snapshots(digests, self._names)
         self._states = HandingOver(job, self._names)
         self._stepped: dict[int, Optimizer | ByHand] = {}
@@ -93,7 +95,9 @@ class Recorder(Observer):
         """From now."""
         scaling.note_unscaled()
         self._watch.begin()
+        self._outputs.begin()
         self._controls.begin()
+        patching.around(torch.autocast, "__enter__", self._cast)
         if self._job.deterministic:
             self._determinism.begin()
         self._loaders.watch(self._drawn)
@@ -120,6 +124,11 @@ class Recorder(Observer):
         result = call(module, *args, **kwargs)
         if own:
             self._events.forward(watch.total, module, result)
+        return result
+
+    def _cast(self, enter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        result = enter(*args, **kwargs)
+        self._called_within()
         return result
 
     def _called_within(self) -> None:
@@ -209,6 +218,7 @@ class Recorder(Observer):
             **self._counts(),
             "peak_reserved_mib": peak,
             "on_cpu": not _device_was_used(),
+            "printed": self._outputs.printed,
             "events": self._events.read(readout),
             "snapshots": self._snapshots.read(readout),
         }
@@ -217,7 +227,7 @@ class Recorder(Observer):
     def lost(self) -> Mapping[str, Any]:
         """What was counted on the host."""
         self._states.end()
-        return {**self._counts(), "events": [], "snapshots": []}
+        return {**self._counts(), "printed": "", "events": [], "snapshots": []}
 
     def _counts(self) -> dict[str, Any]:
         events, left_out = self._events, self._controls.left_out

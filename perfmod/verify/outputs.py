@@ -1,0 +1,129 @@
+"""Comparing what trainings leave behind: checkpoints, and the figures that they print.
+
+A text says little about how much it may differ, and may tell the time: what is printed refutes nothing, but what
+differs from all that the original prints is not proven either.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Final
+
+from perfmod.verify.evidence import Check, Verdict
+from perfmod.verify.runs import Runs
+from perfmod.verify.tensor_checks import Kind, compare_tensors
+from perfmod.verify.tolerances import Course, Tolerance
+from perfmod.verify.trace import Saved, Trace
+from perfmod.verify.vectors import Vector, Vectors
+
+CHECKPOINTS: Final = "checkpoints"
+PRINTED: Final = "printed figures"
+_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+_OF_TIME: Final = re.compile(
+    r"\b(?:time|secs?|seconds?|mins?|minutes?|hours?|ms|eta|elapsed|took|speed|fps|throughput|memory|mem|[kmg]i?b)\b"
+    r"|\d+:\d\d|\d ?s\b|/ ?s(?:ec)?\b|it/s",
+    re.IGNORECASE,
+)
+"""Lines that tell how long something took, how fast it was, or how much memory it needed."""
+_SHOWN: Final = 1e-3
+"""Relative difference of a printed figure to which rounding may have grown in some steps."""
+_EXACT: Final = frozenset({"int", "bool", "str"})
+_LONGEST: Final = 60
+
+
+def compare_checkpoints(runs: Runs[Trace], tolerance: Tolerance, course: Course) -> list[Check]:
+    """The rows of what `torch.save` got; none where neither side saves anything."""
+    saved = runs.map(lambda trace: tuple(event for event in trace.events if isinstance(event, Saved)))
+    if not saved.original and not saved.rewritten:
+        return []
+    if any(_kinds(each) != _kinds(saved.original) for each in saved.repeats):
+        return []
+    if _kinds(saved.rewritten) != _kinds(saved.original):
+        reason = "something else is saved, or at other steps, than in the original"
+        return [Check(CHECKPOINTS, Verdict.INCONCLUSIVE, reason=reason)]
+    other = _other_number(saved)
+    if other is not None:
+        return [Check(CHECKPOINTS, Verdict.REFUTED, reason=other)]
+    like = [each for each in saved.perturbed if _kinds(each) == _kinds(saved.original)]
+    vectors = Runs(saved.original, saved.rewritten, saved.repeats, tuple(like)).map(_vectors)
+    return compare_tensors(Kind(CHECKPOINTS, alike=False, late=True), vectors, tolerance.grown(), course)
+
+
+def _kinds(saved: Sequence[Saved]) -> object:
+    return [(each.step, [(leaf.shape, leaf.dtype) for leaf in each.leaves]) for each in saved]
+
+
+def _other_number(saved: Runs[tuple[Saved, ...]]) -> str | None:
+    """What is wrong with the whole numbers and texts that are saved, which do not round."""
+
+    def exact(events: Sequence[Saved]) -> list[str]:
+        return [leaf.bits for each in events for leaf in each.leaves if leaf.dtype in _EXACT]
+
+    own = [exact(saved.original), *map(exact, saved.repeats)]
+    for place, (old, new) in enumerate(zip(own[0], exact(saved.rewritten), strict=True)):
+        if old != new and all(each[place] == old for each in own):
+            return "another whole number or text is saved than in the original"
+    return None
+
+
+def _vectors(saved: Sequence[Saved]) -> Vectors:
+    return {
+        f"save {number + 1}.{place}": Vector((leaf.bits,), leaf.sketch, math.hypot(*leaf.sketch), math.prod(leaf.shape))
+        for number, each in enumerate(saved)
+        for place, leaf in enumerate(each.leaves)
+        if leaf.sketch is not None
+    }
+
+
+def compare_printed(runs: Runs[Trace]) -> list[Check]:
+    """The row of what was printed; none where nothing was that could be compared."""
+    texts = runs.map(lambda trace: trace.printed.splitlines())
+    own = [texts.original, *texts.repeats]
+    if not texts.repeats or not any(map(_figures, texts.original)) or any(len(each) != len(own[0]) for each in own):
+        return []
+    for place, (old, new) in enumerate(zip_longest(texts.original, texts.rewritten)):
+        if old is None or new is None:
+            lines = f"{len(texts.rewritten)} lines, and {len(texts.original)} in the original"
+            return [Check(PRINTED, Verdict.INCONCLUSIVE, reason=f"it prints {lines}")]
+        if _OF_TIME.search(old) or any(each[place] != old for each in own):
+            continue
+        shaken = [each[place] for each in texts.perturbed if place < len(each)]
+        if not _alike(old, new, shaken):
+            reason = f"line {place + 1} of the output is {_short(new)}, and {_short(old)} in the original"
+            return [Check(PRINTED, Verdict.INCONCLUSIVE, reason=reason)]
+    return [Check(PRINTED, Verdict.PROVEN)]
+
+
+def _alike(old: str, new: str, shaken: Sequence[str]) -> bool:
+    """Whether two lines say the same but for a rounding."""
+    if old == new:
+        return True
+    if _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
+        return False
+    others = [_figures(each) for each in shaken if _NUMBER.sub("#", each) == _NUMBER.sub("#", old)]
+    for place, (one, other) in enumerate(zip(_figures(old), _figures(new), strict=True)):
+        if one == other:
+            continue
+        moved = max((abs(float(each[place]) - float(one)) for each in others), default=0.0)
+        allowed = max(_SHOWN * abs(float(one)), 2.0 * moved) + 1.01 * _unit(one)
+        if not abs(float(other) - float(one)) <= allowed:
+            return False
+    return True
+
+
+def _figures(line: str) -> list[str]:
+    return _NUMBER.findall(line)
+
+
+def _unit(figure: str) -> float:
+    """What the last digit of a figure counts; nothing for a whole number, which is none that was rounded."""
+    digits, _, exponent = figure.lower().partition("e")
+    _, point, behind = digits.partition(".")
+    return 10.0 ** (int(exponent or 0) - len(behind)) if point else 0.0
+
+
+def _short(line: str) -> str:
+    return repr(line.strip() if len(line) <= _LONGEST else f"{line.strip()[:_LONGEST]}...")
