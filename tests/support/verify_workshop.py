@@ -26,7 +26,8 @@ RECORDER = """\
 import json, os, pathlib, struct
 
 def record(rank=0, **fields):
-    out = pathlib.Path(json.load(open(next(value for value in os.environ.values() if value.endswith("job.json"))))["out"])
+    job = next(value for value in os.environ.values() if value.endswith("job.json"))
+    out = pathlib.Path(json.load(open(job))["out"])
     known = {"rank": rank, "seconds": 1.0, "ended": "steps", "error": None, "steps": {"0": 3}, "backwards": 3}
     (out / f"rank{rank}.f64").write_bytes(struct.pack("=2d", rank, 0.5))
     (out / f"rank{rank}.new").write_text(json.dumps({**known, **fields}))
