@@ -202,6 +202,7 @@ class Settings:
             numerics=None,
             links=(),
             command="",
+            horizon=30 if self.quick else 60,
         )
         free = machine.probe(request.python).free_mib if self.device == "cuda" else None
         runner = Runner(scratch, Call(request.python, cwd=script.parent), self.timeout, sample_memory=False)

@@ -21,7 +21,7 @@ import pytest
 from verify_workshop import MARK, RECORDER, Workshop, fingerprint, job, wait_for
 
 from perfmod.errors import Failure
-from perfmod.verify import calling, processes, running
+from perfmod.verify import disguise, processes, running
 from perfmod.verify.failures import Kind
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.scratch import Scratch
@@ -36,7 +36,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worksh
         folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     (harness / "recorder.py").write_text(RECORDER)
-    monkeypatch.setattr(calling, "HARNESS", harness)
+    monkeypatch.setattr(disguise, "PLAIN", harness)
     place = Workshop(tmp_path / "project", sys.executable, uuid.uuid4().hex)
     (place.root / "setup.py").touch()
     yield place
@@ -485,7 +485,7 @@ def test_interrupted(workshop: Workshop, tmp_path: Path, numbers: list[int], sta
     workshop.write(STUBBORN)
     before = fingerprint(workshop.root)
     ready = tmp_path / "ready"
-    settings = {"READY": str(ready), "TMPDIR": tempfile.gettempdir(), "PYTHONPATH": str(calling.HARNESS)}
+    settings = {"READY": str(ready), "TMPDIR": tempfile.gettempdir(), "PYTHONPATH": str(disguise.PLAIN)}
     environment = {**os.environ, MARK: workshop.mark, **settings}
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, str(workshop.root / "train.py")],
@@ -524,7 +524,9 @@ def test_called_like_the_user_calls_it(workshop: Workshop, tmp_path: Path) -> No
     record = run_from(workshop, workshop.root, "a", "--data", "library/", PYTHONPATH=f"library{os.pathsep}{tmp_path}")
     assert record["cwd"] == str(Path(record["root"]).parent)
     assert record["argv"][1:] == ["a", "--data", "library/"]
-    assert record["path"][:4] == [record["root"], str(calling.HARNESS), f"{record['cwd']}/library", str(tmp_path)]
+    root, harness, *library = record["path"][:4]
+    assert (root, library) == (record["root"], [f"{record['cwd']}/library", str(tmp_path)])
+    assert Path(harness).parent.parent == Path(tempfile.gettempdir())
     environment = record["environment"]
     assert environment["PWD"] == record["cwd"]
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
