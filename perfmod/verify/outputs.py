@@ -53,7 +53,10 @@ def compare_checkpoints(runs: Runs[Trace], tolerance: Tolerance, course: Course)
 
 
 def _kinds(saved: Sequence[Saved]) -> object:
-    return [(each.step, [(leaf.shape, leaf.dtype) for leaf in each.leaves]) for each in saved]
+    # Options that choose a kernel are saved as well, and may be None.
+    return [
+        (each.step, [(leaf.shape, leaf.dtype) for leaf in each.leaves if leaf.sketch is not None]) for each in saved
+    ]
 
 
 def _other_number(saved: Runs[tuple[Saved, ...]]) -> str | None:
@@ -62,8 +65,10 @@ def _other_number(saved: Runs[tuple[Saved, ...]]) -> str | None:
     def exact(events: Sequence[Saved]) -> list[str]:
         return [leaf.bits for each in events for leaf in each.leaves if leaf.dtype in _EXACT]
 
-    own = [exact(saved.original), *map(exact, saved.repeats)]
-    for place, (old, new) in enumerate(zip(own[0], exact(saved.rewritten), strict=True)):
+    own, other = [exact(saved.original), *map(exact, saved.repeats)], exact(saved.rewritten)
+    if any(len(each) != len(other) for each in own):
+        return None
+    for place, (old, new) in enumerate(zip(own[0], other, strict=True)):
         if old != new and all(each[place] == old for each in own):
             return "another whole number or text is saved than in the original"
     return None
@@ -73,7 +78,7 @@ def _vectors(saved: Sequence[Saved]) -> Vectors:
     return {
         f"save {number + 1}.{place}": Vector((leaf.bits,), leaf.sketch, math.hypot(*leaf.sketch), math.prod(leaf.shape))
         for number, each in enumerate(saved)
-        for place, leaf in enumerate(each.leaves)
+        for place, leaf in enumerate(leaf for leaf in each.leaves if leaf.sketch is not None)
         if leaf.sketch is not None
     }
 

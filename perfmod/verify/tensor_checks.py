@@ -148,7 +148,8 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
     turned = _turned_over(course, original.size) * original.norm if kind.normalised else 0.0
     allowed += 0.0 if kind.settled else turned
     # A counter of steps is one number that noise never moves, and has no kinks either.
-    bends = kind.bends and (base or original.size > 1)
+    is_counter = original.size == 1 and not base and float(original.sketch[0]).is_integer()
+    bends = kind.bends and not is_counter
     kink = kind.jump(_OF_ONE_TENSOR * tolerance.kink) * original.norm if bends else 0.0
     allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
     unclear = max(kink, allowed + turned if turned and kind.settled else 0.0)

@@ -111,6 +111,7 @@ def judged(other: Trace, numerics: Numerics = Numerics.ROUNDING) -> tuple[Verdic
         (Saved(4, (tensor(1.5), Leaf((), "int", "3"))), Verdict.REFUTED, "checkpoints differ: save 1.0 by 3.5e-01"),
         (Saved(4, (tensor(1.0), Leaf((), "int", "4"))), Verdict.REFUTED, "another whole number or text is saved"),
         (Saved(3, (tensor(1.0), Leaf((), "int", "3"))), Verdict.INCONCLUSIVE, "something else is saved, or at other"),
+        (Saved(4, (tensor(1.0), Leaf((), "bool", "1"), Leaf((), "int", "3"))), Verdict.PROVEN, "bitwise equal over"),
         (
             Saved(4, (tensor(1.0, "float16"), Leaf((), "int", "3"))),
             Verdict.INCONCLUSIVE,
