@@ -54,9 +54,11 @@ def compare_checkpoints(runs: Runs[Trace], tolerance: Tolerance, course: Course)
 
 def _kinds(saved: Sequence[Saved]) -> object:
     # Options that choose a kernel are saved as well, and may be None.
-    return [
-        (each.step, [(leaf.shape, leaf.dtype) for leaf in each.leaves if leaf.sketch is not None]) for each in saved
-    ]
+    return [(each.step, [(leaf.shape, leaf.dtype) for leaf, _ in _tensors(each)]) for each in saved]
+
+
+def _tensors(saved: Saved) -> list[tuple[Leaf, Sketch]]:
+    return [(leaf, leaf.sketch) for leaf in saved.leaves if leaf.sketch is not None]
 
 
 def _other_number(saved: Runs[tuple[Saved, ...]]) -> str | None:
@@ -76,10 +78,9 @@ def _other_number(saved: Runs[tuple[Saved, ...]]) -> str | None:
 
 def _vectors(saved: Sequence[Saved]) -> Vectors:
     return {
-        f"save {number + 1}.{place}": Vector((leaf.bits,), leaf.sketch, math.hypot(*leaf.sketch), math.prod(leaf.shape))
-        for number, each in enumerate(saved)
-        for place, leaf in enumerate(leaf for leaf in each.leaves if leaf.sketch is not None)
-        if leaf.sketch is not None
+        f"save {number}.{place}": Vector((leaf.bits,), sketch, math.hypot(*sketch), math.prod(leaf.shape))
+        for number, each in enumerate(saved, start=1)
+        for place, (leaf, sketch) in enumerate(_tensors(each))
     }
 
 
