@@ -16,7 +16,7 @@ from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.runs import Runs
 from perfmod.verify.tensor_checks import Kind, compare_tensors
 from perfmod.verify.tolerances import Course, Tolerance
-from perfmod.verify.trace import Saved, Trace
+from perfmod.verify.trace import Leaf, Saved, Sketch, Trace
 from perfmod.verify.vectors import Vector, Vectors
 
 CHECKPOINTS: Final = "checkpoints"
