@@ -73,6 +73,7 @@ def test_a_step_begins_with_what_the_original_had(tmp_path: Path) -> None:
     assert original.losses()[6:] == other.losses()[6:]
 
 
+@pytest.mark.exhaustive
 def test_gradients_that_are_added_up_over_steps_are_handed_over(tmp_path: Path) -> None:
     never = {"zero": "pass", "handed": (6,)}
     original = trace(tmp_path, writes=True, **never)  # type: ignore[arg-type]
@@ -80,6 +81,7 @@ def test_gradients_that_are_added_up_over_steps_are_handed_over(tmp_path: Path) 
     assert bits(original, "gradients", 7) == bits(other, "gradients", 7) != {}
 
 
+@pytest.mark.exhaustive
 def test_scales_are_handed_over(tmp_path: Path) -> None:
     # An infinity in one run only halves its scale.
     shown = "print(scaler.get_scale()) if step > 5 else None"
@@ -95,6 +97,7 @@ def test_scales_are_handed_over(tmp_path: Path) -> None:
     assert lines[0] == lines[1] != []
 
 
+@pytest.mark.exhaustive
 def test_names_may_differ_where_places_do_not(tmp_path: Path) -> None:
     original = trace(tmp_path, writes=True)
     renamed = TRAINING.replace(
@@ -119,6 +122,7 @@ def test_one_step_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert original.last == 8
 
 
+@pytest.mark.exhaustive
 def test_who_waits_in_vain_goes_on(tmp_path: Path) -> None:
     """The run that was to write ended too early."""
     (tmp_path / "states").mkdir()
@@ -126,7 +130,14 @@ def test_who_waits_in_vain_goes_on(tmp_path: Path) -> None:
     assert trace(tmp_path).handed == ()
 
 
-@pytest.mark.parametrize(("free", "handed"), [(0, ()), (3500, (6,)), (10**12, HANDED)])
+@pytest.mark.parametrize(
+    ("free", "handed"),
+    [
+        pytest.param(0, (), marks=pytest.mark.exhaustive),
+        (3500, (6,)),
+        pytest.param(10**12, HANDED, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_only_as_many_states_as_there_is_room_for(tmp_path: Path, free: int, handed: tuple[int, ...]) -> None:
     # A state has 34 parameters with gradients, 68 numbers of Adam's and some more, and may take a quarter of the disk.
     room = f"""
