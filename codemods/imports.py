@@ -74,6 +74,8 @@ class Preamble:
 
     def problem(self, change: Change) -> str | None:
         """Why a change of this file cannot get its imports and definitions, in one line; `None` if it can."""
+        if (change.imports or change.definitions) and not self._source.module.body:
+            return "the file holds nothing but comments, so there is no place for an import or a definition"
         for wanted in map(Import.parse, change.imports):
             for definition in self._bindings(wanted.name):
                 if definition.binding is Binding.IMPORTED and imported_name(definition) == wanted.meaning:

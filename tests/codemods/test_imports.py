@@ -111,6 +111,11 @@ def test_a_file_without_imports_gets_them_on_top() -> None:
     assert run('"""About torch."""\nslow', "os") == '"""About torch."""\n\nimport os\n\nfast'
 
 
+def test_a_file_of_comments_has_no_place_for_them() -> None:
+    assert "nothing but comments" in refusal("# slow\n", "os")
+    assert run("# slow\n") == "# fast\n"
+
+
 @pytest.mark.parametrize(
     "binding",
     [

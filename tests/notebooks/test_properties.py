@@ -92,6 +92,7 @@ def without_sources(data: bytes, numbers: Sequence[int]) -> str:
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(documents())
 @example(notebooks.document("# slow", "", "import torch"))  # a use above all statements
+@example(notebooks.document("# slow"))  # no statement at all
 def test_only_sources_change(data: bytes) -> None:
     try:
         source: Source | None = Source.parse(data, "a.ipynb")
