@@ -112,8 +112,8 @@ def test_a_file_without_imports_gets_them_on_top() -> None:
 
 
 def test_a_file_of_comments_has_no_place_for_them() -> None:
-    assert "nothing but comments" in refusal("# slow\n", "os")
-    assert run("# slow\n") == "# fast\n"
+    assert "nothing but comments" in refusal("# torch: slow\n", "os")
+    assert run("# torch: slow\n") == "# torch: fast\n"
 
 
 @pytest.mark.parametrize(

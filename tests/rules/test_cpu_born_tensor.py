@@ -416,3 +416,21 @@ def test_beside_half_precision_the_type_has_to_show(made: str, after: str) -> No
     code = CODE.replace("    n = x", f"    y = {made}\n    x = x.half()\n    n = x")
     code = code.replace("BODY", "torch.zeros(y.shape).to(y.device)")
     assert body(rewrite(code.encode(), "train.py", [CpuBornTensor()])) == after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "a = y.t()",
+        "b = torch.relu(torch.rand(4, 4, device=device))\n    a = b.permute(1, 0)",
+        "a = torch.rand(2, 3, 4, 4, device=device).contiguous(memory_format=torch.channels_last)",
+        "b = y.T\n    a = b * 2",
+    ],
+)
+def test_not_as_a_tensor_that_does_not_lie_row_by_row(lines: str) -> None:
+    """`torch.zeros_like(a)` lies as `a` does, and sums over it would round otherwise."""
+    code = CODE.replace("    n = x", f"    y = torch.rand(4, 4, device=device)\n    {lines}\n    n = x")
+    after = body(
+        rewrite(code.replace("BODY", "torch.zeros(a.shape).to(device)").encode(), "train.py", [CpuBornTensor()])
+    )
+    assert after == "torch.zeros(a.shape, device=device)"

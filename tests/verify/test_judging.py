@@ -732,14 +732,12 @@ def test_losses_belong_to_the_optimizer_that_steps_next() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_right_rewrites_raise_no_alarm_by_chance(optimizer: str) -> None:
-    alarms = []
-    for seed in range(8):
-        recipe = Recipe(steps=STEPS, optimizer=optimizer, seed=seed, data_seed=1000 * seed, lr=0.2)
-        original = train(recipe)
-        band = Controls((original,), tuple(train(recipe, noise_seed=at) for at in (1, 2)))
-        rounding = judge(original, train(recipe, reordered=True), band, Numerics.ROUNDING)
-        atomic = [train(recipe, jitter=at) for at in range(4)]
-        bitwise = judge(atomic[0], atomic[1], Controls(tuple(atomic[2:])), Numerics.BITWISE)
-        alarms += [one.reason for one in (rounding, bitwise) if one.verdict is not Verdict.PROVEN]
-    assert alarms == []
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 8))])
+def test_right_rewrites_raise_no_alarm_by_chance(optimizer: str, seed: int) -> None:
+    recipe = Recipe(steps=STEPS, optimizer=optimizer, seed=seed, data_seed=1000 * seed, lr=0.2)
+    original = train(recipe)
+    band = Controls((original,), tuple(train(recipe, noise_seed=at) for at in (1, 2)))
+    rounding = judge(original, train(recipe, reordered=True), band, Numerics.ROUNDING)
+    atomic = [train(recipe, jitter=at) for at in range(4)]
+    bitwise = judge(atomic[0], atomic[1], Controls(tuple(atomic[2:])), Numerics.BITWISE)
+    assert [one.reason for one in (rounding, bitwise) if one.verdict is not Verdict.PROVEN] == []

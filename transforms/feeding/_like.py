@@ -8,13 +8,12 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.devices import is_beside
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.layout import SHOW_LAYOUT, is_row_by_row
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.feeding._births import Birth, Target
 
 _LIKE = frozenset({"zeros", "ones", "full", "empty"})
 _FLOATS = frozenset({"torch.zeros", "torch.ones", "torch.rand", "torch.randn"})
-_LAYOUT = frozenset({"view", "view_as", "stride", "is_contiguous", "data_ptr", "as_strided"})
-"""What a tensor that lies in memory as `x` does answers otherwise than one that lies row by row."""
 
 
 def like(file: FileFacts, move: cst.Call, birth: Birth, where: Target) -> str:
@@ -28,7 +27,9 @@ def like(file: FileFacts, move: cst.Call, birth: Birth, where: Target) -> str:
     owner = _owner(file, given) if given is not None else None
     if birth.name not in _LIKE or birth.is_random or birth.legacy_dtype or owner is None or made.lpar:
         return ""
-    if move.func.value is not made or not is_beside(file, owner, where.device) or _asks_for_layout(file, move):
+    if move.func.value is not made or not is_beside(file, owner, where.device):
+        return ""
+    if not is_row_by_row(file, owner) or _asks_for_layout(file, move):
         return ""
     filled = argument(made, "fill_value", 1) if birth.name == "full" else None
     known = [given, filled, argument(made, "dtype")]
@@ -81,4 +82,4 @@ def _is_of_default_type(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def _asks_for_layout(file: FileFacts, move: cst.Call) -> bool:
     uses = (file.tree.parent(use.node) for use in file.handing.uses(move))
-    return any(isinstance(each, cst.Attribute) and each.attr.value in _LAYOUT for each in uses)
+    return any(isinstance(each, cst.Attribute) and each.attr.value in SHOW_LAYOUT for each in uses)

@@ -6,6 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.layout import SHOW_LAYOUT
 from perfmod.transforms.facts.value import Kind
 
 _WATCHES = frozenset(
@@ -20,7 +21,6 @@ _WATCHES = frozenset(
     }
 )
 """What is asked of one tensor as the autograd engine knows it; a copy is another one."""
-_NEEDS_LAYOUT = frozenset({"view", "as_strided", "stride", "is_contiguous", "data_ptr"})
 
 
 def why_not_itself(file: FileFacts, subject: cst.BaseExpression, uses: list[cst.BaseExpression]) -> str:
@@ -82,7 +82,7 @@ def _is_viewed(file: FileFacts, use: cst.CSTNode) -> bool:
     parent = file.tree.parent(use)
     move = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
     behind = _attribute(file, move) if isinstance(move, cst.Call) and move.func is parent else ""
-    return _attribute(file, use) in _NEEDS_LAYOUT or behind in _NEEDS_LAYOUT
+    return _attribute(file, use) in SHOW_LAYOUT or behind in SHOW_LAYOUT
 
 
 def _copied(file: FileFacts, uses: list[cst.BaseExpression]) -> list[Definition]:

@@ -16,6 +16,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.gradients import cuts_graph, is_floating, may_carry_gradient
+from perfmod.transforms.facts.layout import SHOW_LAYOUT
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.writing import call_text
 
@@ -41,10 +42,7 @@ _EXACT = _AFFINE | frozenset(
     {"abs", "sign", "floor", "ceil", "round", "trunc", "relu", "clamp", "clamp_min", "clamp_max", "clip",
      "square", "long", "int", "short", "bool", "logical_not", "isnan", "isinf", "isfinite", "nan_to_num"}
 )  # fmt: skip
-_LAYOUT = frozenset(
-    {"view", "view_as", "stride", "is_contiguous", "data_ptr", "as_strided", "numpy", "storage",
-     "untyped_storage"}
-)  # fmt: skip
+_SHOW_LAYOUT = SHOW_LAYOUT | {"numpy"}
 
 
 class CannotWrite(Exception):
@@ -265,7 +263,7 @@ def _may_rebind(file: FileFacts, subject: cst.BaseExpression) -> bool:
         return False
     uses = (use for definition in file.flow.definitions(subject) for use in file.flow.uses(definition))
     around = (file.tree.parent(use) for use in uses)
-    return not any(isinstance(parent, cst.Attribute) and parent.attr.value in _LAYOUT for parent in around)
+    return not any(isinstance(parent, cst.Attribute) and parent.attr.value in _SHOW_LAYOUT for parent in around)
 
 
 def _is_repeatable(node: cst.BaseExpression) -> bool:

@@ -130,14 +130,8 @@ def test_who_waits_in_vain_goes_on(tmp_path: Path) -> None:
     assert trace(tmp_path).handed == ()
 
 
-@pytest.mark.parametrize(
-    ("free", "handed"),
-    [
-        pytest.param(0, (), marks=pytest.mark.exhaustive),
-        (3500, (6,)),
-        pytest.param(10**12, HANDED, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("free", "handed"), [(0, ()), (3500, (6,)), (10**12, HANDED)])
 def test_only_as_many_states_as_there_is_room_for(tmp_path: Path, free: int, handed: tuple[int, ...]) -> None:
     # A state has 34 parameters with gradients, 68 numbers of Adam's and some more, and may take a quarter of the disk.
     room = f"""

@@ -97,7 +97,7 @@ def compared(trace: Trace) -> Mapping[str, Any]:
     [
         ("shuffle=True", ["spawned"]),
         pytest.param("shuffle=True", ["four", "persistent", "forkserver"], marks=pytest.mark.exhaustive),
-        ("shuffle=True, generator=generator", ["four", "persistent"]),
+        pytest.param("shuffle=True, generator=generator", ["four", "persistent"], marks=pytest.mark.exhaustive),
         ("sampler=WeightedRandomSampler(weights(), 44), collate_fn=mixed_up", ["persistent"]),
         pytest.param(
             "sampler=WeightedRandomSampler(weights(), 44, generator=generator)", ["four"], marks=pytest.mark.exhaustive
