@@ -47,6 +47,7 @@ class Job:
         deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
         alike: E-run: what classes of rewrites may change is made alike on both sides: number formats, what dropout
             draws, what is compiled.
+        epoch: E-run: batches that a loader hands out at most in an epoch; 0 for all.
         by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
             parameters); 0 where optimizers step.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
@@ -72,6 +73,7 @@ class Job:
     dropout: bool = True
     deterministic: bool = False
     alike: bool = False
+    epoch: int = 0
     by_hand: int = 0
     states: str = ""
     writes_states: bool = False

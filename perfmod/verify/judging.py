@@ -40,6 +40,8 @@ _REPORTED: Final = (Numerics.SAMPLING, Numerics.BEHAVIOURAL)
 WITHOUT_DROPOUT: Final = "without dropout"
 ALIKE: Final = "in float32 and with the same dropout"
 """Conditions under which both sides are compared more closely where their class lets them differ."""
+SHORT_EPOCHS: Final = "with short epochs"
+"""What comes behind an epoch is compared as well: the next one, evaluations, schedules, the script's end."""
 _NONE: Final[Mapping[str, Equality]] = {}
 _EXACT_OUTPUT: Final = (Numerics.BITWISE, Numerics.ROUNDING)
 """Classes in which a training saves and prints the same."""
@@ -75,8 +77,8 @@ def judge(
         rewritten: the run of the rewritten one.
         controls: further runs of the original.
         numerics: the widest class of what was rewritten.
-        strict: for the classes `sampling` and `precision`, the judgements of both sides under closer conditions, which
-            are `WITHOUT_DROPOUT` and `ALIKE`.
+        strict: the judgements of both sides under further conditions: `SHORT_EPOCHS`, and for the classes `sampling`
+            and `precision` closer ones, which are `WITHOUT_DROPOUT` and `ALIKE`.
     """
     runs = Runs(
         original,
@@ -248,16 +250,21 @@ def _reservation(numerics: Numerics, strict: Mapping[str, Equality]) -> Check | 
     reason = ""
     if numerics is Numerics.BEHAVIOURAL:
         reason = "the rewrite changes the training itself; only a full training shows whether the result is as good"
-    elif numerics is Numerics.SAMPLING and not strict:
+    elif numerics is Numerics.SAMPLING and not _closer(strict):
         reason = "the rewrite draws other random numbers, and the two versions were not compared without them"
     return Check(numerics.value, Verdict.INCONCLUSIVE, reason=reason) if reason else None
 
 
+def _closer(strict: Mapping[str, Equality]) -> list[str]:
+    """The conditions under which both sides were compared more closely."""
+    return [name for name in (WITHOUT_DROPOUT, ALIKE) if name in strict]
+
+
 def _summary(checks: Sequence[Check], original: Trace, strict: Mapping[str, Equality]) -> str:
     """What was proven, in one line."""
-    if strict:
-        name, judged = list(strict.items())[-1]
-        return f"{name}: {judged.reason}"
+    closer = _closer(strict)
+    if closer:
+        return f"{closer[-1]}: {strict[closer[-1]].reason}"
     first = next((check for check in checks if check.measured), None)
     if first is None:
         return f"bitwise equal over {_steps(original)}"

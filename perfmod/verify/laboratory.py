@@ -39,6 +39,7 @@ class Setting:
     dropout: bool = True
     deterministic: bool = False
     alike: bool = False
+    epoch: int = 0
 
     @property
     def reference(self) -> Setting:
@@ -59,6 +60,7 @@ class Laboratory:
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
         length: steps that an E-run makes, where these take little time.
         handed: steps after which the other runs take over the state of the original.
+        epoch: steps in an epoch of the runs whose epochs are short.
     """
 
     runner: Runner
@@ -69,6 +71,7 @@ class Laboratory:
     by_hand: int = 0
     length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
+    epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
@@ -169,6 +172,11 @@ def _drawn_steps(request: Request, length: int) -> tuple[int, ...]:
     chance, count = random.SystemRandom(), _SINGLE_STEPS[request.quick]
     later = draw_steps(length - request.steps + 1, count // 2, chance)
     return (*draw_steps(request.steps, count, chance), *(request.steps - 1 + step for step in later))
+
+
+def _drawn_epoch(request: Request) -> int:
+    """Few, for scripts to come to their own end."""
+    return random.SystemRandom().randint(2, max(2, request.steps // 5))
 
 
 def _handed(ran: Ran) -> set[int]:

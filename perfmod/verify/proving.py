@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
@@ -12,7 +12,7 @@ from perfmod.transforms.rule import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import ALIKE, WITHOUT_DROPOUT, Controls, judge_ranks
+from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
 from perfmod.verify.running import Ran
@@ -30,6 +30,10 @@ _IN_DOUBT: Final = 8
 """Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
 _TOGETHER: Final = 3
 """So many are added at a time."""
+
+
+_Seen: TypeAlias = dict[tuple[int, Setting], Ran]
+"""Runs of candidates, by their places and settings."""
 
 
 class CannotRun(Exception):
@@ -86,28 +90,57 @@ class Prover:
         self._require(self._seen(PLAIN)[0])
         seen = dict(zip(places, found[len(wanted) :], strict=True))
         if any(record["half"] for record in self._seen(PLAIN)[0].records):
-            seen.update(self._observe_alike(candidates))
+            # Those that claim to round as the original does are compared in float32, too.
+            rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
+            seen.update(self._observe(candidates, dict.fromkeys(rounding, _ALIKE)))
+        judged = [self._judged(each, _of(at, seen)) for at, each in enumerate(candidates)]
+        proven = [at for at, each in enumerate(judged) if each.verdict is Verdict.PROVEN]
+        seen.update(self._observe(candidates, self._in_short_epochs(candidates, seen, proven)))
+        for at in proven:
+            further = self._judged(candidates[at], _of(at, seen))
+            # How it was proven is told by the whole run.
+            is_same = further.verdict is Verdict.PROVEN
+            judged[at] = evolve(further, reason=judged[at].reason) if is_same else further
+        return judged
 
-        def judged() -> list[Equality]:
-            return [
-                self._verdict(each.numerics, {setting: ran for (place, setting), ran in seen.items() if place == at})
-                for at, each in enumerate(candidates)
-            ]
-
-        if not any(map(may_be_chance, judged())):
-            return judged()
+    def _judged(self, candidate: Candidate, seen: Mapping[Setting, Ran]) -> Equality:
+        """The verdict on a candidate's runs, once it is known whether what refutes it may be chance."""
+        judged = self._verdict(candidate.numerics, seen)
+        if not may_be_chance(judged):
+            return judged
         self._ask_again()
-        return [weigh_chance(each, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0]) for each in judged()]
+        judged = self._verdict(candidate.numerics, seen)
+        return weigh_chance(judged, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0])
 
-    def _observe_alike(self, candidates: Sequence[Candidate]) -> dict[tuple[int, Setting], Ran]:
-        """The runs in float32 of those that claim to round as the original does, where that computes in half types."""
-        rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
-        own = [_ALIKE, _ALIKE, evolve(_ALIKE, perturb=1.0)] if rounding and not self._seen(_ALIKE) else []
-        sides = [(self.original, setting) for setting in own] + [(candidates[at].side, _ALIKE) for at in rounding]
+    def _observe(self, candidates: Sequence[Candidate], wanted: Mapping[int, Setting]) -> _Seen:
+        """Further runs of candidates, by their places, and of the original beside them."""
+        own = [
+            each
+            for setting in dict.fromkeys(wanted.values())
+            if not self._seen(setting)
+            for each in (setting, setting, evolve(setting, perturb=1.0))
+        ]
+        sides = [(self.original, setting) for setting in own]
+        sides += [(candidates[at].side, setting) for at, setting in wanted.items()]
         found = self.lab.watch(sides, self.seed)
         for setting, ran in zip(own, found, strict=False):
             self._seen(setting).append(ran)
-        return {(at, _ALIKE): ran for at, ran in zip(rounding, found[len(own) :], strict=True)}
+        return dict(zip(wanted.items(), found[len(own) :], strict=True))
+
+    def _in_short_epochs(
+        self, candidates: Sequence[Candidate], seen: _Seen, proven: Sequence[int]
+    ) -> dict[int, Setting]:
+        """The settings for candidates in which both sides come to further epochs, and perhaps to the script's end."""
+        original = self._seen(PLAIN)[0].traces[0]
+        batches = sum(1 for _ in original.batches()) / original.last
+        if not batches or original.ended == "exit":
+            return {}
+        short = Setting(epoch=max(2, round(batches * self.lab.epoch)))
+        return {
+            at: evolve(short, alike=_ALIKE in _closer(candidates[at].numerics))
+            for at in proven
+            if any(True for _ in seen[at, PLAIN].traces[0].batches())
+        }
 
     def _ask_again(self) -> None:
         """Run the original until its bits differ, or often, and once where torch names what need not repeat its own."""
@@ -161,14 +194,21 @@ class Prover:
             closeness = numerics if is_coarse else Numerics.ROUNDING
             perturbed = [evolve(_WITHOUT_DROPOUT, perturb=units)]
             strict[WITHOUT_DROPOUT] = self._worst(closeness, seen[_WITHOUT_DROPOUT], _WITHOUT_DROPOUT, perturbed)
-        if _ALIKE in seen:
-            strict[ALIKE] = self._made_alike(seen[_ALIKE])
+        for setting in (each for each in seen if each.alike or each.epoch):
+            name = SHORT_EPOCHS if setting.epoch else ALIKE
+            closeness = Numerics.ROUNDING if setting.alike else numerics
+            if name == ALIKE or self._is_like_itself(closeness, setting):
+                strict[name] = self._further(closeness, seen[setting], setting)
         return self._worst(numerics, seen[PLAIN], PLAIN, self._perturbed(units), strict)
 
-    def _made_alike(self, ran: Ran) -> Equality:
-        """The judgement where nothing is left that the class would excuse."""
-        judged = self._worst(Numerics.ROUNDING, ran, _ALIKE, [evolve(_ALIKE, perturb=1.0)])
-        if judged.verdict is not Verdict.REFUTED:
+    def _is_like_itself(self, numerics: Numerics, setting: Setting) -> bool:
+        """Whether the original can be judged in a setting in which nobody but us runs it."""
+        return self._worst(numerics, self._seen(setting)[-1], setting, ()).verdict is Verdict.PROVEN
+
+    def _further(self, numerics: Numerics, ran: Ran, setting: Setting) -> Equality:
+        """The judgement under a further condition; one that makes both sides alike leaves nothing to excuse."""
+        judged = self._worst(numerics, ran, setting, [evolve(setting, perturb=1.0)])
+        if judged.verdict is not Verdict.REFUTED or not setting.alike:
             return judged
         if ran.trouble is not None:
             return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=f"it cannot be run so: {ran.trouble.reason}")
@@ -214,6 +254,11 @@ _DOUBLE: Final = Setting(double=True)
 _DETERMINISTIC: Final = Setting(deterministic=True)
 _WITHOUT_DROPOUT: Final = Setting(dropout=False)
 _ALIKE: Final = Setting(alike=True)
+
+
+def _of(at: int, seen: _Seen) -> dict[Setting, Ran]:
+    """The runs of one candidate."""
+    return {setting: ran for (place, setting), ran in seen.items() if place == at}
 
 
 def _closer(numerics: Numerics) -> tuple[Setting, ...]:

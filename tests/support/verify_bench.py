@@ -138,7 +138,9 @@ class Bench:
         )
         runner = Runner(self.scratch, call, request.timeout, sample_memory=False)
         original = Side(ORIGINAL, tree, Path(path.name), {Path(path.name): text})
-        lab = SharingLaboratory(runner, request, progress=lambda _: None, handed=HANDED, folder=runs, original=original)
+        lab = SharingLaboratory(
+            runner, request, progress=lambda _: None, handed=HANDED, epoch=3, folder=runs, original=original
+        )
         return Prover(lab, original), original
 
     def _tree(self, path: Path) -> Tree:

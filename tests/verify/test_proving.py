@@ -40,6 +40,7 @@ class MadeUp:
         warned: operations that torch's deterministic mode names.
         is_by_hand: the script has no optimizer, and steps that count backward passes.
         other_bits: whether it computes other bits.
+        short: the other side's learning rate in runs whose epochs are short; None where the original fails in these.
     """
 
     steady: int = 100
@@ -47,6 +48,7 @@ class MadeUp:
     warned: Sequence[str] = ()
     is_by_hand: bool = False
     other_bits: bool = False
+    short: float | None = None
     originals: int = 0
     deterministic: int = 0
     asked: list[tuple[Mode, int]] = field(factory=list)
@@ -63,7 +65,11 @@ class MadeUp:
         if self.is_by_hand and not job.by_hand:
             stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "handed": [], "modules": [], "on_cpu": False}
             return Ran(Trouble(Kind.NEVER_STEPPED, "no optimizer stepped"), (stuck,))
-        if job.mode is not Mode.EQUALITY:
+        if job.epoch and self.short is None:
+            return Ran(Trouble(Kind.EXITED, "it wants whole epochs"), ())
+        if job.epoch:
+            record, numbers = trained(0.05 if side.name == ORIGINAL else self.short, None)
+        elif job.mode is not Mode.EQUALITY:
             record, numbers = trained(0.05, None)
         elif side.name != ORIGINAL:
             record, numbers = trained(self.lr, 99 if self.lr == 0.05 else None)
@@ -140,3 +146,17 @@ def test_a_script_without_an_optimizer_is_run_again(judged: Callable[..., Any]) 
     assert runner.asked[-1] == (Mode.TIMING, 1)
     first = runner.asked.index((Mode.EQUALITY, 1))
     assert all(by_hand == 1 for mode, by_hand in runner.asked[first:])
+
+
+@pytest.mark.parametrize(("short", "verdict"), [(0.05, Verdict.PROVEN), (0.06, Verdict.REFUTED)])
+def test_what_differs_where_epochs_are_short(judged: Callable[..., Any], short: float, verdict: Verdict) -> None:
+    equality, _ = judged(MadeUp(short=short), Numerics.ROUNDING)
+    assert equality.verdict is verdict
+    assert equality.reason.startswith("with short epochs: ") is (verdict is Verdict.REFUTED)
+    assert any(check.name == "with short epochs" for check in equality.checks)
+
+
+def test_an_original_that_cannot_have_short_epochs_is_judged_without_them(judged: Callable[..., Any]) -> None:
+    equality, _ = judged(MadeUp(), Numerics.ROUNDING)
+    assert equality.verdict is Verdict.PROVEN
+    assert not any("short epochs" in check.name for check in equality.checks)

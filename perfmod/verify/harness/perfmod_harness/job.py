@@ -26,6 +26,7 @@ class Job:
     dropout: bool
     deterministic: bool
     alike: bool
+    epoch: int
     by_hand: int
     states: str
     writes_states: bool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import alike, patching, scaling, seeding, unseen
+from . import alike, patching, scaling, seeding, short_epochs, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
@@ -49,6 +49,8 @@ def begin(job: Job) -> None:
     seeding.pin_torch(job.seed)
     unseen.begin()
     Sampling(job.seed).begin()
+    if job.epoch:
+        short_epochs.begin(job.epoch)
     if job.alike:
         alike.begin()
     Recorder(job).begin()
