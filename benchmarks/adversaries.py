@@ -1,7 +1,7 @@
 """Does `perfmod verify` call wrong rewrites proven? Training scripts of several kinds, and variants of each.
 
     python benchmarks/adversaries.py [--kind NAME ...] [--class NAME ...] [--variant NAME ...] [--device cpu|cuda]
-                                     [--jobs N] [--quick] [--json FILE] [--check]
+                                     [--jobs N] [--quick] [--json FILE] [--check | --itself N]
 
 A kind is a script `adversaries/KIND.py` and its variants in `adversaries/KIND.toml`. Some variants are wrong: they
 look like work on speed, and train otherwise, if only a little, late, or when nobody looks. The others are right. Each
@@ -21,6 +21,9 @@ is compared with its script as every class that such a change could claim:
 FILE gets a row per comparison, after each of them; rows of comparisons that this run leaves out are kept. The exit
 code is 1 where a wrong variant was called proven, a comparison could not be made, or fewer than 28 in 30 comparisons
 of right variants were proven.
+
+`--itself` judges each script against itself instead, so many times in every class: whatever is not proven is a false
+alarm.
 
 `--check` judges nothing. It runs scripts and variants as a user would, and shows that the wrong ones leave other
 losses, another output or another state behind, and that the right ones of the classes `bitwise` and `rounding` have
@@ -136,6 +139,11 @@ def variants(kind: str) -> list[Variant]:
     """Those of one script, in the order of its file."""
     listed = tomllib.loads((FOLDER / f"{kind}.toml").read_text("utf-8"))["variant"]
     return [_variant(kind, dict(entry)) for entry in listed]
+
+
+def itself(kind: str, times: int) -> list[Variant]:
+    """A script as it is, so many times, which is right in every class."""
+    return [Variant(kind, f"itself-{time}", False, CLASSES, "Nothing is changed.", ()) for time in range(1, times + 1)]
 
 
 def _variant(kind: str, entry: dict[str, Any]) -> Variant:
@@ -335,6 +343,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="scripts whose variants are judged at the same time")
     parser.add_argument("--quick", action="store_true", help="as few runs as `perfmod verify --quick` makes")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--itself", type=int, metavar="N", help="compare the scripts with themselves, N times")
     parser.add_argument("--check", action="store_true", help="judge nothing, and show that the variants differ")
     args = parser.parse_args()
 
@@ -342,7 +351,7 @@ def main() -> int:
     chosen: dict[str, list[tuple[Variant, Sequence[Numerics]]]] = {}
     for kind in args.kind:
         chosen[kind] = []
-        for variant in variants(kind):
+        for variant in variants(kind) if args.itself is None else itself(kind, args.itself):
             classes = [each for each in variant.classes if args.classes is None or each.value in args.classes]
             if not classes or not (args.variant is None or variant.name in args.variant):
                 continue

@@ -13,6 +13,7 @@ from attrs import Factory, asdict, define, evolve, field, frozen
 from perfmod.verify.job import Job, Mode
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner
+from perfmod.verify.schedule import ROUNDS
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
 
@@ -22,6 +23,8 @@ Progress = Callable[[str], None]
 _MOST_AT_ONCE = 6
 _SINGLE_STEPS = {False: 6, True: 4}
 """So many steps are compared one by one; and with `--quick`."""
+_SECONDS = {False: (1.0, 2.0), True: (0.5, 1.0)}
+"""Of a T-run's warm-up and its window; and with `--quick`."""
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
 _LIKELY_MIB = 8000.0
@@ -94,14 +97,15 @@ class Laboratory:
         self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
         found = found[: len(runs)]
         if not self.first and found[0].records:
+            self.progress(self._foreseen(max(ran.seconds for ran in found)))
             self.first = found[0].records[0]
             self.by_hand = self.by_hand and _passes_in_a_step(self.first)
         return found
 
     def time(self, side: Side) -> Ran:
         """A T-run; nothing else goes on."""
-        window = {"warmup_seconds": 0.5, "window_seconds": 1.0} if self.request.quick else {}
-        return self.runner.run(side, self._job(Mode.TIMING, **window))
+        warm_up, window = _SECONDS[self.request.quick]
+        return self.runner.run(side, self._job(Mode.TIMING, warmup_seconds=warm_up, window_seconds=window))
 
     def profile(self, side: Side) -> Ran:
         """A P-run, unless it was made beside E-runs; nothing else goes on, because it tells how long the host waits."""
@@ -134,6 +138,14 @@ class Laboratory:
                 lacking = written[job.states] - _handed(found[number])
                 if lacking and min(lacking) < _steps(found[number]):
                     found[number] = self.runner.run(side, job)
+
+    def _foreseen(self, longest: float) -> str:
+        """How long the rest takes, given the longest of the first runs."""
+        if self.request.device == "cpu":
+            return "comparing the training"
+        timed = longest + sum(_SECONDS[self.request.quick])
+        fewest, most = (2 * rounds * timed for rounds in ROUNDS[self.request.quick])
+        return f"comparing the training; all in all {longest + fewest:.0f} to {longest + most:.0f} s more"
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand

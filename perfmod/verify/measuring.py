@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from perfmod.verify.evidence import Speed, TimedRun, Verdict
 from perfmod.verify.job import SEED
 from perfmod.verify.laboratory import Laboratory
-from perfmod.verify.schedule import mirrored
+from perfmod.verify.schedule import ROUNDS, mirrored
 from perfmod.verify.sides import Side
 from perfmod.verify.speed import compare, more_would_help
 
-_ROUNDS: Final = {False: 4, True: 2}
-"""Processes per side at first, and with `--quick`."""
-_MOST_ROUNDS: Final = {False: 8, True: 4}
 _ROUNDS_OF_RULES: Final = 2
 
 
@@ -37,24 +34,29 @@ class Stopwatch:
     rewritten: Side
     between: Sequence[Side] = ()
     runs: dict[str, list[TimedRun]] = field(factory=dict)
+    _ended_after: int = 0
 
     def speed(self) -> Speed:
         """Measure, and say what it means. Sides that cannot be timed are inconclusive."""
-        quick = self.lab.request.quick
+        first, most = ROUNDS[self.lab.request.quick]
         sides = [self.original, self.rewritten]
         try:
-            self._time(mirrored(sides, _ROUNDS[quick] // 2))
+            self._time(mirrored(sides, first // 2))
             # The stacks stand in the middle, between as many runs of both ends.
             self._time(mirrored(self.between, _ROUNDS_OF_RULES))
-            self._time(mirrored(sides, _ROUNDS[quick] - _ROUNDS[quick] // 2, first=_ROUNDS[quick] // 2))
+            self._time(mirrored(sides, first - first // 2, first=first // 2))
             found = self._compared()
-            for number in range(_ROUNDS[quick], _MOST_ROUNDS[quick]):
+            for number in range(first, most):
                 if not more_would_help(found):
                     break
                 self._time(mirrored(sides, 1, first=number))
                 found = self._compared()
         except NoWindow as error:
             return Speed(Verdict.INCONCLUSIVE, str(error), runs=self._all())
+        if self._ended_after:
+            fewest = min(len(run.step_ms) for run in found.runs)
+            few = f"the script ends after {self._ended_after} steps: as few as {fewest} of a process were timed"
+            found = evolve(found, reason=f"{found.reason}; {few}")
         return found
 
     def between_stacks(self, before: Side, after: Side) -> Speed | None:
@@ -81,6 +83,8 @@ class Stopwatch:
         if not record["window_steps"]:
             steps = sum(record["steps"].values())
             raise NoWindow(f"{side.name}: it ended after {steps} steps, too few to time")
+        if record["ended"] == "exit":
+            self._ended_after = record["steps"]["0"]
         return TimedRun(
             side=side.name,
             order=order,

@@ -8,9 +8,12 @@ whose ratios are the A/A control.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+
+ROUNDS: Final = {False: (4, 8), True: (2, 4)}
+"""Processes per side, at first and at most; and with `--quick`."""
 
 
 def mirrored(sides: Sequence[T], rounds: int, *, first: int = 0) -> list[T]:

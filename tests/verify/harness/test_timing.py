@@ -163,8 +163,14 @@ def test_without_a_window_the_steps_after_the_warm_up_are_used(tmp_path: Path) -
     assert (record["ended"], record["warmup_steps"], record["window_steps"]) == ("exit", 12, 18)
 
 
-def test_fewer_than_ten_are_no_measurement(tmp_path: Path) -> None:
-    child = timed(tmp_path, steps=21)
+@pytest.mark.parametrize(("steps", "warm"), [(21, 7), (16, 5), (8, 2)])
+def test_of_few_steps_those_after_the_first_third_are_used(tmp_path: Path, steps: int, warm: int) -> None:
+    record = timed(tmp_path, steps=steps).record
+    assert (record["ended"], record["warmup_steps"], record["window_steps"]) == ("exit", warm, steps - warm)
+
+
+def test_fewer_than_five_are_no_measurement(tmp_path: Path) -> None:
+    child = timed(tmp_path, steps=5)
     record = child.record
     assert (record["ended"], record["window_steps"], record["step_ms"]) == ("exit", 0, [])
     assert child.stdout == "the end\n"

@@ -5,7 +5,7 @@ what the job asks for and than three times the batches that a loader prepares ah
 time once it has ten steps.
 
 A script that ends before that is measured by the window that it had begun, or else by all its steps after the number
-that the job asks for as a warm-up, if there are ten.
+that the job asks for as a warm-up, or after the first third where fewer than ten would be left, if these are five.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 FEWEST = 10
 """Steps of a window, at least."""
+_FEWEST_OF_ALL = 5
+"""Steps that are measured of a script that makes no more."""
 _DEPTHS = 3
 _MOST_RESERVED = 100_000
 _BETWEEN_EVENTS = 0.01
@@ -85,10 +87,11 @@ class Timing(Observer):
         if self._seconds is None:
             self._clock.settle()
             if self._first is None or self._steps() < FEWEST:
-                self._first = max(1, self._job.warmup_steps) - 1
+                steps, warm = self._clock.ticks, self._job.warmup_steps
+                self._first = max(1, warm if steps - warm >= FEWEST else min(warm, steps // 3)) - 1
                 self._compiled = compilations.so_far()
         step_ms = self._clock.milliseconds(self._first or 0)
-        if len(step_ms) < FEWEST:
+        if len(step_ms) < _FEWEST_OF_ALL:
             step_ms = []
         steps = len(step_ms) if self._seconds is None else self._steps()
         on_device = isinstance(self._clock, DeviceClock)
