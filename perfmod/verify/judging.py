@@ -17,7 +17,14 @@ from perfmod.transforms.rule import Numerics
 from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
 from perfmod.verify.outputs import compare_checkpoints, compare_printed
-from perfmod.verify.premises import captured, compare_counts, compare_dropouts, compare_settings, compare_start
+from perfmod.verify.premises import (
+    captured,
+    compare_counts,
+    compare_dropouts,
+    compare_loss_formats,
+    compare_settings,
+    compare_start,
+)
 from perfmod.verify.runs import Runs
 from perfmod.verify.single_steps import compare_single_steps
 from perfmod.verify.tolerances import Tolerance, tolerance_for
@@ -190,6 +197,7 @@ def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
         compare_batches(runs, tolerance),
         compare_settings(one, other),
         compare_dropouts(one, other),
+        compare_loss_formats(one, other),
     )
     return [row for row in rows if row is not None]
 

@@ -16,6 +16,9 @@ from perfmod.verify.vectors import align, shown, values
 _IMPLEMENTATION: Final = frozenset({"foreach", "fused", "capturable", "differentiable"})
 """Options of optimizers that choose a kernel and leave the mathematics alone."""
 
+_HALF_BITS: Final = 11
+"""Of float16; bfloat16 has eight."""
+
 
 def captured(side: str, trace: Trace) -> Check | None:
     """What is missing in a run, of which `side` says whose it is, for anything to be judged."""
@@ -99,6 +102,22 @@ def compare_dropouts(original: Trace, other: Trace) -> Check | None:
             reason = f"drops with probability {probability} {new} times, and {old} times in the original"
             return Check("dropouts", Verdict.INCONCLUSIVE, float(abs(new - old)), 0.0, reason=reason)
     return Check("dropouts", Verdict.PROVEN, 0.0, 0.0)
+
+
+def compare_loss_formats(original: Trace, other: Trace) -> Check | None:
+    """Losses rounded to a half type, and not in the original, would hide what changes by less; None where they are not."""
+    old, new = (max(map(_significant_bits, trace.losses()), default=0) for trace in (original, other))
+    if not 0 < new <= _HALF_BITS < old:
+        return None
+    reason = f"the losses have {new} significant bits, and {old} in the original: compute them in float32"
+    return Check("number format of the losses", Verdict.INCONCLUSIVE, reason=reason)
+
+
+def _significant_bits(value: float) -> int:
+    if not value or not math.isfinite(value):
+        return 0
+    whole = int(abs(math.frexp(value)[0]) * 2**53)
+    return 53 - ((whole & -whole).bit_length() - 1)
 
 
 def _steps(trace: Trace) -> list[Step]:

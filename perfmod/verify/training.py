@@ -109,13 +109,14 @@ def _against_reference(reference: Vectors, taken: Runs[Vectors], tolerance: Tole
 def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: Course, of_step: str) -> list[Check]:
     """What steps leave behind: parameters, buffers, states of optimizers."""
     normalised, settled = _normalises(runs.original), not of_step
+    averaged = evolve(tolerance, floor=_AVERAGED * tolerance.floor)
     kind = Kind(f"parameter updates{of_step}", normalised=normalised, settled=settled, late=step > 1)
-    checks = compare_tensors(kind, updates(runs, step), tolerance, course)
+    checks = compare_tensors(kind, updates(runs, step), averaged if normalised and settled else tolerance, course)
     if step == 1 and not normalised and checks and checks[0].verdict is Verdict.PROVEN:
         course.stretch = max(course.stretch, _ratio(checks[0], tolerance))
     for what, bends in (("buffers", step > 1), ("optimizer state", True)):
-        own = evolve(tolerance, floor=_AVERAGED * tolerance.floor) if what == "optimizer state" else tolerance
         kind = Kind(what if not of_step else f"{what} after step {step}", alike=False, bends=bends, late=step > 1)
+        own = averaged if what == "optimizer state" else tolerance
         checks += compare_tensors(kind, _taken(runs, what, step), own, course)
     return checks
 

@@ -728,6 +728,18 @@ def test_losses_belong_to_the_optimizer_that_steps_next() -> None:
     assert judge(original, other, Controls((original,)), Numerics.BITWISE).verdict is not Verdict.PROVEN
 
 
+@pytest.mark.parametrize(("bits", "verdict"), [(8, Verdict.INCONCLUSIVE), (11, Verdict.INCONCLUSIVE), (14, None)])
+def test_losses_in_a_half_type_hide_what_changes_by_less(bits: int, verdict: Verdict | None) -> None:
+    def rounded(_step: int, loss: float) -> float:
+        whole, exponent = math.frexp(loss)
+        return math.ldexp(round(whole * 2**bits) / 2**bits, exponent)
+
+    half = judged(with_losses(trained(), rounded), Numerics.PRECISION)
+    rows = [check.verdict for check in half.checks if check.name == "number format of the losses"]
+    assert rows == ([] if verdict is None else [verdict])
+    assert half.reason.startswith(f"the losses have {bits} significant bits, and 24 in the") is (verdict is not None)
+
+
 # How often chance raises an alarm.
 
 
