@@ -105,7 +105,7 @@ def compare_dropouts(original: Trace, other: Trace) -> Check | None:
 
 
 def compare_loss_formats(original: Trace, other: Trace) -> Check | None:
-    """Losses rounded to a half type, and not in the original, would hide what changes by less; None where they are not."""
+    """Losses rounded to a half type, where the original's are not: they hide what changes by less; else None."""
     old, new = (max(map(_significant_bits, trace.losses()), default=0) for trace in (original, other))
     if not 0 < new <= _HALF_BITS < old:
         return None
