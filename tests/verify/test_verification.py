@@ -73,6 +73,7 @@ class MadeUp:
     spoiled_by: str = ""
     trouble: Trouble | None = None
     troubled_seed: int | None = None
+    ends_early: bool = False
     jobs: list[tuple[set[str], Mode, int]] = field(factory=list)
     scratch: Scratch | None = None
 
@@ -99,6 +100,7 @@ class MadeUp:
         ms = self.step_ms(rules)
         steps = [ms * (1.0 + 0.001 * ((place + number) % 3)) for number in range(40)]
         timing = {"step_ms": steps, "window_seconds": sum(steps) / 1000, "window_steps": 40, "steps": {"0": 60}}
+        timing["ended"] = "exit" if self.ends_early else "steps"
         memory = {"peak_allocated_mib": 100.0, "peak_reserved_mib": 120.0}
         return Ran(None, ({**timing, **memory, "first_step_seconds": 2.0, "compile_seconds": 0.0},))
 
@@ -124,6 +126,12 @@ def verified(tmp_path: Path) -> Callable[..., tuple[Evidence, list[str], MadeUp]
         return evidence, sorted({each.code for file in left for each in file.result.applied}), runner
 
     return verify
+
+
+def test_few_steps_are_timed_and_the_verdict_says_so(verified: Callable[..., Any]) -> None:
+    evidence, _, _ = verified(MadeUp(lambda rules: 10.0 - 2.0 * len(rules), ends_early=True))
+    assert evidence.speed.verdict is Verdict.PROVEN
+    assert evidence.speed.reason.endswith("; the script ends after 60 steps: as few as 40 of a process were timed")
 
 
 def test_what_pays_is_kept(verified: Callable[..., Any]) -> None:
