@@ -70,9 +70,10 @@ def _spread(items: Iterable[Results | Task], jobs: int) -> Generator[Results, No
         # Nobody will ask for what the workers are at, and the interpreter would wait for it at its end.
         for worker in multiprocessing.active_children():
             worker.terminate()
-        raise
-    finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    # Without a wait, the interpreter may meet the pool half closed at its end: "Bad file descriptor".
+    pool.shutdown()
 
 
 def _settled(item: Results | Future[Results]) -> Results:
