@@ -178,7 +178,7 @@ class _Memory:
     _next_sample: float = 0.0
 
     def __attrs_post_init__(self) -> None:
-        self._shm_before = _shared_memory_mib()
+        self._shm_before = shared_memory_mib()
 
     def sample(self, now: float) -> None:
         """Sample, if it is time to."""
@@ -187,12 +187,13 @@ class _Memory:
         self._next_sample = now + _SAMPLE
         self.family.look()
         self.peak_resident_mib = max(self.peak_resident_mib, self.family.resident_mib())
-        used = _shared_memory_mib()
+        used = shared_memory_mib()
         if used is not None and self._shm_before is not None:
             self.peak_shm_mib = max(self.peak_shm_mib or 0.0, used - self._shm_before)
 
 
-def _shared_memory_mib() -> float | None:
+def shared_memory_mib() -> float | None:
+    """What is used of /dev/shm, by everybody; None where there is none."""
     try:
         state = os.statvfs(_SHARED_MEMORY)
     except OSError:

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
@@ -59,8 +60,6 @@ _WRITING_METHODS = frozenset(
     {"fill", "itemset", "setfield", "byteswap", "__setitem__"}
     | {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "and", "or", "xor", "pow", "mod")}
 )
-# What gives the tensor itself where it has the type, or is on the device, already.
-_MOVES = frozenset({"to", "cuda", "long", "int", "short", "float", "double", "half", "bfloat16", "bool", "byte"})
 # Those of arrays that other objects have too, and mean something else by.
 _OF_ARRAYS = frozenset({"sort", "partition", "put"})
 # What makes an array of a tensor, or a tensor of an array, that shares its memory.
@@ -142,7 +141,12 @@ class Aliasing:
                 node = node.value
             elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _PAIRS:
                 return self._values.of(node.func.value).is_tensor and argument(node, "out") is None
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _MOVES:
+            elif (
+                isinstance(node, cst.Call)
+                and isinstance(node.func, cst.Attribute)
+                and node.func.attr.value in torch_api.CASTS
+            ):
+                # Gives the tensor itself where it has the type, or is on the device, already.
                 node = node.func.value
             else:
                 return False
