@@ -30,6 +30,7 @@ from perfmod.transforms.facts.old_torch import (
     loss_read_as_vector,
     made_volatile,
 )
+from perfmod.transforms.policy import Policy
 from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 from perfmod.transforms.unanswered import unanswered
@@ -54,17 +55,23 @@ class Choice:
     """Which findings may be applied.
 
     Attributes:
-        unsafe: apply findings whose safety is `unsafe` too.
+        unsafe: apply findings whose safety is `unsafe` too: their open questions count as answered with yes.
         opted_in: codes of the opt-in rules that were selected by code or name.
+        low_impact: apply what is safe and worth little, too.
+        policy: what the project decided for all rules.
     """
 
     unsafe: bool = False
     opted_in: frozenset[str] = frozenset()
+    low_impact: bool = False
+    policy: Policy = Policy()
 
     def admits(self, finding: Finding, rule: Rule) -> bool:
         """Whether a finding that has edits may be applied; the unsafe ones of an opt-in rule need both flags."""
         if Safety.OPT_IN in (finding.safety, rule.safety) and finding.code not in self.opted_in:
             return False
+        if finding.safety is Safety.LOW_IMPACT:
+            return self.low_impact
         return finding.safety is not Safety.UNSAFE or self.unsafe
 
 
@@ -346,7 +353,8 @@ class _Rewriting:
     def _find(self) -> _Round:
         """Asks every rule about every file, and sorts the findings out."""
         found = _Round()
-        world = World({self.texts[path].source: self._linkage(file) for path, file in self.files.items()})
+        linkages = {self.texts[path].source: self._linkage(file) for path, file in self.files.items()}
+        world = World(linkages, self.choice.policy)
         for path, file in self.files.items():
             if file.part is Part.ASKED:
                 facts = world.files[self.texts[path].source]

@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from perfmod.errors import UsageMistake, explain
 from perfmod.roots import shown
+from perfmod.transforms.policy import Target
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +23,7 @@ else:
 
 
 _LIST, _TRUTH, _SECONDS = "a list of strings", "true or false", "a positive number of seconds"
+_TARGET = '"cuda" or "portable"'
 
 
 @frozen
@@ -33,6 +35,8 @@ class Config:
         ignore: codes, names or prefixes of the rules to leave out.
         exclude: patterns in the language of `.gitignore`, relative to the folder of the file.
         unsafe: apply findings whose rewrite could not be proven, too.
+        low_impact: apply findings that are safe and worth little, too.
+        target: the platforms that the code has to run on, see `Target`.
         time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
         path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
     """
@@ -41,6 +45,8 @@ class Config:
     ignore: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
     exclude: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
     unsafe: bool = field(default=False, metadata={"type": _TRUTH})
+    low_impact: bool = field(default=False, metadata={"type": _TRUTH})
+    target: Target = field(default=Target.CUDA, converter=Target, metadata={"type": _TARGET})
     time_limit: float = field(default=20.0, metadata={"type": _SECONDS})
     path: Path | None = None
 
@@ -59,6 +65,7 @@ class Options:
     ignore: tuple[str, ...] = ()
     unsafe: bool | None = None
     time_limit: float | None = None
+    low_impact: bool | None = None
 
 
 @frozen
@@ -66,7 +73,7 @@ class Settings:
     """What holds for the files of one target.
 
     Attributes:
-        select, ignore, unsafe, time_limit: as in `Config`, after the command line had its say.
+        select, ignore, unsafe, low_impact, target, time_limit: as in `Config`, after the command line had its say.
         exclude: as in `Config`.
         origin: the `pyproject.toml` that took part, for messages; None where there is none.
     """
@@ -75,6 +82,8 @@ class Settings:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     unsafe: bool = False
+    low_impact: bool = False
+    target: Target = Target.CUDA
     time_limit: float = Config().time_limit
     origin: Path | None = None
 
@@ -98,6 +107,8 @@ def settings_for(folder: Path, options: Options) -> Settings:
         ignore=options.ignore or (() if options.select else config.ignore),
         exclude=config.exclude,
         unsafe=config.unsafe if options.unsafe is None else options.unsafe,
+        low_impact=config.low_impact if options.low_impact is None else options.low_impact,
+        target=config.target,
         time_limit=config.time_limit if options.time_limit is None else options.time_limit,
         origin=config.path,
     )
@@ -147,6 +158,8 @@ def _config(table: Mapping[str, Any], path: Path) -> Config:
 
 
 def _fits(value: object, wanted: str) -> bool:
+    if wanted == _TARGET:
+        return value in [target.value for target in Target]
     if wanted == _TRUTH:
         return isinstance(value, bool)
     if wanted == _SECONDS:

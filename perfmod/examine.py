@@ -21,6 +21,7 @@ from perfmod.planning import Member, Unit
 from perfmod.project.pins import Pins
 from perfmod.roots import shown
 from perfmod.task import Task, matters
+from perfmod.transforms.policy import Policy
 from perfmod.transforms.rule import Rule
 
 
@@ -119,7 +120,12 @@ def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
         rules = tuple(catalog.select(settings.select, settings.ignore))
     except catalog.SelectionError as error:
         raise UsageMistake(f"{shown(settings.origin or '')}: [tool.perfmod]: {error}") from error
-    return rules, Choice(unsafe=settings.unsafe, opted_in=catalog.opted_in(settings.select))
+    return rules, Choice(
+        unsafe=settings.unsafe,
+        opted_in=catalog.opted_in(settings.select),
+        low_impact=settings.low_impact,
+        policy=Policy(settings.target),
+    )
 
 
 @frozen

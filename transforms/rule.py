@@ -43,8 +43,10 @@ class Safety(str, enum.Enum):
 
     SAFE = "safe"
     """Applied by default."""
+    LOW_IMPACT = "low-impact"
+    """As safe, and worth little: applied with `--low-impact`."""
     UNSAFE = "unsafe"
-    """Applied with `--unsafe`: right in the usual case, but something could not be shown."""
+    """An open question: right in the usual case, but something could not be shown. Applied with `--unsafe`."""
     OPT_IN = "opt-in"
     """Applied only when the rule is selected by its code or name, or by a preset."""
     ADVICE = "advice"
@@ -104,6 +106,27 @@ class Change:
     definitions: tuple[str, ...] = ()
 
 
+@frozen(order=True)
+class Question:
+    """What could not be shown about a piece of code, asked so that a person or a run can answer it with yes.
+
+    Attributes:
+        predicate: what is asked, in kebab-case: `is-scalar`, `is-on-device`, `draws-no-random-numbers`.
+        expression: the code that it is asked about.
+        line, column: where that starts, from 1.
+        path: the file that it stands in; empty for the file of the finding.
+        watchable: whether watching a run answers it: the shape, type, device or alias of a value, not that something
+            never happens.
+    """
+
+    predicate: str
+    expression: str
+    line: int
+    column: int
+    path: str = ""
+    watchable: bool = False
+
+
 @frozen
 class PlacedEdit:
     """An edit for somebody who has the files open; lines and columns count from 1, ends lie behind the last character.
@@ -152,6 +175,7 @@ class Finding:
             another finding has written.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
             training is as `numerics` says.
+        questions: what is open, where the safety is `unsafe`.
     """
 
     code: str
@@ -173,6 +197,7 @@ class Finding:
     snippet: str = ""
     step_in_sight: bool = True
     figures_may_differ: bool = False
+    questions: tuple[Question, ...] = ()
     cell: int | None = None
     unnamed: tuple[str, ...] = ()
     end_line: int = 0
@@ -245,6 +270,7 @@ class Rule(ABC):
         definitions: Iterable[str] = (),
         elsewhere: Iterable[Change] = (),
         figures_may_differ: bool = False,
+        questions: Iterable[Question] = (),
     ) -> Finding:
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
@@ -277,11 +303,20 @@ class Rule(ABC):
             snippet=file.source.text[start:end],
             step_in_sight=file.steps.in_sight(node),
             figures_may_differ=figures_may_differ,
+            questions=tuple(questions),
         )
 
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
         """A finding at `node` that is left as it is, with the reason in one line."""
         return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)
+
+
+def question(file: FileFacts, predicate: str, node: cst.CSTNode, *, watchable: bool = False) -> Question:
+    """What is asked about a node, which may stand in another file."""
+    source = file.source_of(node)
+    line, column = source.position(source.span(node)[0])
+    path = "" if source is file.source else source.path
+    return Question(predicate, _in_one_line(source.code(node)), line, column, path, watchable)
 
 
 def _in_one_line(reason: str) -> str:

@@ -27,6 +27,7 @@ from perfmod.transforms.facts.tracing import Tracing
 from perfmod.transforms.facts.tree import FileTree, Tree
 from perfmod.transforms.facts.value import Value
 from perfmod.transforms.facts.values import Values
+from perfmod.transforms.policy import Policy
 from perfmod.transforms.source import Source
 
 Result = TypeVar("Result")
@@ -55,7 +56,8 @@ class World:
     Files are told apart by their paths. A file called `__init__.py` is its package.
     """
 
-    def __init__(self, sources: Mapping[Source, Linkage]) -> None:
+    def __init__(self, sources: Mapping[Source, Linkage], policy: Policy = Policy()) -> None:
+        self.policy = policy
         self._linkages = dict(sorted(sources.items(), key=lambda item: item[0].path))
         self._computed: dict[Callable[[FileFacts], object], object] = {}
         self.files: dict[Source, FileFacts] = {source: FileFacts(source, self) for source in self._linkages}
@@ -189,6 +191,11 @@ class FileFacts:
     def tree(self) -> FileTree:
         """Parents, enclosing statements, functions and loops."""
         return FileTree(self.world.tree, self.source.module)
+
+    @property
+    def policy(self) -> Policy:
+        """What the project decided for all rules."""
+        return self.world.policy
 
     @property
     def flow(self) -> Flow:
