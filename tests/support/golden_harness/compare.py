@@ -65,7 +65,9 @@ def _difference(old: Leaf, new: Leaf, numerics: Numerics, moved: Leaf, *, gradie
         return "" if same else f"{_shown(old)} before, {_shown(new)} after"
     if isinstance(old, float):
         assert isinstance(new, float)
-        if numerics is Numerics.SAMPLING or struct.pack("d", old) == struct.pack("d", new):
+        # The sign of a NaN depends on the processor.
+        both_nan = math.isnan(old) and math.isnan(new)
+        if numerics is Numerics.SAMPLING or both_nan or struct.pack("d", old) == struct.pack("d", new):
             return ""
         if numerics is Numerics.ROUNDING:
             # A figure that a script reads back was float32 on the way.
