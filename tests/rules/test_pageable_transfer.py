@@ -357,7 +357,6 @@ def test_writes_that_do_not_matter(body: tuple[str, ...]) -> None:
             "x = batch.to(device)",
             "may copy no tensor",
         ),
-        (LOADER, "x = batch[0].to('mps')", "MPS"),
     ],
 )
 def test_what_could_not_be_shown_is_held_back(loader: str, body: str, reason: str) -> None:

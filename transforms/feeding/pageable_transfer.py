@@ -114,7 +114,8 @@ class PageableTransfer(Rule):
         "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
         "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
         "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not "
-        "written down there; where `itertools.cycle` keeps every batch; and where the device may be Apple's MPS. A "
+        "written down there; where `itertools.cycle` keeps every batch; and, in projects whose target is `portable`, "
+        "where the device may be another than CUDA, such as Apple's MPS. A "
         "BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which the rewrite "
         "needs there."
     )
