@@ -207,8 +207,8 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     if scrubbed is not None:
         line, copied = file.line(scrubbed.node), file.line(good[0].call)
         return (
-            f"the function called on line {line} may modify the batch on the CPU while line {copied} may "
-            "still be copying it"
+            f"the code of the function called on line {line} is not in these files, and it may modify the batch while "
+            f"line {copied} is still copying it"
         )
     moved = _moved_samples(file, loader) if not pinned else None
     if moved is not None:
