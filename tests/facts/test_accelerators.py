@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from snippets import facts
 
-from perfmod.transforms.facts.accelerators import missing_float64, uses_accelerator
+from perfmod.transforms.facts.accelerators import other_device, uses_accelerator
+from perfmod.transforms.facts.file import Linkage, World
+from perfmod.transforms.policy import Policy, Target
+from perfmod.transforms.source import Source
 
 
 @pytest.mark.parametrize(
@@ -41,20 +44,22 @@ def test_uses_accelerator(code: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "expected"),
+    ("code", "named"),
     [
-        ("device = torch.device('mps')", 'the script may run on "mps", which has no float64'),
-        ("ok = torch.backends.mps.is_available()", 'the script may run on "mps", which has no float64'),
-        ("device = 'xpu:0'", 'the script may run on "xpu", which has no float64'),
-        ("accelerator = Accelerator()", "`Accelerator(` may choose a device without float64, such as MPS"),
-        ("fabric = Fabric(devices=2)", "`Fabric(` may choose a device without float64, such as MPS"),
+        ("device = torch.device('mps')", "'mps'"),
+        ("ok = torch.backends.mps.is_available()", "torch.backends.mps"),
+        ("device = 'xpu:0'", "'xpu:0'"),
+        ("accelerator = Accelerator()", "Accelerator("),
+        ("fabric = Fabric(devices=2)", "Fabric("),
         ("fabric = Fabric(accelerator='cuda')", None),
-        (
-            "device = torch.accelerator.current_accelerator()",
-            "`torch.accelerator` may choose a device without float64, such as MPS",
-        ),
+        ("device = torch.accelerator.current_accelerator()", "torch.accelerator"),
         ("device = torch.device('cuda')", None),
     ],
 )
-def test_missing_float64(code: str, expected: str | None) -> None:
-    assert missing_float64(facts(f"import torch\n{code}\n")) == expected
+def test_other_devices_count_where_the_target_is_portable(code: str, named: str | None) -> None:
+    source = Source.parse(f"import torch\n{code}\n".encode())
+    for target in Target:
+        file = World({source: Linkage()}, Policy(target)).files[source]
+        counts = target is Target.PORTABLE and named is not None
+        said = f"`{named}` says that the device may be another than CUDA, such as MPS" if counts else ""
+        assert other_device(file) == said

@@ -189,7 +189,6 @@ REFUSED = {
     "m = torch.tensor([1.0, 2.0], device=device).add_(x)": "",
     "y = torch.tensor([1.0, 2.0], device=device).add_(x) + 1": "it is modified in place",
     "m = torch.tensor([1.0, 2.0], device=device)\nkeep.append(m)": "`keep.append` on line 15 may keep `m`",
-    "m = torch.tensor([1.0, 2.0], device=device)\nmodel(x, m)": "`model` on line 15 may keep `m` or modify it",
     "m = torch.tensor([1.0, 2.0], device=device)\nreturn m": "may keep `m`",
     "m = torch.tensor([1.0, 2.0], device=device, "
     "requires_grad=True)": "it requires a gradient, so each step needs a new one",

@@ -1,4 +1,4 @@
-"""Whether the files put anything on an accelerator, and whether that may be one without float64."""
+"""Whether the files put anything on an accelerator, and whether that may be another than CUDA."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 
-# As they are named in scripts.
-_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
-# What picks the best device of the machine, which is MPS on a Mac.
-_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*[\"']cuda)")
+# As they are named in scripts, and what picks the best device of the machine, which is MPS on a Mac.
+_OTHER_DEVICES = re.compile(
+    r"""["'](?:mps|xpu)(?::\d+)?["']|torch\.(?:backends\.)?mps\b|torch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*["']cuda)"""
+)
 # In code, not in a comment that tells how to get there.
 _CUDA_TYPE = re.compile(r"^[^#\n]*\btorch\.cuda\.\w*Tensor\b", re.MULTILINE)
 # What places models and batches by itself.
@@ -24,18 +24,20 @@ _FRAMEWORKS = re.compile(
 )
 
 
+def other_device(file: FileFacts) -> str:
+    """Why a device may be another than CUDA; empty where nothing in the files says so, or CUDA is the target."""
+    return file.once(_other_device) if file.policy.is_portable else ""
+
+
+def _other_device(file: FileFacts) -> str:
+    found = next(filter(None, (_OTHER_DEVICES.search(source.text) for source in file.world.files)), None)
+    return f"`{found[0]}` says that the device may be another than CUDA, such as MPS" if found is not None else ""
+
+
 def missing_float64(file: FileFacts) -> str | None:
     """Why the script may run on a device without float64; `None` where nothing speaks for it."""
-    return file.once(_missing_float64)
-
-
-def _missing_float64(file: FileFacts) -> str | None:
-    texts = [source.text for source in file.world.files]
-    device = next(filter(None, map(_NO_FLOAT64.search, texts)), None)
-    if device is not None:
-        return f'the script may run on "{device[1] or device[2]}", which has no float64'
-    chooser = next(filter(None, map(_CHOOSES_DEVICE.search, texts)), None)
-    return f"`{chooser[0]}` may choose a device without float64, such as MPS" if chooser is not None else None
+    other = other_device(file)
+    return f"{other}, which has no float64" if other else None
 
 
 def uses_accelerator(file: FileFacts) -> bool:

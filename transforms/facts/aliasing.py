@@ -9,6 +9,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.callees import Callees
 from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
@@ -64,16 +65,6 @@ _WRITING_METHODS = frozenset(
 _OF_ARRAYS = frozenset({"sort", "partition", "put"})
 # What makes an array of a tensor, or a tensor of an array, that shares its memory.
 _SHARES = frozenset({"numpy.asarray", "numpy.asanyarray", "torch.from_numpy", "torch.as_tensor", "torch.asarray"})
-# Libraries whose functions write into what they are given only where their names, or the tables above, say so.
-_TRUSTED = (
-    "builtins.", "torch.", "torchvision.", "torchaudio.", "torchmetrics.", "numpy.", "math.", "random.", "sklearn.",
-    "scipy.", "matplotlib.", "PIL.", "tqdm.", "wandb.", "logging.", "einops.", "warnings.", "os.", "time.", "sys.",
-)  # fmt: skip
-# Methods of whatever object that do not write into what they are given, by name: containers, reports.
-_ONLY_READS = frozenset(
-    {"append", "extend", "add", "insert", "put", "index", "count", "join", "format", "get", "add_scalar", "add_image",
-     "add_images", "add_histogram", "info", "debug", "warning", "error", "log", "write"}
-)  # fmt: skip
 _SAFE_BUILTINS = frozenset(
     {f"builtins.{name}" for name in ("len", "float", "int", "bool", "print", "str", "repr", "isinstance", "type")}
 )
@@ -105,6 +96,8 @@ class Aliasing:
         self._flow = flow
         self._names = names
         self._values = values
+        self.callees = Callees(names, values)
+        self._followed: set[cst.FunctionDef] = set()
         self._written: dict[Definition, tuple[Read, ...]] = {}
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
@@ -358,25 +351,8 @@ class Aliasing:
             elif isinstance(node, cst.Call):
                 written = self.written_by(node)
                 yield from (Write(node, target) for target in written)
-                if not written and self._is_out_of_sight(node):
+                if not written and self.callees.of(node).is_unseen:
                     yield from (Write(node, arg.value, is_seen=False) for arg in node.args)
-
-    def _is_out_of_sight(self, call: cst.Call) -> bool:
-        """Whether a call is of a function that nobody knows, which may write into its arguments."""
-        name = self._names.qualified(call.func)
-        if name is not None:
-            return not name.startswith(_TRUSTED)
-        known = self._values.calls
-        if known.resolve(call) is not None or known.constructed(call) is not None:
-            return False
-        if self._values.of(call.func).kind is Kind.MODULE:
-            return False
-        if not isinstance(call.func, cst.Attribute):
-            return True
-        method = call.func.attr.value
-        return method not in _ONLY_READS and self._values.of(call.func.value).kind in (
-            Kind.UNKNOWN, Kind.OBJECT, Kind.INSTANCE,
-        )  # fmt: skip
 
     def shared(self, made: cst.CSTNode) -> cst.BaseExpression | None:
         """The tensor of which `x.numpy()` or `np.asarray(x)` is the memory; `None` for whatever else is made."""
@@ -495,10 +471,13 @@ class Aliasing:
         if isinstance(parent, cst.Arg):
             call = self._tree.parent(parent)
             if isinstance(call, cst.Call):
-                return self._call_keeps(call)
+                return self._call_keeps(call, parent)
         return True
 
-    def _call_keeps(self, call: cst.Call) -> bool:
+    def _call_keeps(self, call: cst.Call, arg: cst.Arg) -> bool:
+        function = self._values.calls.resolve(call)
+        if function is not None and not any(other.star for other in call.args):
+            return self._parameter_keeps(call, function, arg)
         name = self._names.qualified(call.func)
         if name is not None:
             if name in _SAFE_BUILTINS:
@@ -509,6 +488,19 @@ class Aliasing:
                 return True
             return self.hands_on(call) if short in _VIEWS else False
         return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
+
+    def _parameter_keeps(self, call: cst.Call, function: cst.FunctionDef, arg: cst.Arg) -> bool:
+        """Whether a function in sight keeps an argument or a view of it, or returns one; it may call itself."""
+        if function in self._followed:
+            return False
+        is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
+        given = [p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value]
+        self._followed.add(function)
+        try:
+            uses = (use for param in given for made in self._flow.defined(param) for use in self._flow.uses(made))
+            return not given or any(self.hands_on(use) for use in uses)
+        finally:
+            self._followed.discard(function)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
         """Whether an index makes a copy: a mask, a list, or a tensor with dimensions.

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,7 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step, literal
-from perfmod.transforms.facts.tree import find_all, is_none, walk
+from perfmod.transforms.facts.tree import find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
 
 _DEEPEST = 4
@@ -37,7 +36,6 @@ class Copy:
         non_blocking: the argument; `None` where it is absent.
         cast: the call between the batch and the copy that makes another tensor, as in `x.float().to(device)`.
         pinned_here: whether the source is pinned in the same expression, `x.pin_memory().to(device)`.
-        may_be_mps: whether the destination may be Apple's MPS, according to the code.
         may_fetch: whether some caller's destination is the CPU, so that others' values may be fetched from the device.
     """
 
@@ -48,7 +46,6 @@ class Copy:
     non_blocking: cst.BaseExpression | None
     cast: cst.Call | None
     pinned_here: bool
-    may_be_mps: bool
     may_fetch: bool
 
     @property
@@ -102,7 +99,6 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             _non_blocking(file, call),
             cast,
             _calls(base, "pin_memory"),
-            _may_be_mps(file, call),
             _may_fetch(file, call),
         )
 
@@ -483,39 +479,3 @@ def _is_dtype(file: FileFacts, node: cst.CSTNode) -> bool:
         return True
     written = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
     return "dtype" in written
-
-
-def _may_be_mps(file: FileFacts, call: cst.Call) -> bool:
-    where = destination(file, call) if call.args and not _calls(call, "cuda", "type") else None
-    return where is not None and _names_mps(file, where)
-
-
-_MPS = re.compile(r"""torch\.accelerator\.|torch\.(backends\.)?mps\b|["']mps\b""")
-
-
-def _names_mps(file: FileFacts, device: cst.BaseExpression, depth: int = 0) -> bool:
-    for end in file.tracing.ends(device):
-        made = end.node
-        for part in walk(made):
-            if isinstance(part, cst.SimpleString) and str(part.evaluated_value).startswith("mps"):
-                return True
-            if isinstance(part, cst.Call) and file.qualified(part) == "torch.accelerator.current_accelerator":
-                return True
-            # What an f-string begins with is the kind of a device: `f"{kind}:0"`, but `f"cuda:{rank}"`.
-            first = next(iter(part.parts), None) if isinstance(part, cst.FormattedString) else None
-            kind = first.expression if isinstance(first, cst.FormattedStringExpression) else None
-            if kind is not None and depth < _DEEPEST and _names_mps(file, kind, depth + 1):
-                return True
-        is_device = isinstance(made, cst.Call) and file.qualified(made) == "torch.device"
-        named = argument(made, "device", 0) if is_device and isinstance(made, cst.Call) else None
-        if named is not None and depth < _DEEPEST and _names_mps(file, named, depth + 1):
-            return True
-        is_written = is_device or is_none(made) or isinstance(made, (cst.BaseString, cst.BaseNumber))
-        if not is_written and file.once(_reckons_with_mps):
-            return True
-    return False
-
-
-def _reckons_with_mps(file: FileFacts) -> bool:
-    """Whether any of the files does: then a device that is not written down, as that of a tensor, may be one."""
-    return any(_MPS.search(source.text) for source in file.world.files)

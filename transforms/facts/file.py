@@ -11,6 +11,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.aliasing import Aliasing
+from perfmod.transforms.facts.callees import Callees
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.constants import Constants
 from perfmod.transforms.facts.entry import Entry
@@ -231,6 +232,11 @@ class FileFacts:
     def aliasing(self) -> Aliasing:
         """Fresh tensors, views, in-place writes."""
         return self.world.aliasing
+
+    @property
+    def callees(self) -> Callees:
+        """What calls run, and what is not in sight of it."""
+        return self.world.aliasing.callees
 
     @property
     def constants(self) -> Constants:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts.accelerators import other_device
 from perfmod.transforms.facts.batch_copies import (
     BatchWrite,
     Copy,
@@ -197,16 +198,17 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
     chosen = (why_chosen_elsewhere(file, loader) or why_kept(file, loader)) if not pinned else ""
     if chosen:
         return chosen
-    if any(copy.blocks and copy.may_be_mps for copy in good):
-        return "the device may be Apple's MPS, where non-blocking copies have given wrong values"
-    if any(copy.may_be_mps for copy in good):
-        return "the device may be Apple's MPS, which takes nothing from pinned memory"
+    other = other_device(file)
+    if other and any(copy.blocks for copy in good):
+        return f"{other}, where non-blocking copies have given wrong values"
+    if other:
+        return f"{other}, which takes nothing from pinned memory"
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
         line, copied = file.line(scrubbed.node), file.line(good[0].call)
         return (
-            f"the function called on line {line} may modify the batch on the CPU while line {copied} may "
-            "still be copying it"
+            f"the code of the function called on line {line} is not in these files, and it may modify the batch while "
+            f"line {copied} is still copying it"
         )
     moved = _moved_samples(file, loader) if not pinned else None
     if moved is not None:

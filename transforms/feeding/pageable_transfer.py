@@ -61,6 +61,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.batch_copies import Copy, copies, writes
+from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
@@ -73,6 +74,7 @@ from perfmod.transforms.feeding._transfer_edits import not_waiting, pinned, torc
 from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
+    unseen_write,
     why_computed,
     why_copied_otherwise,
     why_half,
@@ -81,7 +83,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_overwritten,
     why_uncopied,
 )
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status, question
 
 
 class PageableTransfer(Rule):
@@ -114,7 +116,8 @@ class PageableTransfer(Rule):
         "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
         "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
         "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not "
-        "written down there; where `itertools.cycle` keeps every batch; and where the device may be Apple's MPS. A "
+        "written down there; where `itertools.cycle` keeps every batch; and, in projects whose target is `portable`, "
+        "where the device may be another than CUDA, such as Apple's MPS. A "
         "BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which the rewrite "
         "needs there."
     )
@@ -195,6 +198,7 @@ class PageableTransfer(Rule):
         where = file.lines([copy.call for copy in good])
         reason = f"the GPU runs copies in order, and nothing modifies the batch on the CPU meanwhile ({where})"
         own = [copy.call for copy in blocking if file.is_own(copy.call)]
+        scrubbed = unseen_write(file, good) if doubt else None
         return self.found(
             file,
             own[0] if pins and own else loader.call,
@@ -202,6 +206,7 @@ class PageableTransfer(Rule):
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
             min_torch=(None if pins else needed_torch(file, loader)) or torch_that_copies(file, blocking),
+            questions=[question(file, LEAVES_ARGUMENTS, scrubbed.node)] if scrubbed is not None else (),
         )
 
     # Loaders of other files

@@ -21,8 +21,8 @@ _DEFAULTS = frozenset(
 )
 
 
-def hoisted(file: FileFacts, node: cst.Call) -> list[Edit]:
-    """Edits that make the tensor of `node` in front of the loop of the step.
+def hoisted(file: FileFacts, node: cst.Call) -> tuple[list[Edit], list[cst.Call]]:
+    """Edits that make the tensor of `node` in front of the loop of the step, and calls out of sight that get it.
 
     Raises:
         NotFollowed: there is no such loop, the tensor would be another one there, or somebody could see that all
@@ -38,10 +38,21 @@ def hoisted(file: FileFacts, node: cst.Call) -> list[Edit]:
         return _move(file, statement, loop)
     if file.aliasing.mutates(node):
         raise NotFollowed("it is modified in place")
-    if file.aliasing.hands_on(node) and not _only_computes(file, node):
-        raise NotFollowed(f"`{_receiver(file, node)}` may keep the tensor or modify it")
+    unseen = _unseen(file, node, "the tensor")
     name = _name_of(file, node)
-    return [insert_before_statement(file.source, loop, f"{name} = {file.code(node)}"), replace(file.source, node, name)]
+    line = insert_before_statement(file.source, loop, f"{name} = {file.code(node)}")
+    return [line, replace(file.source, node, name)], unseen
+
+
+def _unseen(file: FileFacts, node: cst.CSTNode, named: str) -> list[cst.Call]:
+    """The function out of sight that gets a tensor. Raises `NotFollowed` where something else keeps or modifies it."""
+    if not file.aliasing.hands_on(node) or _only_computes(file, node):
+        return []
+    arg = file.tree.parent(node)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    if isinstance(call, cst.Call) and file.callees.of(call).is_unseen:
+        return [call]
+    raise NotFollowed(f"`{_receiver(file, node)}` on line {file.line(node)} may keep {named} or modify it")
 
 
 def _name_of(file: FileFacts, node: cst.Call) -> str:
@@ -71,7 +82,7 @@ def _is_label(file: FileFacts, name: cst.Name) -> bool:
     )
 
 
-def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> list[Edit]:
+def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> tuple[list[Edit], list[cst.Call]]:
     target = statement.targets[0].target
     if len(statement.targets) != 1 or not isinstance(target, cst.Name):
         raise NotFollowed("it is not assigned to a plain variable")
@@ -80,27 +91,26 @@ def _move(file: FileFacts, statement: cst.Assign, loop: cst.For | cst.While) -> 
     if len(definitions) != 1:
         other = next(d for d in definitions if d.node is not target)
         raise NotFollowed(f"`{target.value}` is also assigned on line {file.line(other.node)}")
-    _require_unseen(file, definitions[0])
+    unseen = _require_own(file, definitions[0])
     code = file.code(statement)
     if "#" in code:
         raise NotFollowed("the statement contains a comment")
     if file.tree.loops(statement)[0] is not loop or file.tree.parent(file.tree.line(statement)) is not loop.body:
         raise NotFollowed("it is not created in every iteration of the loop")
-    return [insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)]
+    edits = [insert_before_statement(file.source, loop, code), *delete_statement(file.source, statement)]
+    return edits, unseen
 
 
-def _require_unseen(file: FileFacts, definition: Definition) -> None:
-    """Raises `NotFollowed` where somebody could see that all rounds share one tensor."""
+def _require_own(file: FileFacts, definition: Definition) -> list[cst.Call]:
+    """The functions out of sight that get a tensor. Raises `NotFollowed` where others see that all rounds share it."""
     name = definition.name
     written = file.aliasing.mutations(definition)
     if written:
         raise NotFollowed(f"`{name}` is modified on line {file.line(written[0])}")
-    for use in file.flow.uses(definition):
-        if file.tree.scope(use) is not definition.scope:
-            raise NotFollowed(f"`{name}` is used by another function")
-        if file.aliasing.hands_on(use) and not _only_computes(file, use):
-            line = file.line(use)
-            raise NotFollowed(f"`{_receiver(file, use)}` on line {line} may keep `{name}` or modify it")
+    uses = file.flow.uses(definition)
+    if any(file.tree.scope(use) is not definition.scope for use in uses):
+        raise NotFollowed(f"`{name}` is used by another function")
+    return [call for use in uses for call in _unseen(file, use, f"`{name}`")]
 
 
 def _require_same(file: FileFacts, node: cst.Call, loop: cst.For | cst.While) -> None:

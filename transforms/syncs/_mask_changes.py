@@ -7,7 +7,6 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.facts.value import Kind
 
 # Methods of graphs and of other holders of tensors that leave the tensors' values as they are.
 _KEEPS = frozenset(
@@ -89,7 +88,7 @@ def may_change_elsewhere(file: FileFacts, mask: cst.BaseExpression, root: cst.Na
             if _sets_by_name(file, node, name):
                 return True
             handed = any(isinstance(arg.value, cst.Name) and arg.value.value == root.value for arg in node.args)
-            if (handed and not _is_trusted(file, node)) or _changes_its_object(file, node, mask):
+            if (handed and file.callees.of(node).is_unseen) or _changes_its_object(file, node, mask):
                 return True
     return False
 
@@ -144,13 +143,3 @@ def _changes_its_object(file: FileFacts, call: cst.Call, mask: cst.BaseExpressio
         holders.append(file.code(mask))
     is_holder = file.code(call.func.value) in holders and file.value(call.func.value).cls is None
     return is_holder and file.values.calls.resolve(call) is None
-
-
-def _is_trusted(file: FileFacts, call: cst.Call) -> bool:
-    """Whether what is called leaves its arguments alone, as models do, or is in sight."""
-    name = file.qualified(call)
-    if name is not None:
-        return name.startswith(("torch.", "builtins.", "torch_geometric.", "dgl."))
-    if file.values.calls.resolve(call) is not None or file.value(call.func).kind is Kind.MODULE:
-        return True
-    return isinstance(call.func, cst.Name) and call.func.value in ("model", "net", "encoder")

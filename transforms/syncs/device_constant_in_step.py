@@ -23,13 +23,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import called_once, in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status, question
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._better_numbers import better_line
 from perfmod.transforms.syncs._filling import (
@@ -86,6 +87,7 @@ class DeviceConstantInStep(Rule):
     def _examined(self, file: FileFacts, made: Made) -> Finding:
         found = filling(file, made.data)
         imports: tuple[str, ...] = ()
+        unseen: list[cst.Call] = []
         try:
             if found is not None and may_be_of_numpy(file, made, found[1]):
                 reason = f"`{file.code(found[1])}` may be a number of NumPy, which has a type of its own: say `dtype=`"
@@ -99,14 +101,17 @@ class DeviceConstantInStep(Rule):
             elif made.is_trained:
                 return self.refused(file, made.node, "it requires a gradient, so each step needs a new one")
             else:
-                edits, reason = hoisted(file, made.node), "the numbers never change, and nothing modifies the tensor"
+                edits, unseen = hoisted(file, made.node)
+                reason = "the numbers never change, and nothing modifies the tensor"
         except NotFollowed as refusal:
             return self.refused(file, made.node, str(refusal))
         if (name := unread(file, made.node)) is not None:
             return self.refused(file, made.node, f"`{name}` is never used: delete it")
         better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
-        safety = Safety.OPT_IN if better else None
-        return self.found(file, made.node, better or reason, edits, safety=safety, imports=imports)
+        safety = Safety.UNSAFE if unseen else Safety.OPT_IN if better else None
+        reason = file.callees.of(unseen[0]).basis if unseen else better or reason
+        asked = [question(file, LEAVES_ARGUMENTS, call) for call in unseen]
+        return self.found(file, made.node, reason, edits, safety=safety, imports=imports, questions=asked)
 
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
