@@ -91,17 +91,16 @@ def put_in(file: FileFacts, cls: ClassFacts) -> Iterator[cst.BaseExpression]:
 
 
 def is_handle(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call opens what only one process can use: `open(path)`, `list(map(open, paths))`, `threading.Lock()`."""
+    """Whether a call opens what one process alone can use: `open(path)`, `list(map(open, paths))`, `Lock()`."""
     name, method = _name(file, call), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     if name in _COPIES | {"builtins.map"} and call.args:
         first = call.args[0].value
-        is_map = name == "builtins.map" and _name(file, first) in data_api.OPENS
-        return is_map or (
-            isinstance(first, cst.Call) and _name(file, first) == "builtins.map" and is_handle(file, first)
-        )
-    if name in data_api.OPENS | data_api.UNPICKLED or (
-        method == "open" and (name is None or name.startswith("pathlib."))
-    ):
+        if name == "builtins.map":
+            return _name(file, first) in data_api.OPENS
+        return isinstance(first, cst.Call) and _name(file, first) == "builtins.map" and is_handle(file, first)
+    if name in data_api.OPENS | data_api.UNPICKLED:
+        return True
+    if method == "open" and (name is None or name.startswith("pathlib.")):
         return True
     if method not in data_api.HANDLES_OF_HANDLES or not isinstance(call.func, cst.Attribute) or name is not None:
         return False

@@ -54,11 +54,8 @@ def _why_forked(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
     sent = [*work.functions, *(base.node for cls in work.classes for base in cls.lineage())]
     needed = [each.node for each in file.entry.needed(sent) if isinstance(each.scope, cst.Module)]
     for node in (*sent, *needed):
-        if (
-            file.source_of(node).has_cells
-            or file.entry.is_guarded(node)
-            or (node in needed and file.tree.function(node))
-        ):
+        is_later = node in needed and file.tree.function(node) is not None
+        if is_later or file.source_of(node).has_cells or file.entry.is_guarded(node):
             return f"they need what line {file.line(node)} defines, which only this process runs"
     for iteration in loader.iterations:
         runs = file.entry.runs_on_import(iteration.node)

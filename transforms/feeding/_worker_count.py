@@ -126,10 +126,12 @@ def _in_options(file: FileFacts, code: str, holder: cst.BaseExpression, name: st
         return Number(f"{code}.{name}", is_positive=False, edits=edits, escape=option.escape)
     cls = file.value(holder).cls
     fields = [each.value for each in cls.assignments(name)] if cls is not None else []
-    if fields and all(isinstance(each, cst.Integer) and each.evaluated_value for each in fields):
+    if fields and all(isinstance(each, cst.Integer) and not is_zero(each) for each in fields):
         return Number(f"{code}.{name}", is_positive=False)
-    items = [end.node for end in file.tracing.ends(holder, (name,))]
-    if items and all(isinstance(each, cst.Integer) and each.evaluated_value for each in items):
+    made = [end.node for end in file.tracing.ends(holder) if not end.path]
+    items = [item for each in made if isinstance(each, cst.Dict) for item in each.elements]
+    given = [item.value for item in items if isinstance(item, cst.DictElement) and literal(item.key) == name]
+    if given and len(given) == len(made) and all(isinstance(each, cst.Integer) and not is_zero(each) for each in given):
         return Number(f"{code}[{quoted(file.source, name)}]", is_positive=False)
     return None
 
@@ -159,13 +161,10 @@ def _is_told(file: FileFacts, call: cst.Call, name: str) -> bool:
     if function is None or file.tree.scope(call) is not function:
         return False
     defaults = [param.default for param in parameters(function) if param.name.value == name]
-    for each in (decorator.decorator for decorator in function.decorators):
-        if (
-            defaults == [None]
-            and isinstance(each, cst.Call)
-            and f"--{name}" in map(literal, (a.value for a in each.args))
-        ):
-            defaults = [argument(each, "default")]
+    for made in (decorator.decorator for decorator in function.decorators):
+        flags = [literal(arg.value) for arg in made.args] if isinstance(made, cst.Call) else []
+        if defaults == [None] and isinstance(made, cst.Call) and f"--{name}" in flags:
+            defaults = [argument(made, "default")]
     return bool(defaults) and isinstance(defaults[0], cst.Integer) and defaults[0].evaluated_value > 0
 
 

@@ -26,10 +26,10 @@ from perfmod.transforms.rule import Numerics, Safety
 _REFUSED = {
     Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would yield every sample",
     Trait.DEVICE: "{text} uses the GPU (line {line}), which worker processes must not do",
-    Trait.HANDLE: "{text} (line {line}) is opened before the workers start, and they would all read from one position",
     Trait.OWN_GENERATOR: "{text} (line {line}) draws from a generator of which each worker has an equal copy",
     Trait.PRINTS: "line {line} {text}, and the output of several workers would come earlier and in mixed order",
     Trait.STATE: "line {line} changes {text}: each worker would change its own copy",
+    Trait.HANDLE: "{text} (line {line}) is opened before the workers start, and they would all read from one position",
 }
 _UNSAFE = {
     Trait.RANDOM: (

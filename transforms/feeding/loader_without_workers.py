@@ -192,11 +192,10 @@ class LoaderWithoutWorkers(Rule):
         """What is open besides what workers do, and what is asked about the loader because of it."""
         escape = next((place.escape for place in given if place.escape is not None), written.escape)
         if escape is not None:
-            line = file.line(escape)
-            yield (
-                f"line {line} prints or passes on all settings, which would show another number of workers",
-                "may-show",
+            why = (
+                f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
             )
+            yield why, "may-show-workers"
         off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
         off = off or next(filter(None, (why_chosen(file, place) for place in given)), "")
         if off:
@@ -227,7 +226,7 @@ class LoaderWithoutWorkers(Rule):
         if not given:
             texts = [f"num_workers={written.code}"]
             texts += [f"multiprocessing_context={context}" for context in contexts.values()]
-            added = add_keyword(file.source, loader.call, ", ".join(texts))
+            added = add_keyword(file.source, loader.call, *texts)
             yield Change(file.source.path, tuple(evolve(edit, path="") for edit in added), written.imports)
             for edit in written.edits:
                 yield Change(edit.path, (evolve(edit, path=""),))
