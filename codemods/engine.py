@@ -156,6 +156,7 @@ class Given:
         is_beside_training: whether other files of its project train, and none of them imports this one, which was found
             and not given by name.
         pin: what its project says of torch, if it does.
+        forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
     """
 
     path: str
@@ -166,6 +167,7 @@ class Given:
     imported_elsewhere: bool = False
     is_beside_training: bool = False
     pin: Pin | None = None
+    forks_by_default: bool = False
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:
@@ -363,7 +365,9 @@ class _Rewriting:
         return found
 
     def _linkage(self, file: Given) -> Linkage:
-        return Linkage(file.modules, file.imports, file.imported_elsewhere, file.is_beside_training)
+        return Linkage(
+            file.modules, file.imports, file.imported_elsewhere, file.is_beside_training, file.forks_by_default
+        )
 
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
         """What the rules say about one file. Raises `_Failed` where one is broken."""

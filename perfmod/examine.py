@@ -205,6 +205,7 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -
         imported_elsewhere=member.imported_elsewhere,
         is_beside_training=member.is_beside_training,
         pin=pins.of(member.file.real),
+        forks_by_default=pins.forks_by_default(member.file.real),
     )
 
 

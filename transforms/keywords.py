@@ -16,8 +16,8 @@ _BEHIND = re.compile(
 )
 
 
-def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True) -> tuple[Edit, ...]:
-    """Adds `text`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
+def add_keyword(source: Source, call: cst.Call, *texts: str, wrap: bool = True) -> tuple[Edit, ...]:
+    """Adds each of `texts`, such as `pin_memory=True`, behind the last argument that is no `**keywords`.
 
     Where every argument has a line of its own the new one gets one too, with the trailing comma; elsewhere it joins the
     last line, as it does where the only one has a line that is long enough for both. Where all of them have one line to
@@ -28,10 +28,10 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     """
     equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
     if equals and all(not equal.whitespace_before.empty for equal in equals):
-        text = text.replace("=", " = ", 1)
+        texts = tuple(text.replace("=", " = ", 1) for text in texts)
     if not call.args:
         at = source.span(call)[1] - 1
-        return (Edit(at, at, text, source.path),)
+        return (Edit(at, at, ", ".join(texts), source.path),)
     named = [arg for arg in call.args if arg.star != "**"]
     start, end = source.span((named or call.args)[-1])
     opening = source.text.index("(", source.span(call.func)[1])
@@ -39,13 +39,16 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     starts_line = [_starts_line(source, source.span(arg)[0]) for arg in call.args]
     column = source.position(opening + 1)[1] - 1
     is_aligned = not is_hanging and not any(starts_line)
-    line = source.newline + (" " * column if is_aligned else source.indentation(start)) + text
+    line = ",".join(
+        source.newline + (" " * column if is_aligned else source.indentation(start)) + text for text in texts
+    )
     behind = _BEHIND.match(source.text, end)
     comment = behind["comment"] if behind is not None else ""
     is_open = behind is not None and not behind["close"].strip()
     is_inside = is_open or source.line_start(opening) < source.line_start(end)
     commas = [arg.comma for arg in call.args[:-1] if isinstance(arg.comma, cst.Comma)]
     comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
+    text = comma.join(texts)
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
     limit = width(source)
     fits = length + len(comma + text) <= limit or (length > limit and not wrap)
@@ -56,7 +59,7 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
         trailing = behind["comma"] or ""
         return (Edit(end, behind.end(), "," + comment + line + trailing + behind["close"], source.path),)
     if is_hanging and not fits and length <= limit and len(named) == len(call.args):
-        alone = _line_each(source, call, text)
+        alone = _line_each(source, call, texts)
         if alone:
             return alone
     follows = source.text[source.span(call)[1] : source.line_end(source.span(call)[1])]
@@ -68,8 +71,8 @@ def add_keyword(source: Source, call: cst.Call, text: str, *, wrap: bool = True)
     return (Edit(end, closing if is_behind_comma else end, comma + text, source.path),)
 
 
-def _line_each(source: Source, call: cst.Call, text: str) -> tuple[Edit, ...]:
-    """The edits that give each argument a line of its own, and the new one; empty where they do not stand in one."""
+def _line_each(source: Source, call: cst.Call, texts: tuple[str, ...]) -> tuple[Edit, ...]:
+    """The edits that give each argument a line of its own, and the new ones; empty where they do not stand in one."""
     spans = [source.span(arg) for arg in call.args]
     start, end = spans[0][0], spans[-1][1]
     behind, closing = source.line_end(end), source.span(call)[1] - 1
@@ -78,7 +81,8 @@ def _line_each(source: Source, call: cst.Call, text: str) -> tuple[Edit, ...]:
         return ()
     line = source.newline + source.indentation(start)
     gaps = [(before[1], after[0]) for before, after in itertools.pairwise(spans)]
-    return (*(Edit(*gap, "," + line, source.path) for gap in gaps), Edit(end, end, f",{line}{text},", source.path))
+    added = "".join(f",{line}{text}" for text in texts) + ","
+    return (*(Edit(*gap, "," + line, source.path) for gap in gaps), Edit(end, end, added, source.path))
 
 
 def _starts_line(source: Source, at: int) -> bool:

@@ -1,4 +1,4 @@
-"""The newest torch that a project allows, as the lists of requirements beside its files tell it.
+"""The newest torch and Python that a project allows, as the lists of requirements beside its files tell it.
 
 A rewrite may need a newer torch than a repository of some years ago asks for. Such lists are read as text, because none
 of them is run here: `requirements*.txt`, `environment*.yml`, `pyproject.toml`, `setup.cfg` and `setup.py`. Where none
@@ -17,6 +17,7 @@ from perfmod.codemods.engine import Pin
 from perfmod.roots import project_root, shown
 
 _LISTS = ("requirements*.txt", "environment*.yml", "environment*.yaml", "pyproject.toml", "setup.cfg", "setup.py")
+_PROJECTS = ("pyproject.toml", "setup.cfg", "setup.py")
 _READMES = ("README*", "readme*", "Readme*")
 _LARGEST = 200_000
 """Bytes of a list; what is larger is none that somebody wrote."""
@@ -26,6 +27,10 @@ _REQUIREMENT = re.compile(
 _BOUND = re.compile(r"(?<![<>!~=])(?P<operator>===?|=|<=|<|~=)[ \t]*(?P<version>\d+(?:\.\d+)*)")
 
 
+_PYTHON = re.compile(
+    r"(?:requires-python|python_requires|^python)[ \t]*=[^#\n]*<(?P<too>=?)[ \t]*3\.(?P<minor>\d+)", re.MULTILINE
+)
+_LAST_THAT_FORKS = 13
 _NUMBER = r"v?\d+\.\d+(?:\.\d+)*"
 _MENTION = re.compile(
     rf"(?<![\w./])(?:py)?torch(?:[ \t]*(?:version|[:(\[=<>~-]))*[ \t]*"
@@ -40,10 +45,24 @@ class Pins:
     """The pins of the folders of a run, each looked up once."""
 
     _known: dict[Path, Pin | None] = field(factory=dict, init=False)
+    _forks: dict[Path, bool] = field(factory=dict, init=False)
 
     def of(self, file: Path) -> Pin | None:
         """What the nearest folder at or above a file says that pins torch, up to the project's root."""
         return self._at(file.parent, project_root(file.parent))
+
+    def forks_by_default(self, file: Path) -> bool:
+        """Whether the project asks for a Python below 3.14: those fork processes on Linux unless told otherwise."""
+        folder, root = file.parent, project_root(file.parent)
+        while folder != root and folder != folder.parent and not self._forks_at(folder):
+            folder = folder.parent
+        return self._forks_at(folder)
+
+    def _forks_at(self, folder: Path) -> bool:
+        if folder not in self._forks:
+            found = (match for _, text in _texts(folder, _PROJECTS) for match in _PYTHON.finditer(text))
+            self._forks[folder] = any(int(match["minor"]) - (not match["too"]) <= _LAST_THAT_FORKS for match in found)
+        return self._forks[folder]
 
     def _at(self, folder: Path, root: Path) -> Pin | None:
         if folder not in self._known:

@@ -46,44 +46,11 @@ def test_runs_on_import(name: str) -> None:
     assert (file.entry.runs_on_import(use(file)) is not None) is expected
 
 
-REPEATABLE = {
-    "import torch": True,
-    "x = 1": True,
-    "def f(): ...": True,
-    "class K: ...": True,
-    '"""Docstring."""': True,
-    "import torch\ntorch.manual_seed(0)": True,
-    "import argparse\nparser = argparse.ArgumentParser()": True,
-    "import os\nos.makedirs('x', exist_ok=True)": True,
-    "import os\nos.makedirs('x')": False,
-    "print(1)": False,
-    "f()": False,
-    "for x in y:\n    pass": False,
-    "import torch\nmodel = torch.nn.Linear(1, 2).cuda()": False,
-    "import torch\ntorch.save(x, y)": False,
-    "x = open('y')": False,
-    "x.append(1)": True,
-    "if c:\n    x = 1": True,
-    "if f():\n    x = 1": False,
-}
-
-
-@pytest.mark.parametrize("code", REPEATABLE)
-def test_may_be_repeated(code: str) -> None:
-    file = facts(code)
-    assert file.entry.is_repeatable(file.entry.statements[-1]) is REPEATABLE[code]
-
-
 def test_what_code_needs() -> None:
     file = facts("import a\nx = 1\ny = x\nz = 2\ndef g():\n    return x\ndef f(k):\n    return g() + a.b + k + y\n")
     function = file.entry.statements[-1]
     names = {definition.name for definition in file.entry.needed([function])}
     assert names == {"a", "x", "y", "g"}
-
-
-def test_places() -> None:
-    file = facts("x = 1\nif c:\n    use()\n")
-    assert file.entry.place(use(file)) == 1
 
 
 @pytest.mark.parametrize("code", ["__name__ == '__main__'", "'__main__' == __name__", '__name__ == "__main__"'])

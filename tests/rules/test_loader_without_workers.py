@@ -10,8 +10,9 @@ from textwrap import dedent
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from perfmod.transforms.policy import Policy, Target
 from perfmod.transforms.rule import Numerics, Safety
 
 COUNT = "min(8, os.cpu_count() or 1)"
@@ -48,6 +49,11 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
     return rewrite(code.encode(), "train.py", [LoaderWithoutWorkers()], Choice(unsafe=unsafe))
 
 
+def flat(code: str) -> str:
+    """Code without its spaces and line ends."""
+    return "".join(code.split())
+
+
 def refusal(code: str) -> str:
     result = run(code)
     assert result.after == code.encode()
@@ -61,7 +67,7 @@ def test_a_training_on_the_cpu_is_held_back() -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "nothing here moves to a GPU: workers would compete with the training for the processors"
+    assert held.reason == "the training runs on the CPU, and workers would compete with it"
 
 
 @pytest.mark.parametrize(
@@ -118,19 +124,64 @@ def test_a_default_with_workers_that_a_call_overrides(default: str, given: str, 
 
 
 @pytest.mark.parametrize(
-    ("default", "use", "is_asked"), [(0, "", True), (8, "", True), (0, "    threads = args.num_workers\n", False)]
+    ("default", "use", "raised", "safety"),
+    [
+        (0, "", 4, Safety.SAFE),
+        (8, "", 8, Safety.SAFE),
+        (8, "    threads = args.num_workers\n", 8, Safety.SAFE),
+        (0, "    print(args)\n", 4, Safety.UNSAFE),
+        (0, "    threads = args.num_workers\n", None, Safety.SAFE),
+    ],
 )
-def test_an_option_that_nothing_reads(default: int, use: str, is_asked: bool) -> None:
+@pytest.mark.parametrize("forked", [False, True])
+def test_an_option_for_it_is_used(default: int, use: str, raised: int | None, safety: Safety, forked: bool) -> None:
     options = (
         "import argparse\n\nparser = argparse.ArgumentParser()\n"
-        f"parser.add_argument('--num_workers', type=int, default={default})\n"
+        f"parser.add_argument('--num_workers', type=int, default={default}, help='default: {default}')\n"
     )
     parsed = f"    args = parser.parse_args()\n{use}"
-    code = f"{options}{HEAD}{MAIN.replace(LOADER, parsed + LOADER)}"
-    result = run(code)
-    assert bool(result.applied) is not is_asked
-    expected = "the command line has an option for it that nothing reads (line 4): pass that"
-    assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.OPT_IN, expected)] * is_asked
+    loader = LOADER.replace("batch_size=2", "collate_fn=lambda items: torch.stack(items)") if forked else LOADER
+    code = f"{options}{HEAD}{MAIN.replace(LOADER, parsed + loader)}"
+    result = run(code, unsafe=True)
+    (finding,) = result.applied
+    assert finding.safety is safety
+    after = result.after.decode()
+    if raised is None:
+        assert f"num_workers={COUNT}" in after
+        return
+    context = ', multiprocessing_context="fork" if args.num_workers else None' if forked else ""
+    assert flat(f", num_workers=args.num_workers{context})") in flat(after)
+    assert f"default={raised}, help='default: {raised}')" in after
+    assert "cpu_count" not in after
+
+
+@pytest.mark.parametrize(
+    ("settings", "loader", "number"),
+    [
+        ("@dataclass\nclass Config:\n    size: int = 2\n    num_workers: int = 6\n\n\nconfig = Config()",
+            "batch_size=config.size", "config.num_workers"),
+        ('config = {"size": 2, "workers": 3}', 'batch_size=config["size"]', 'config["workers"]'),
+        ('config = {"size": 2, "workers": 0}', 'batch_size=config["size"]', COUNT),
+        ('config = {"size": 2}', 'batch_size=config["size"]', COUNT),
+    ],
+)  # fmt: skip
+def test_settings_for_it_are_used(settings: str, loader: str, number: str) -> None:
+    code = "from dataclasses import dataclass\n" + HEAD + settings + "\n\n\n" + MAIN.replace("batch_size=2", loader)
+    assert flat(f", num_workers={number})") in flat(run(code).after.decode())
+
+
+@pytest.mark.parametrize(
+    ("head", "number"),
+    [
+        ('@click.option("--workers", default=4)\ndef main(workers):', "workers"),
+        ('@click.option("--workers", default=0)\ndef main(workers):', COUNT),
+        ("def main(num_workers=2):", "num_workers"),
+        ("def main(num_workers=None):", COUNT),
+    ],
+)
+def test_parameters_for_it_are_used(head: str, number: str) -> None:
+    code = "import click\n" + HEAD + MAIN.replace("def main():", head)
+    assert f"num_workers={number})" in run(code).after.decode()
 
 
 def test_a_default_of_a_class_that_a_call_overrides() -> None:
@@ -192,7 +243,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
     if is_ready:
         assert not result.applied
         (held,) = result.held_back
-        assert held.safety is Safety.OPT_IN
+        assert held.safety is Safety.LOW_IMPACT
         assert held.reason == "its samples are ready in memory: workers would only copy them"
     else:
         assert "ready in memory" not in "".join(each.reason for each in (*result.held_back, *result.refused))
@@ -201,7 +252,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
 def test_a_sample_behind_local_names_and_a_check_of_the_index() -> None:
     body = "row = self.rows[index]\n        if index >= self.size:\n            raise IndexError(index)\n"
     code = READY.replace("return SAMPLE", f"{body}        x = torch.tensor(row)\n        return x") + MAIN
-    assert run(code).held_back[0].safety is Safety.OPT_IN
+    assert run(code).held_back[0].safety is Safety.LOW_IMPACT
 
 
 @pytest.mark.parametrize(
@@ -221,7 +272,7 @@ def test_datasets_that_are_ready_in_memory(dataset: str, is_ready: bool) -> None
         "from torchvision.datasets import CIFAR10, MNIST\nfrom torchvision.transforms import ToTensor\n"
     )
     result = run(imports + READY.replace("SAMPLE", "self.x[index]") + MAIN.replace("Squares()", dataset, 1))
-    assert [each.safety for each in result.held_back] == ([Safety.OPT_IN] if is_ready else [])
+    assert [each.safety for each in result.held_back] == ([Safety.LOW_IMPACT] if is_ready else [])
     assert bool(result.applied) is not is_ready
 
 
@@ -238,7 +289,7 @@ def test_collate_functions_that_only_pad_or_stack(batch: str, is_ready: bool) ->
     collate = f"def gather(items):\n    return {batch}\n\n\n"
     loader = MAIN.replace("batch_size=2", "batch_size=2, collate_fn=gather")
     result = run(READY.replace("SAMPLE", "self.x[index]") + collate + loader)
-    assert [each.safety for each in result.held_back] == ([Safety.OPT_IN] if is_ready else [])
+    assert [each.safety for each in result.held_back] == ([Safety.LOW_IMPACT] if is_ready else [])
     assert bool(result.applied) is not is_ready
 
 
@@ -262,7 +313,7 @@ class Wrapped(Dataset):
 
 @pytest.mark.parametrize(
     ("value", "safety"),
-    [("float(index)", Safety.OPT_IN), ("torch.rand(1).item()", Safety.UNSAFE)],
+    [("float(index)", Safety.LOW_IMPACT), ("torch.rand(1).item()", Safety.UNSAFE)],
 )
 def test_a_dataset_that_wraps_another_does_what_that_does(value: str, safety: Safety) -> None:
     code = WRAPPED.replace("VALUE", value) + MAIN.replace("Squares()", "Wrapped(Squares())")
@@ -406,10 +457,10 @@ def test_keywords_collected_in_a_dictionary() -> None:
     [
         (
             HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"),
-            "it is only used for evaluation, where starting workers may cost more than it gains",
+            "this loader only evaluates, where starting workers may cost more than it gains",
         ),
         (HEAD + MAIN.replace("batch_size=2", "**options()"), "could not be determined"),
-        (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b)"), "a lambda"),
+        (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b).cuda()"), "uses the GPU"),
         (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
         (HEAD.replace(".square()", ".cuda()") + MAIN, "which worker processes must not do"),
         (HEAD.replace(".square()", ".to('cuda')") + MAIN, "which worker processes must not do"),
@@ -423,9 +474,11 @@ def test_keywords_collected_in_a_dictionary() -> None:
             "open('x')",
         ),
         (
-            HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = lambda x: x\n\n    def __len__")
+            HEAD.replace(
+                "    def __len__", "    def __init__(self):\n        self.f = threading.Lock()\n\n    def __len__"
+            ).replace("import torch\n", "import threading, torch\n", 1)
             + MAIN,
-            "a lambda",
+            "open('y') (line 8) is opened before the workers start",
         ),
         (HEAD.replace("        return torch", "        print(index)\n        return torch") + MAIN, "prints"),
         (
@@ -493,17 +546,6 @@ def test_a_seeded_generator_of_each_sample_is_no_randomness() -> None:
     assert run(HEAD.replace(".square()", seeded) + MAIN).applied
 
 
-def test_names_that_workers_read_must_stand_outside_the_guard() -> None:
-    reads = HEAD.replace("float(index)", "float(index) * SCALE")
-    guarded = MAIN.replace("    main()", "    SCALE = 2\n    main()")
-    assert "SCALE" in refusal(reads + guarded)
-    script = MAIN.replace('\n\nif __name__ == "__main__":\n    main()', "\n\nmain()")
-    assert "move the definitions up" in refusal("def f():\n    print()\n\n\nf()\n" + reads + "SCALE = 2\n" + script)
-    result = run(reads + "SCALE = 2\n" + script)
-    assert "SCALE = 2\ndef main():" in result.after.decode()
-    assert result.after.decode().endswith('if __name__ == "__main__":\n    main()\n')
-
-
 SCRIPT = '''\
 """A script without a guard."""
 import torch
@@ -552,59 +594,97 @@ for epoch in range(2):
 '''
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_the_guard_only_indents(newline: str) -> None:
-    before = SCRIPT.replace("\n", newline)
-    result = run(before)
-    after = result.after.decode()
+def test_a_script_that_trains_at_module_level_forks_its_workers() -> None:
+    result = run(SCRIPT)
+    before = "loader = DataLoader(Waves(), 3, True, collate_fn=collate)"
+    after = f'{before[:-1]}, num_workers={COUNT}, multiprocessing_context="fork")'
+    assert flat(result.after.decode()) == flat(SCRIPT.replace(before, after).replace("import", "import os import", 1))
     assert result.applied[0].reason.endswith(
-        "; a `__main__` guard is put around lines 35 to 44, because workers may import the script again"
+        "; workers are forked, because line 43 trains as soon as the script is imported, without a `__main__` guard"
     )
-    assert f'if __name__ == "__main__":{newline}    # the model{newline}    model = ' in after
-    assert f'    note = """{newline}not indented{newline}"""' in after
-    assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
-    undone = after.replace("import os" + newline, "").replace('if __name__ == "__main__":', "")
-    assert "".join(undone.split()).replace(f",num_workers={''.join(COUNT.split())}", "") == "".join(before.split())
-
-
-LONG = "".join(f'print("line {number}")\n' for number in range(30))
-FUNCTION = "def shown(x):\n    return repr(x)\n\n\n"
+    assert result.applied[0].min_torch == "1.2"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_default"),
+    ("portable", "python_below_3_14", "context"), [(False, False, "fork"), (False, True, ""), (True, False, None)]
+)
+def test_what_the_target_and_the_python_of_a_project_ask_for(
+    portable: bool, python_below_3_14: bool, context: str | None
+) -> None:
+    choice = Choice(policy=Policy(Target.PORTABLE if portable else Target.CUDA))
+    given = [Given("train.py", SCRIPT.encode(), forks_by_default=python_below_3_14)]
+    (result,) = rewrite_together(given, [LoaderWithoutWorkers()], choice)
+    if context is not None:
+        assert (f'multiprocessing_context="{context}"' in result.after.decode()) is bool(context)
+        assert result.applied
+        return
+    (held,) = result.held_back
+    assert held.safety is Safety.UNSAFE
+    assert "Windows and macOS do not fork workers, and line 43 trains as soon as the script is imported" in held.reason
+    assert [asked.predicate for asked in held.questions] == ["forks-workers"]
+    guarded = Given("train.py", (HEAD + MAIN).encode())
+    assert rewrite_together([guarded], [LoaderWithoutWorkers()], choice)[0].applied
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_forked"),
     [
-        ("note = ", "torch.manual_seed(1)\nnote = ", True),
-        ("note = ", LONG + "note = ", False),
-        ("for epoch", FUNCTION + "for epoch", False),
-        ("", FUNCTION, True),
+        ("", "", False),
+        ("batch_size=2", "collate_fn=lambda items: torch.stack(items)", True),
+        ("Squares()", "Subset(Squares(), [0])", False),
+        ("    loader =",
+            ("    class Squares(Dataset):\n        def __getitem__(self, i):\n"
+            "            return torch.full((3,), float(i)).square()\n\n    loader ="), True),
+        ("DataLoader(Squares()", "DataLoader(Squares(), collate_fn=joined", False),
+        ("    loader = DataLoader(",
+            ("    def joined(items):\n        return torch.stack(items)\n\n"
+            "    loader = DataLoader(collate_fn=joined, dataset="), True),
+        ("batch_size=2", "collate_fn=Trainer().join", True),
+        ("    main()", "    SCALE = 2\n    main()", True),
+        ("if __name__", "main()\n\n\nif __name__", True),
+    ],
+)  # fmt: skip
+def test_workers_are_only_forked_where_they_need_it(old: str, new: str, is_forked: bool) -> None:
+    trainer = "class Trainer:\n    def join(self, items):\n        return torch.stack(items)\n\n\n"
+    trainer += "def joined(items):\n    return torch.stack(items)\n\n\n"
+    head = HEAD.replace("import DataLoader", "import Subset, DataLoader") + trainer
+    head = head.replace("float(index)", "float(index) * SCALE") if "SCALE" in new else head
+    code = head + (MAIN.replace(old, new, 1) if old else MAIN)
+    after = run(code).after.decode()
+    assert f"num_workers={COUNT}" in after
+    assert ('multiprocessing_context="fork"' in after) is is_forked
+
+
+@pytest.mark.parametrize(
+    ("method", "lambdas", "is_asked"),
+    [("spawn", False, False), ("forkserver", True, True), ("fork", True, False), ("fork", False, False)],
+)
+@pytest.mark.parametrize("chosen", ["set_start_method", "context"])
+def test_a_start_method_that_the_script_chooses(method: str, lambdas: bool, is_asked: bool, chosen: str) -> None:
+    code = HEAD + (MAIN.replace("batch_size=2", "collate_fn=lambda items: torch.stack(items)") if lambdas else MAIN)
+    if chosen == "context":
+        code = code.replace("DataLoader(Squares(), ", f"DataLoader(Squares(), multiprocessing_context={method!r}, ")
+    else:
+        code = code.replace("    main()", f"    torch.multiprocessing.set_start_method({method!r})\n    main()")
+    result = run(code)
+    assert bool(result.held_back) is is_asked
+    assert ("num_workers" in result.after.decode()) is not is_asked
+    assert 'context="fork"' not in result.after.decode()
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [
+        "torch.distributed.init_process_group('nccl')",
+        "sampler = torch.utils.data.distributed.DistributedSampler(range(8))",
+        "from accelerate import Accelerator; print(Accelerator().is_main_process)",
     ],
 )
-def test_only_a_short_part_is_indented_by_default(before: str, after: str, is_default: bool) -> None:
-    """Definitions within it would be indented too; behind it they stay."""
-    code = SCRIPT.replace(before, after) if before else SCRIPT + after
-    result = run(code)
-    assert bool(result.applied) is is_default
-    if is_default:
-        assert result.after.decode().endswith(after) is (not before)
-        return
-    (finding,) = result.held_back
-    assert finding.safety is Safety.OPT_IN
-    assert finding.reason.endswith("select PM201 by name to apply it, and review it with `git diff -w`")
-    by_name = rewrite(code.encode(), "train.py", [LoaderWithoutWorkers()], Choice(opted_in=frozenset({"PM201"})))
-    assert '\nif __name__ == "__main__":\n    # the model\n' in by_name.after.decode()
-
-
-def test_the_guard_begins_with_the_paragraph() -> None:
-    """What may run again stays outside, but for lines directly above."""
-    seeded = SCRIPT.replace("# the model\n", "torch.manual_seed(1)\n\nclip = float(1)\n# the model\n")
-    after = run(seeded).after.decode()
-    assert 'torch.manual_seed(1)\n\nif __name__ == "__main__":\n    clip = float(1)\n    # the model\n' in after
-
-
-def test_a_file_of_tabs_keeps_them() -> None:
-    result = run(SCRIPT.replace("    ", "\t"))
-    assert '\nif __name__ == "__main__":\n\t# the model\n\tmodel = ' in result.after.decode()
+def test_several_processes_share_the_processors(launched: str) -> None:
+    code = HEAD + MAIN.replace("    model =", f"    {launched}\n    model =")
+    (held,) = run(code).held_back
+    assert "several processes train (line 15), and each would start so many workers" in held.reason
+    assert [asked.predicate for asked in held.questions] == ["has-cpus-of-its-own"]
 
 
 @pytest.mark.parametrize(
@@ -874,7 +954,16 @@ def test_loaders_that_share_a_setting() -> None:
     result = run(code)
     assert f"options = {{'num_workers': {COUNT}}}" in result.after.decode()
     assert len(result.applied) == 1
-    unfit = code.replace("others = DataLoader(Squares()", "others = DataLoader(Squares(), collate_fn=lambda x: x")
+    forked = code.replace("others = DataLoader(Squares()", "others = DataLoader(Squares(), collate_fn=lambda x: x[0]")
+    others = (
+        'others = DataLoader(Squares(), collate_fn=lambda x: x[0], batch_size=2, multiprocessing_context="fork", **'
+    )
+    after = run(forked).after.decode()
+    assert others in after
+    assert after.count("fork") == 1
+    unfit = code.replace(
+        "others = DataLoader(Squares()", "others = DataLoader(Squares(), collate_fn=lambda x: print(x)"
+    )
     assert "uses the same setting, and" in run(unfit).refused[0].reason
 
 
@@ -952,29 +1041,6 @@ if __name__ == "__main__":
     main()
 """
     assert "returns another value in a worker process, and samples may depend on it" in run(code).held_back[0].reason
-
-
-@pytest.mark.parametrize(
-    ("above", "is_noticed"),
-    [
-        ("print(torch.__version__)", True),
-        ("weights = torch.zeros(3, device=device)", True),
-        ("weights = torch.zeros(3)", False),
-        ("options = read()", False),
-        ("options = asked()", True),
-        ("torch.manual_seed(0)", False),
-    ],
-)
-def test_what_spawned_workers_would_run_again(above: str, is_noticed: bool) -> None:
-    functions = (
-        "def read():\n    return argparse.ArgumentParser().parse_args()\n\n\n"
-        'def asked():\n    return input("Which? ")\n\n\n'
-    )
-    code = "import argparse\n" + HEAD + 'device = "cuda"\n\n\n' + functions + above + "\n\n\n" + MAIN
-    result = run(code)
-    reason = "workers started by spawn or forkserver would run line 26 again, which a guard cannot prevent"
-    assert [each.reason for each in result.held_back] == [reason] * is_noticed
-    assert bool(result.applied) is not is_noticed
 
 
 RAISES = HEAD.replace(

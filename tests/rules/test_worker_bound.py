@@ -1,9 +1,11 @@
-"""PM201: a method as collate function is sent to the workers with all that its object keeps."""
+"""PM201: a method as collate function reaches workers with its object, which a fork hands over as it is."""
 
 from __future__ import annotations
 
 import pytest
 
+from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from tests.rules.test_worker_traps import said
 
 TRAINER = """\
@@ -78,55 +80,36 @@ def fed(handed: str = "collate_fn=self.collate", **parts: str) -> str:
     return said(code)
 
 
-LOST = "cannot be pickled, which spawn and forkserver need for workers"
-MOVED = "is sent to the workers with the object whose method they call, and may be on the device"
-
-
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"keeps": "self.log = lambda m: print(m)"}, f"a lambda (line 33) {LOST}"),
-        ({"keeps": "self.file = open('log.txt', 'w')"}, f"the open handle open('log.txt', 'w') (line 33) {LOST}"),
-        ({"keeps": "self.files = {1: open('log.txt')}"}, f"the open handle open('log.txt') (line 33) {LOST}"),
-        ({"keeps": "self.lock = threading.Lock()"}, LOST),
-        ({"keeps": "self.writer = SummaryWriter()"}, f"what SummaryWriter() makes (line 33) {LOST}"),
-        ({"keeps": "self.rest = (n for n in range(3))"}, f"a generator (line 33) {LOST}"),
-        ({"keeps": "self.hooks = []; self.hooks.append(lambda: 1)"}, f"a lambda (line 33) {LOST}"),
-        ({"words": "self.names = {'a': 1}.keys()"}, f"the view {{'a': 1}}.keys() of a dictionary (line 24) {LOST}"),
-        ({"before": "feeder.words = lambda: 1"}, f"a lambda (line 55) {LOST}"),
-        ({"before": "feeder.words.log = lambda: 1"}, f"a lambda (line 55) {LOST}"),
-        ({"before": "feeder.done = lambda: 1"}, f"a lambda (line 55) {LOST}"),
-        ({"keeps": "self.it = iter(DataLoader(Numbers()))"}, "the iterator iter(DataLoader(Numbers())) (line 33)"),
-        ({"keeps": "self.model = nn.Linear(3, 2).to(device)"}, f"nn.Linear(3, 2).to(device) (line 33) {MOVED}"),
-        ({"keeps": "self.model = nn.Linear(3, 2)"}, f"nn.Linear(3, 2) (line 33) {MOVED}"),
-        ({"keeps": "self.opt = torch.optim.SGD(nn.Linear(1, 1).parameters())"}, MOVED),
-        ({"keeps": "self.weights = torch.ones(3).to(device)"}, f"torch.ones(3).to(device) (line 33) {MOVED}"),
-        ({"keeps": "self.weights = torch.ones(3, device='cuda')"}, MOVED),
-        ({"keeps": "self.parts = [nn.Linear(3, 2)]"}, MOVED),
-        ({"keeps": "self.run = wandb.init()"}, "the code of wandb.init() (line 33) was not found"),
+        ({"keeps": "self.log = lambda m: print(m)"}, ""),
+        ({"keeps": "self.lock = threading.Lock()"}, ""),
+        ({"keeps": "self.writer = SummaryWriter()"}, ""),
+        ({"keeps": "self.model = nn.Linear(3, 2).to(device)"}, ""),
+        ({"keeps": "self.run = wandb.init()"}, ""),
+        ({"inside": "self.rate *= 0.5"}, ""),
+        ({"before": "feeder.pad = 1.0"}, ""),
         ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads while it runs"),
         ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads while it runs"),
     ],
 )
-@pytest.mark.parametrize("handed", ["collate_fn=self.collate", "worker_init_fn=self.start"])
-def test_what_its_object_keeps(parts: dict[str, str], reason: str, handed: str) -> None:
-    if "inside" in parts and handed != "collate_fn=self.collate":
-        assert fed(handed, **parts) == ""
-    else:
-        assert reason in fed(handed, **parts)
+def test_what_its_object_keeps(parts: dict[str, str], reason: str) -> None:
+    assert reason in fed(**parts)
+    assert bool(fed(**parts)) is bool(reason)
+
+
+def test_an_open_file_that_the_method_reads() -> None:
+    held = "self.pad = open('pad.txt')"
+    assert "open('pad.txt') (line 33) is opened before the workers start" in fed(keeps=held)
 
 
 @pytest.mark.parametrize(
-    ("handed", "parts"),
-    [
-        ("collate_fn=self.collate", {}),
-        ("collate_fn=self.collate", {"keeps": "self.logger = logging.getLogger(__name__)"}),
-        ("collate_fn=self.collate", {"keeps": "self.names = list({'a': 1}.keys()); self.mean = torch.ones(3)"}),
-        ("collate_fn=self.collate", {"inside": "self.rate *= 0.5"}),
-        ("collate_fn=self.collate", {"before": "feeder.pad = 1.0"}),
-        ("collate_fn=self.plain", {"keeps": "self.log = lambda m: print(m)"}),
-        ("collate_fn=dataset.gather", {"keeps": "self.log = lambda m: print(m)"}),
-    ],
+    ("handed", "is_forked"), [("self.collate", True), ("self.plain", False), ("dataset.gather", False)]
 )
-def test_what_can_be_sent(handed: str, parts: dict[str, str]) -> None:
-    assert fed(handed, **parts) == ""
+def test_only_methods_of_other_objects_need_a_fork(handed: str, is_forked: bool) -> None:
+    code = TRAINER.replace("self.collate", handed)
+    for name in ("KEEPS", "WORDS", "INSIDE", "BEFORE"):
+        code = code.replace(name, "pass")
+    (result,) = rewrite_together([Given("train.py", code.encode())], [LoaderWithoutWorkers()], Choice())
+    assert ("multiprocessing_context" in result.after.decode()) is is_forked

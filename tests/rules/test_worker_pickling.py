@@ -4,64 +4,50 @@ from __future__ import annotations
 
 import pytest
 
-from tests.rules.test_worker_traps import MADE, said, written
-
-COLLATED = MADE.replace(")", ", collate_fn=joined)")
-
-
-@pytest.mark.parametrize(
-    ("keeps", "reason"),
-    [
-        ("self.files = [open(str(n)) for n in items]", "the open handle open(str(n)) (line 24) cannot be pickled"),
-        ("self.files = {n: open(str(n)) for n in items}", "the open handle open(str(n)) (line 24) cannot be pickled"),
-        ("self.files = [open('a'), open('b')]", "the open handle open('a') (line 24) cannot be pickled"),
-        ("self.files = {}; self.files['a'] = open('a')", "the open handle open('a') (line 24) cannot be pickled"),
-        ("self.files = []; self.files.append(open('a'))", "the open handle open('a') (line 24) cannot be pickled"),
-        ("files = [n for n in '']; files.append(open('a')); self.files = files", "the open handle open('a') (line 24)"),
-        ("self.files = list(map(open, items))", "what list(map(open, items)) opens (line 24) cannot be pickled"),
-        ("self.files = list(open(n) for n in items)", "the open handle open(n) (line 24) cannot be pickled"),
-        ("self.ops = {'a': (lambda x: x,)}", "a lambda (line 24) cannot be pickled"),
-        ("self.ops = dict(a=lambda x: x)", "a lambda (line 24) cannot be pickled"),
-        ("self.rows = {'a': 1}; self.names = self.rows.keys()", "the view self.rows.keys() of a dictionary (line 24)"),
-        ("self.rows = {'a': 1}; self.names = self.rows.items()", "the view self.rows.items() of a dictionary"),
-        ("rows = dict(items); self.names = rows.values()", "the view rows.values() of a dictionary (line 24)"),
-        ("self.names = torch.load('x.pt').keys()", "the view torch.load('x.pt').keys() of a dictionary (line 24)"),
-        ("self.paths = pathlib.Path('x').glob('*')", "the generator pathlib.Path('x').glob('*') (line 24)"),
-        ("root = pathlib.Path('x'); self.paths = (root / 'y').iterdir()", "the generator (root / 'y').iterdir()"),
-        ("self.rest = self.forever()", "the generator self.forever() (line 24) cannot be pickled"),
-    ],
-)
-def test_held_by_the_dataset(keeps: str, reason: str) -> None:
-    method = "def forever(self):\n        yield 1\n\n    def __len__(self)"
-    assert reason in said(written(keeps=keeps).replace("def __len__(self)", method))
+from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from tests.rules.test_worker_traps import said, written
 
 
 @pytest.mark.parametrize(
-    "keeps",
+    ("keeps", "opened"),
     [
-        "self.rows = {'a': 1}; self.names = list(self.rows.keys())",
-        "self.rows = {'a': 1}; self.names = sorted(self.rows.items())",
-        "self.names = tuple(dict(items).values())",
-        "self.names = set({'a': 1}.keys())",
-        "self.names = collections.OrderedDict({'a': 1}.items())",
-        "self.names = collections.Counter(n for n in items)",
-        "self.pairs = list(zip(items, items))",
-        "self.pairs = dict(zip({'a': 1}.keys(), items))",
-        "self.paths = sorted(pathlib.Path('x').glob('*'))",
-        "self.pairs = list(map(int, items))",
-        "self.lines = list(open('a'))",
-        "self.lines = [list(open(str(n))) for n in items]",
-        "self.lines = {'a': list(n for n in items), 'b': tuple({}.values())}",
-        "self.lines = [line for line in open('a')]",
-        "self.lines = [open(str(n)).read() for n in items]",
-        "self.lines = sum(list(reversed([1, 2])))",
-        "self.lines = sorted(items, key=lambda n: -n)",
-        "self.names = pandas.read_csv('a').keys()",
-        "self.cells = torch.ones(2, 2).to_sparse().coalesce().values()",
+        ("self.files = [open(str(n)) for n in items]", "open(str(n))"),
+        ("self.files = {n: open(str(n)) for n in items}", "open(str(n))"),
+        ("self.files = {}; self.files['a'] = open('a')", "open('a')"),
+        ("self.files = []; self.files.append(open('a'))", "open('a')"),
+        ("files = [n for n in '']; files.append(open('a')); self.files = files", "open('a')"),
+        ("self.files = list(map(open, items))", "list(map(open, items))"),
+        ("self.files = list(open(n) for n in items)", "open(n)"),
     ],
 )
-def test_copies_of_such_things_are_held(keeps: str) -> None:
-    assert said(written(keeps=keeps, top="import pandas")) == ""
+def test_open_files_that_the_dataset_holds(keeps: str, opened: str) -> None:
+    reason = said(written(keeps=keeps))
+    assert f"{opened} (line 24) is opened before the workers start, and they would all read from one position" in reason
+
+
+@pytest.mark.parametrize(
+    ("keeps", "is_forked"),
+    [
+        ("self.ops = {'a': (lambda x: x,)}", True),
+        ("self.ops = dict(a=lambda x: x)", True),
+        ("self.rows = {'a': 1}; self.names = self.rows.keys()", True),
+        ("rows = dict(items); self.names = rows.values()", True),
+        ("self.rows = {'a': 1}; self.names = list(self.rows.keys())", False),
+        ("self.names = collections.Counter(n for n in items)", False),
+        ("self.pairs = list(map(int, items))", False),
+        ("self.lines = [list(open(str(n))) for n in items]", False),
+        ("self.lines = {'a': list(n for n in items), 'b': tuple({}.values())}", False),
+        ("self.lines = [open(str(n)).read() for n in items]", False),
+        ("self.lines = sorted(items, key=lambda n: -n)", False),
+        ("self.names = pandas.read_csv('a').keys()", False),
+    ],
+)
+def test_what_the_dataset_holds_and_needs_a_fork(keeps: str, is_forked: bool) -> None:
+    code = written(keeps=keeps, top="import pandas")
+    (result,) = rewrite_together([Given("train.py", code.encode())], [LoaderWithoutWorkers()], Choice())
+    assert ("multiprocessing_context" in result.after.decode()) is is_forked
+    assert result.applied
 
 
 SENDING = """\
@@ -170,7 +156,7 @@ def sending(*, collate: bool = True, decorated: str = "", **parts: str) -> str:
         ("return xs, lambda: ys", "a lambda (line 54)"),
         ("return xs, map(lambda y: y, ys)", "a lambda (line 54)"),
         ("return xs, lengths", "lengths, which is defined inside a function,"),
-        ("return xs, open('a')", "the open handle open('a') (line 54)"),
+        ("return xs, open('a')", "open('a') (line 54)"),
         ("return Same(xs, rows.values())", "the view rows.values() of a dictionary"),
         ("rows['more'] = (y for y in ys); return rows", "a generator (line 54)"),
         ("return Padded(xs, lambda: ys)", "a lambda (line 54)"),

@@ -173,13 +173,10 @@ def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
         ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
         ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 31 changes self.rest"),
         ({"top": "COUNT = itertools.count()", "sample": "x = x + next(COUNT)"}, "line 31 changes COUNT"),
-        ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "cannot be pickled"),
-        ({"keeps": "self.rows = csv.reader(items)"}, "cannot be pickled"),
-        ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "cannot be pickled"),
-        ({"keeps": "self.names = collections.defaultdict(lambda: 0)"}, "a lambda (line 24) cannot be pickled"),
-        ({"keeps": "self.F = torch.nn.functional"}, "the module torch.nn.functional"),
-        ({"keeps": "self.net = torch.jit.load('net.pt')"}, "cannot be pickled"),
-        ({"before": "dataset.shift = lambda x: x"}, "a lambda (line 74) cannot be pickled"),
+        ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "is opened before the workers start"),
+        ({"keeps": "self.rows = csv.reader(items)"}, "changes the iterator csv.reader(items)"),
+        ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "is opened before the workers start"),
+        ({"keeps": "self.net = torch.jit.load('net.pt')"}, "is opened before the workers start"),
         ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 74)"),
         ({"sample": "Photos.calls += 1"}, "line 31 changes Photos.calls"),
         ({"sample": "type(self).calls += 1"}, "line 31 changes type(self).calls"),
@@ -305,17 +302,6 @@ def test_processes_that_become_daemons() -> None:
     assert "starts daemonic processes" in said({"engine.py": engine, "train.py": starts})
 
 
-@pytest.mark.parametrize("what", ["class Photos", "def joined"])
-def test_what_only_the_script_itself_defines(what: str) -> None:
-    loader = MADE if what == "class Photos" else MADE.replace(")", ", collate_fn=joined)")
-    code = written(loader=loader)
-    start = code.index(what)
-    end = code.index("\n\n\n", start)
-    guarded = code[start:end].replace("\n", "\n    ")
-    code = code[:start] + f'if __name__ == "__main__":\n    {guarded}' + code[end:]
-    assert "is only defined under the __main__ guard" in said(code)
-
-
 TRAINER = """\
 import torch
 from torch import nn
@@ -355,6 +341,53 @@ class Curriculum:
     def on_batch(self, trainer):
         trainer.loader.dataset.scale *= 0.5
 """
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"keeps": "self.names = collections.defaultdict(lambda: 0)"},
+        {"keeps": "self.F = torch.nn.functional"},
+        {"before": "dataset.shift = lambda x: x"},
+        {"loader": MADE.replace(")", ", collate_fn=lambda batch: torch.stack(batch))")},
+    ],
+)
+def test_what_a_fork_hands_to_workers(parts: dict[str, str]) -> None:
+    code = written(**parts)
+    assert said(code) == ""
+    (result,) = rewrite_together([Given("train.py", code.encode())], [LoaderWithoutWorkers()], Choice())
+    assert 'multiprocessing_context="fork")' in result.after.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "function", "reason"),
+    [
+        ("rows = open('x')", "lambda b: (rows.readline(), first(b))[1]", "changes rows"),
+        ("rows = open('x')", "lambda b: (next(rows), first(b))[1]", "changes rows"),
+        ("seen = []", "lambda b: (seen.append(1), first(b))[1]", "changes seen"),
+        ("rows = sqlite3.connect('x')", "lambda b: (rows.execute(''), first(b))[1]", "is opened before the workers"),
+        ("rows = [open('x')]", "lambda b: (rows[0], first(b))[1]", "is opened before the workers start"),
+        ("pass", "lambda b: first(b).to('cuda')", "uses the GPU"),
+        ("on = torch.ones(1).to('cuda')", "lambda b: first(b) * on", "on uses the GPU"),
+        ("g = torch.Generator()", "lambda b: first(b) + torch.rand(1, generator=g)", "an equal copy"),
+    ],
+)
+@pytest.mark.parametrize("form", ["lambda", "def"])
+def test_what_a_function_reads_from_around_it(before: str, function: str, reason: str, form: str) -> None:
+    if form == "def":
+        body = function.removeprefix("lambda b: ")
+        before, function = f"{before}\n    def local(b):\n        return {body}", "local"
+    loader = MADE.replace(")", f", collate_fn={function})")
+    assert reason in said(written(before=before, loader=loader))
+
+
+@pytest.mark.parametrize("read", ["level", "levels[0]"])
+def test_a_variable_that_the_loop_changes(read: str) -> None:
+    loader = MADE.replace(")", f", collate_fn=lambda b: first(b) * {read})")
+    change = "level = level + 1" if read == "level" else "levels.append(1)"
+    before = "level, levels = 1, [1]"
+    assert "changes data that the loader reads" in said(written(before=before, inside=change, loader=loader))
+    assert said(written(before=f"{before}; {change}", loader=loader)) == ""
 
 
 @pytest.mark.parametrize("call", ["self.call('on_batch')", "for each in self.callbacks: each.on_batch(self)"])

@@ -43,12 +43,14 @@ class Linkage:
         imports: the paths of what it imports, by dotted name as it is written there; None where `modules` tell.
         imported_elsewhere: whether files that are not in sight import it, too.
         is_beside_training: whether other files of its project train, and none of them imports it.
+        forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
     """
 
     modules: Collection[str] = ()
     imports: Mapping[str, str] | None = None
     imported_elsewhere: bool = False
     is_beside_training: bool = False
+    forks_by_default: bool = False
 
 
 class World:
@@ -155,6 +157,10 @@ class World:
         """Whether other files of a file's project train, and none of them imports it."""
         return self._linkages[source].is_beside_training
 
+    def forks_by_default(self, source: Source) -> bool:
+        """Whether a file's project asks for a Python that forks processes by default on Linux."""
+        return self._linkages[source].forks_by_default
+
     def source_at(self, path: str) -> Source:
         """The file of this path."""
         return self._by_path[path]
@@ -192,6 +198,11 @@ class FileFacts:
     def tree(self) -> FileTree:
         """Parents, enclosing statements, functions and loops."""
         return FileTree(self.world.tree, self.source.module)
+
+    @property
+    def forks_by_default(self) -> bool:
+        """Whether the project asks for a Python that forks processes by default on Linux, below 3.14."""
+        return self.world.forks_by_default(self.source)
 
     @property
     def policy(self) -> Policy:
@@ -271,7 +282,7 @@ class FileFacts:
     @cached_property
     def entry(self) -> Entry:
         """The top level: what runs when the file is run or imported."""
-        return Entry(self.tree, self.flow, self.names, self.classes, self.values)
+        return Entry(self.tree, self.flow, self.classes, self.values)
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """The qualified name of a dotted expression; of a call, that of what is called.

@@ -30,7 +30,7 @@ def is_kept(file: FileFacts, node: cst.BaseExpression, *, through_names: bool, d
         return False
     for definition in file.flow.definitions(node):
         # A variable, a class, a function or another module: attributes and items can be stored in each.
-        if isinstance(definition.scope, cst.Module):
+        if isinstance(definition.scope, cst.Module) or is_around(file, node, definition.scope):
             return True
         default = definition.node.default if isinstance(definition.node, cst.Param) else None
         if isinstance(default, (cst.List, cst.Dict, cst.Set, cst.Call)):
@@ -40,6 +40,12 @@ def is_kept(file: FileFacts, node: cst.BaseExpression, *, through_names: bool, d
             if kept and not isinstance(definition.value, cst.Name):
                 return True
     return False
+
+
+def is_around(file: FileFacts, node: cst.BaseExpression, scope: cst.CSTNode) -> bool:
+    """Whether a scope is that of a function around the function or lambda that holds a node."""
+    own = file.tree.scope(node)
+    return isinstance(scope, cst.FunctionDef) and scope is not own and file.tree.is_within(own, scope)
 
 
 def is_instance(file: FileFacts, node: cst.BaseExpression) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.classes import ClassFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import dotted, parameters
 from perfmod.transforms.facts.tracing import End, literal
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Kind
@@ -18,7 +18,6 @@ from perfmod.transforms.facts.value import Kind
 if TYPE_CHECKING:
     from perfmod.transforms.facts.file import FileFacts
 
-_DEEPEST = 4
 _COPIES = frozenset({"builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set", "builtins.frozenset"})
 """Functions that copy the items of what they are given, and keep nothing of it."""
 _FILLED = ("builtins.dict", "collections.")
@@ -92,9 +91,16 @@ def put_in(file: FileFacts, cls: ClassFacts) -> Iterator[cst.BaseExpression]:
 
 
 def is_handle(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call opens a handle: `open(path)`, `path.open()`, `connection.cursor()`."""
+    """Whether a call opens what one process alone can use: `open(path)`, `list(map(open, paths))`, `Lock()`."""
     name, method = _name(file, call), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if name in data_api.OPENS or (method == "open" and (name is None or name.startswith("pathlib."))):
+    if name in _COPIES | {"builtins.map"} and call.args:
+        first = call.args[0].value
+        if name == "builtins.map":
+            return _name(file, first) in data_api.OPENS
+        return isinstance(first, cst.Call) and _name(file, first) == "builtins.map" and is_handle(file, first)
+    if name in data_api.OPENS | data_api.UNPICKLED:
+        return True
+    if method == "open" and (name is None or name.startswith("pathlib.")):
         return True
     if method not in data_api.HANDLES_OF_HANDLES or not isinstance(call.func, cst.Attribute) or name is not None:
         return False
@@ -109,49 +115,27 @@ def is_generator(file: FileFacts, call: cst.Call) -> bool:
     return function is not None and plain and file.tree.is_generator(function)
 
 
+def owner(file: FileFacts, method: cst.CSTNode) -> ClassFacts | None:
+    """The class whose instance a method is sent with; `None` for functions, and for methods without an instance."""
+    around = file.tree.class_of(method) if isinstance(method, cst.FunctionDef) else None
+    if not isinstance(method, cst.FunctionDef) or around is None:
+        return None
+    alone = is_decorated(method, "staticmethod", "classmethod") or len(list(parameters(method))) < 2
+    return None if alone else file.classes.of(around)
+
+
 def _unpicklable_call(file: FileFacts, call: cst.Call) -> str:
     name, text = _name(file, call), _code(file, call)
     if is_handle(file, call):
-        return f"the open handle {text}"
-    if name in data_api.UNPICKLED:
-        return f"what {text} makes"
-    if name in _COPIES | {"builtins.map"} and _opens_each(file, call):
-        return f"what {text} opens"
+        return text
     if _is_view(file, call):
         return f"the view {text} of a dictionary"
-    if is_generator(file, call) or _lists_folder(file, call):
+    if is_generator(file, call):
         return f"the generator {text}"
     cls = file.values.calls.constructed(call)
     if cls is not None:
         return unpicklable(file, cls.node)
     return _lost_class(file, call) if name is None or name in _NAMED else ""
-
-
-def _lists_folder(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call gives the files of a folder one by one: `Path(root).glob("*")`."""
-    func = call.func
-    return (
-        isinstance(func, cst.Attribute)
-        and func.attr.value in ("glob", "rglob", "iterdir")
-        and _is_path(file, func.value, 0)
-    )
-
-
-def _is_path(file: FileFacts, node: cst.BaseExpression, depth: int) -> bool:
-    for made in (end.node for end in file.tracing.ends(node) if not end.path):
-        if isinstance(made, cst.Call) and (_name(file, made) or "").startswith("pathlib."):
-            return True
-        if isinstance(made, cst.BinaryOperation) and depth < _DEEPEST and _is_path(file, made.left, depth + 1):
-            return True
-    return False
-
-
-def _opens_each(file: FileFacts, call: cst.Call) -> bool:
-    """`map(open, paths)`, or a list of it."""
-    first = call.args[0].value if call.args else None
-    if _name(file, call) == "builtins.map":
-        return first is not None and _name(file, first) in data_api.OPENS
-    return isinstance(first, cst.Call) and _name(file, first) == "builtins.map" and _opens_each(file, first)
 
 
 def _is_view(file: FileFacts, call: cst.Call) -> bool:

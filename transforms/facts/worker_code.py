@@ -2,8 +2,8 @@
 what they do.
 
 Workers get a pickled (or forked) copy of the dataset. Code that only reads gives the same samples there;
-code that draws random numbers, changes the dataset, uses the device or cannot be pickled does not, and every
-such place is a `Remark`.
+code that draws random numbers, changes the dataset or uses the device does not, what cannot be pickled needs a fork,
+and every such place is a `Remark`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts import data_api
-from perfmod.transforms.facts.bound import Fault, owner, sent_along
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.kept import is_instance, is_kept, is_lazy, is_switch, was_made_before
+from perfmod.transforms.facts.kept import is_around, is_instance, is_kept, is_lazy, is_switch, was_made_before
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.on_device import made_on_device
-from perfmod.transforms.facts.pickling import is_handle, kept, parts, put_in, unpicklable
+from perfmod.transforms.facts.pickling import is_handle, kept, owner, parts, put_in, unpicklable
 from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device, Kind
@@ -41,17 +40,14 @@ class Trait(enum.Enum):
     STATE = "changes what it holds"
     MAY_WRITE = "may write into what it holds"
     DEVICE = "uses the device"
-    UNPICKLABLE = "cannot be pickled"
+    UNPICKLABLE = "cannot be pickled, and reaches workers only by fork"
+    HANDLE = "is opened before the workers start"
     LAZY_HANDLE = "opens a handle when it is first used"
     ITERABLE = "is iterated, not indexed, and does not shard by get_worker_info"
     SHARDED = "is iterated, and shards by get_worker_info"
     PRINTS = "prints"
-    SENT_ALONG = "may lie on the device, and is sent with the object whose method is called"
     UNSEEN = "is not in sight"
     ROUNDS = "computes what rounds differently with another number of threads"
-
-
-_FAULTS = {Fault.LOST: Trait.UNPICKLABLE, Fault.MOVED: Trait.SENT_ALONG, Fault.UNSEEN: Trait.UNSEEN}
 
 
 @frozen
@@ -113,6 +109,7 @@ class _Survey:
         self._held_seen: set[cst.CSTNode] = set()
         self._born: set[cst.FunctionDef | None] = set()  # what makes new objects, and stores in them
         self._written: list[tuple[cst.BaseExpression, cst.CSTNode]] = []
+        self._read: list[cst.BaseExpression] = []  # variables from outside and attributes, as workers read them
         self._default_device()
         datasets = loader.values("dataset")
         in_memory = self._datasets([end for value in datasets for end in file.tracing.ends(value)])
@@ -137,6 +134,12 @@ class _Survey:
         for target, node in self._written:
             if was_made_before(self.file, target, self.found.functions):
                 self._remark(Trait.MAY_WRITE, node, self._code(target))
+        for read in self._read:
+            for made in kept(file, read):
+                # What the workers' own code opens, each of them opens for itself.
+                is_open = isinstance(made, cst.Call) and is_handle(file, made)
+                if is_open and file.tree.function(made) not in self.found.functions:
+                    self._remark(Trait.HANDLE, made, self._code(made))
 
     def _collate(self, value: cst.BaseExpression) -> bool:
         """Look at a collate function. Whether its code is in sight, or that of PyTorch."""
@@ -343,7 +346,7 @@ class _Survey:
             return
         self.found.classes[cls] = None
         if not isinstance(self.file.tree.scope(cls.node), cst.Module):
-            self._remark(Trait.UNPICKLABLE, cls.node, f"{cls.name}, which is defined inside a function,")
+            self._remark(Trait.UNPICKLABLE, cls.node, cls.name)
         for base in cls.lineage():
             for arg in base.node.bases:
                 name = self._qualified(arg.value)
@@ -419,14 +422,16 @@ class _Survey:
             self._remark(Trait.DEVICE, made, self._code(made))
 
     def _held(self, node: cst.BaseExpression) -> None:
-        """Look whether a value that the dataset keeps can be pickled, and stays off the device."""
+        """Look whether a value that the dataset keeps can be pickled, is open, and stays off the device."""
         self._on_device(node)
         for made in kept(self.file, node):
             if made in self._held_seen:
                 continue
             self._held_seen.add(made)
             text = unpicklable(self.file, made)
-            if text:
+            if isinstance(made, cst.Call) and is_handle(self.file, made):
+                self._remark(Trait.HANDLE, made, self._code(made))
+            elif text:
                 self._remark(Trait.UNPICKLABLE, made, text)
             elif isinstance(made, cst.Call):
                 self._held_call(made)
@@ -437,12 +442,10 @@ class _Survey:
                     self._held(part)
 
     def _bound_to(self, method: cst.FunctionDef) -> None:
-        """Look at the object that a method is sent with, unless that is looked at as a dataset or one of its parts."""
+        """A method is sent with its object, of which nobody knows that it can be; unless that is (in) the dataset."""
         cls = owner(self.file, method)
-        if cls is None or any(cls in sent.lineage() for sent in self.found.classes):
-            return
-        for fault, node, text in sent_along(self.file, cls):
-            self._remark(_FAULTS[fault], node, text)
+        if cls is not None and not any(cls in sent.lineage() for sent in self.found.classes):
+            self._remark(Trait.UNPICKLABLE, method, f"the method {method.name.value}")
 
     def _held_call(self, call: cst.Call) -> None:
         cls = self.file.values.calls.constructed(call)
@@ -463,14 +466,14 @@ class _Survey:
             return
         self.found.functions[function] = None
         self._writes(function)
-        if isinstance(function, cst.FunctionDef):
-            self._device_use(function)
+        self._device_use(function)
         for node in walk(function.body):
             if isinstance(node, cst.Call):
                 self._call(node)
                 self._rounding(node)
             elif isinstance(node, cst.Attribute):
                 self._property(node)
+                self._read += [node] if self.file.classes.self_attribute(node) is not None else []
             elif isinstance(node, cst.Subscript):
                 self._picks(node)
             elif isinstance(node, cst.Name):
@@ -497,11 +500,13 @@ class _Survey:
             self._remark(Trait.ROUNDS, call, self._code(call))
 
     def _global(self, name: cst.Name) -> None:
-        """Look whether a variable of a module, which every worker would make for itself, lies on the device."""
+        """Look whether a variable of a module, or of a function around this one, lies on the device."""
         if not self.file.flow.is_read(name) or not all(
-            isinstance(made.scope, cst.Module) and made.value is not None for made in self.file.flow.definitions(name)
+            made.value is not None and (isinstance(made.scope, cst.Module) or is_around(self.file, name, made.scope))
+            for made in self.file.flow.definitions(name)
         ):
             return
+        self._read.append(name)
         value = self.file.value(name)
         if value.kind in (Kind.TENSOR, Kind.MODULE) and value.device is Device.ACCELERATOR:
             self._remark(Trait.DEVICE, name, name.value)
@@ -778,7 +783,7 @@ class _Survey:
         for call in self.file.values.placement.defaults:
             self._remark(Trait.DEVICE, call, self._code(call))
 
-    def _device_use(self, function: cst.FunctionDef) -> None:
+    def _device_use(self, function: cst.FunctionDef | cst.Lambda) -> None:
         for node in walk(function.body):
             if not isinstance(node, cst.Call):
                 continue

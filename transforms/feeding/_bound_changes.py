@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import libcst as cst
 
 from perfmod.transforms.facts import data_api
-from perfmod.transforms.facts.bound import owner
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.pickling import owner
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._loader_runs import executed

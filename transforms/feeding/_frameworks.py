@@ -28,15 +28,7 @@ def training_arguments(file: FileFacts) -> Iterator[cst.Call]:
 def why_no_workers_for_trainer(file: FileFacts, call: cst.Call) -> str:
     """Why the Trainer's loaders stay without workers, in one line; empty where they need not."""
     star = next((arg for arg in call.args if arg.star), None)
-    if star is not None:
-        return f"the arguments in {star.star}{file.code(star.value)} could not be determined"
-    for run in file.tree.all(cst.Call):
-        if _trains(file, run) and any(file.entry.runs_unguarded(run)):
-            return (
-                f"line {file.line(run)} trains as soon as the file is imported, which workers started by spawn or "
-                'forkserver would do: put it under `if __name__ == "__main__":`'
-            )
-    return ""
+    return f"the arguments in {star.star}{file.code(star.value)} could not be determined" if star is not None else ""
 
 
 def prepared(file: FileFacts, loader: Loader) -> cst.Call | None:
@@ -75,13 +67,3 @@ def configuration(file: FileFacts, prepare: cst.Call) -> cst.BaseExpression | No
     assert isinstance(prepare.func, cst.Attribute)
     made = file.value(prepare.func.value).call
     return argument(made, "dataloader_config") if made is not None else None
-
-
-def _trains(file: FileFacts, call: cst.Call) -> bool:
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "train":
-        return False
-    owner = file.value(call.func.value)
-    made = owner.name or ""
-    return (made.startswith("transformers.") and made.endswith("Trainer")) or (
-        owner.cls is not None and owner.cls.derives("transformers.")
-    )

@@ -8,8 +8,10 @@ import libcst as cst
 
 from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition, Read
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import walk, walk_scope
+from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._settings import written
 
 _DEEPEST = 3
@@ -85,6 +87,18 @@ def executed(file: FileFacts, code: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNo
         stack += [function.body for function in file.steps.called_by(current)]
         if any(_calls_by_name(file, node) for node in nodes):
             stack += [method.body for method in file.once(_only_called_by_name)]
+
+
+def changed_variables(
+    file: FileFacts, work: WorkerCode, code: Iterable[cst.CSTNode]
+) -> Iterator[tuple[Definition, Read, cst.CSTNode]]:
+    """The variables that workers read from outside, where they read them, and where some code changes them."""
+    ran = set(executed(file, code))
+    for definition, read in file.entry.needed([*work.functions, *(cls.node for cls in work.classes)]).items():
+        written = (use for use in file.flow.uses(definition) if use in ran and file.aliasing.mutates(use))
+        change = definition.node if definition.node in ran else next(written, None)
+        if change is not None:
+            yield definition, read, change
 
 
 def _calls_by_name(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -12,7 +12,6 @@ from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._loader_runs import Loop, repeating, rounds
 from perfmod.transforms.feeding._settings import Place, why_overridden
-from perfmod.transforms.feeding._worker_count import suggested, why_asked
 
 _MANY_EPOCHS = 10_000
 """Nobody makes as many epochs unless each is short: then it takes longer to start workers than to load the samples."""
@@ -30,13 +29,13 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     if len(loops) == len(work) and (epochs := next(filter(None, loops), None)) is not None:
         return f"the loop on line {file.line(epochs)} would start workers anew for each of its many short epochs"
     if not uses_accelerator(file):
-        return "nothing here moves to a GPU: workers would compete with the training for the processors"
+        return "the training runs on the CPU, and workers would compete with it"
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"
     if loader.values("num_workers"):
         return next(filter(None, (why_overridden(file, place) for place in given)), "")
-    return "" if suggested(file, loader) else why_asked(file, loader)
+    return ""
 
 
 def _many_epochs(file: FileFacts, loader: Loader) -> Loop | None:

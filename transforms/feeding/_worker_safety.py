@@ -15,7 +15,7 @@ from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._kept_samples import written_sample
-from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
+from perfmod.transforms.feeding._loader_runs import changed_variables, sampling, while_iterated
 from perfmod.transforms.feeding._sent_batches import unsendable
 from perfmod.transforms.feeding._sent_graphs import needs_graph
 from perfmod.transforms.feeding._settings import Place, asked
@@ -26,10 +26,10 @@ from perfmod.transforms.rule import Numerics, Safety
 _REFUSED = {
     Trait.ITERABLE: "{text} and does not shard by get_worker_info: every worker would yield every sample",
     Trait.DEVICE: "{text} uses the GPU (line {line}), which worker processes must not do",
-    Trait.UNPICKLABLE: "{text} (line {line}) cannot be pickled, which spawn and forkserver need for workers",
     Trait.OWN_GENERATOR: "{text} (line {line}) draws from a generator of which each worker has an equal copy",
     Trait.PRINTS: "line {line} {text}, and the output of several workers would come earlier and in mixed order",
     Trait.STATE: "line {line} changes {text}: each worker would change its own copy",
+    Trait.HANDLE: "{text} (line {line}) is opened before the workers start, and they would all read from one position",
 }
 _UNSAFE = {
     Trait.RANDOM: (
@@ -44,16 +44,9 @@ _UNSAFE = {
         Numerics.SAMPLING,
         "{text} (line {line}) returns another value in a worker process, and samples may depend on it",
     ),
-    Trait.SENT_ALONG: (
-        Numerics.BITWISE,
-        "{text} (line {line}) is sent to the workers with the object whose method they call, and may be on the device",
-    ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
-        (
-            "the code of {text} (line {line}) was not found: it may draw random numbers, change its own "
-            "state or not be picklable"
-        ),
+        ("the code of {text} (line {line}) was not found: it may draw random numbers or change its own state"),
     ),
     Trait.MAY_WRITE: (
         Numerics.BITWISE,
@@ -161,8 +154,8 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
         return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     if alone and not loader.trains:
         if loader.iterations:
-            return "it is only used for evaluation, where starting workers may cost more than it gains"
-        return "no training loop over this loader found; pass the folder that contains it"
+            return "this loader only evaluates, where starting workers may cost more than it gains"
+        return "no training loop over this loader is in the files read here"
     told = asked(file, loader, "num_workers")
     if told is not None:
         return f"line {file.line(told)} reads its number of workers"
@@ -207,6 +200,7 @@ def _changed_while_running(file: FileFacts, loader: Loader, work: WorkerCode) ->
         first_change(file, loader, code, READ)
         or first_change(file, loader, sampling(file, loader), SENT)
         or changed_attribute(file, work, code)
+        or next((change for _, _, change in changed_variables(file, work, code)), None)
     )
 
 

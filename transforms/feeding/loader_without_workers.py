@@ -55,13 +55,14 @@ from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
-from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, is_zero, places, switched_off, why_chosen, why_given_twice
-from perfmod.transforms.feeding._worker_count import count, instead, suggested
+from perfmod.transforms.feeding._start_method import Start, start
+from perfmod.transforms.feeding._worker_count import Number, count, instead, is_default, number, shares_cpus
 from perfmod.transforms.feeding._worker_gain import why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status, question
+from perfmod.transforms.style import quoted
 
 
 class LoaderWithoutWorkers(Rule):
@@ -119,16 +120,22 @@ class LoaderWithoutWorkers(Rule):
         if refusal:
             yield self.refused(file, call, refusal)
             return
-        number, imports = count(file, call)
+        counted, imports = count(file, call)
         if given is None:
-            edits = add_keyword(file.source, call, f"{WORKERS}={number}")
+            edits = add_keyword(file.source, call, f"{WORKERS}={counted}")
         else:
-            edits = (Edit(*file.source.span(given), number),)
-        reason = (
-            "the Trainer's datasets and collator are not followed: they may draw random numbers, or not be picklable"
+            edits = (Edit(*file.source.span(given), counted),)
+        reason = "the Trainer's datasets and collator are not followed: they may draw random numbers"
+        yield self.found(
+            file,
+            call,
+            reason,
+            edits,
+            safety=Safety.UNSAFE,
+            numerics=Numerics.SAMPLING,
+            imports=imports,
+            questions=(question(file, "may-have-workers", call),),
         )
-        unsafe, sampling = Safety.UNSAFE, Numerics.SAMPLING
-        yield self.found(file, call, reason, edits, safety=unsafe, numerics=sampling, imports=imports)
 
     def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
         refusal = why_shared(file, given)
@@ -136,72 +143,105 @@ class LoaderWithoutWorkers(Rule):
             return self.refused(file, loader.call, refusal)
         together = dict.fromkeys((loader, *(other for place in given for other in place.loaders)))
         judgements: list[Judgement] = []
-        shelters: list[Guard] = []
         for other in together:
-            work = WorkerCode.of(file, other)
-            judgement = judge(file, other, work, alone=other is loader)
-            shelter = guard(file, other, work)
-            if judgement.refusal or shelter.refusal:
-                reason = judgement.refusal or shelter.refusal
+            judgement = judge(file, other, WorkerCode.of(file, other), alone=other is loader)
+            if judgement.refusal:
+                reason = judgement.refusal
                 if other is not loader:
                     reason = f"the loader on line {file.line(other.call)} uses the same setting, and {reason}"
                 return self.refused(file, loader.call, reason)
             judgements.append(judgement)
-            shelters.append(shelter)
+        written = Number("") if given else number(file, loader)
+        starts = {other: start(file, other, WorkerCode.of(file, other)) for other in together}
+        contexts = {other: _context(file, other, given, written) for other, each in starts.items() if each.forks}
+        doubts = list(self._doubts(file, loader, given, written, [*starts.values()], contexts))
         judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
-        escape = next((place.escape for place in given if place.escape is not None), None)
-        if escape is not None and judgement.safety is Safety.SAFE:
-            line = file.line(escape)
-            reason = f"line {line} prints or passes on all settings, which would show another number of workers"
-            judgement = evolve(judgement, safety=Safety.UNSAFE, reason=reason)
-        off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
-        off = off or next(filter(None, (why_chosen(file, place) for place in given)), "")
-        if off and judgement.safety is Safety.SAFE:
-            judgement = evolve(judgement, safety=Safety.UNSAFE, reason=off)
-        shelter = joined(shelters)
+        reasons = [judgement.reason] if judgement.safety is not Safety.SAFE or not doubts else []
+        reasons += [why for why, _ in doubts]
+        questions = [] if judgement.safety is Safety.SAFE else [question(file, "may-have-workers", loader.call)]
+        questions += [question(file, predicate, loader.call) for _, predicate in doubts]
+        safety = Safety.UNSAFE if questions else Safety.SAFE
         idle = why_no_gain(file, loader, together, given)
+        if idle and safety is Safety.SAFE:
+            asked = [other for other in together if other is loader or other.trains]
+            is_ready = all(WorkerCode.of(file, other).in_memory for other in asked)
+            safety, reasons = Safety.LOW_IMPACT if is_ready else Safety.OPT_IN, [idle]
+        reasons += dict.fromkeys(each.reason for each in starts.values() if each.forks)
+        changes = list(self._changes(file, loader, given, written, contexts))
         return self.found(
             file,
             loader.call,
-            "; ".join(self._reasons(file, judgement, shelter, idle)),
-            shelter.edits,
-            safety=self._safety(judgement, shelter, idle),
+            "; ".join(reasons),
+            (),
+            safety=safety,
             numerics=judgement.numerics,
-            elsewhere=self._changes(file, loader, given, shelter),
+            min_torch="1.2" if contexts else None,  # the first with `multiprocessing_context`
+            elsewhere=changes,
+            questions=questions,
         )
 
-    def _safety(self, judgement: Judgement, shelter: Guard, idle: str) -> Safety:
-        if shelter.doubt or judgement.safety is not Safety.SAFE:
-            return Safety.UNSAFE
-        return Safety.SAFE if shelter.is_short and not idle else Safety.OPT_IN
+    def _doubts(
+        self,
+        file: FileFacts,
+        loader: Loader,
+        given: list[Place],
+        written: Number,
+        starts: list[Start],
+        contexts: dict[Loader, str],
+    ) -> Iterator[tuple[str, str]]:
+        """What is open besides what workers do, and what is asked about the loader because of it."""
+        escape = next((place.escape for place in given if place.escape is not None), written.escape)
+        if escape is not None:
+            why = (
+                f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
+            )
+            yield why, "may-show-workers"
+        off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
+        off = off or next(filter(None, (why_chosen(file, place) for place in given)), "")
+        if off:
+            yield off, "may-have-workers"
+        ranks = shares_cpus(file) if given or written.is_counted else None
+        if ranks is not None:
+            line = file.line(ranks)
+            yield f"several processes train (line {line}), and each would start so many workers", "has-cpus-of-its-own"
+        for each in starts:
+            if each.asked is not None:
+                yield each.reason, "forks-workers"
+        if not all(contexts.values()):
+            yield "the number of workers may be 0, for which `multiprocessing_context` raises", "is-positive"
 
-    def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard, idle: str) -> Iterator[str]:
-        if judgement.safety is Safety.SAFE and not shelter.doubt and idle:
-            yield idle
-        elif judgement.safety is not Safety.SAFE or not shelter.doubt:
-            yield judgement.reason
-        if shelter.doubt:
-            yield shelter.doubt
-        if shelter.scripts:
-            yield shelter.why(file)
-
-    def _changes(self, file: FileFacts, loader: Loader, given: list[Place], shelter: Guard) -> Iterator[Change]:
+    def _changes(
+        self, file: FileFacts, loader: Loader, given: list[Place], written: Number, contexts: dict[Loader, str]
+    ) -> Iterator[Change]:
         """The number of workers, in every file in which it is written, with the imports that it needs there."""
         for place in {place.value: place for place in given}.values():
             source = file.source_of(place.value)
-            number, imports = instead(file, place)
-            told = told_default(file, place.option, number) if place.option else ()
-            yield Change(source.path, (Edit(*source.span(place.value), number), *told), imports)
+            counted, imports = instead(file, place)
+            told = told_default(file, place.option, counted) if place.option else ()
+            yield Change(source.path, (Edit(*source.span(place.value), counted), *told), imports)
+        for other, context in contexts.items() if given else ():
+            source = file.source_of(other.call)
+            added = add_keyword(source, other.call, f"multiprocessing_context={context or quoted(source, 'fork')}")
+            yield Change(source.path, tuple(evolve(edit, path="") for edit in added))
         if not given:
-            known = suggested(file, loader)
-            number, imports = (known, ()) if known else count(file, loader.call)
-            yield Change(file.source.path, self._added(file, loader, number, shelter), imports)
+            texts = [f"num_workers={written.code}"]
+            texts += [f"multiprocessing_context={context}" for context in contexts.values()]
+            added = add_keyword(file.source, loader.call, *texts)
+            yield Change(file.source.path, tuple(evolve(edit, path="") for edit in added), written.imports)
+            for edit in written.edits:
+                yield Change(edit.path, (evolve(edit, path=""),))
 
-    def _added(self, file: FileFacts, loader: Loader, number: str, shelter: Guard) -> tuple[Edit, ...]:
-        edits = add_keyword(file.source, loader.call, f"num_workers={number}")
-        if not shelter.indents(file.source, file.source.span(loader.call)[0]):
-            return edits
-        # Lines that are added inside the guard move with the others.
-        level = file.source.module.default_indent
-        newline = file.source.newline
-        return tuple(evolve(edit, replacement=edit.replacement.replace(newline, newline + level)) for edit in edits)
+
+def _context(file: FileFacts, loader: Loader, given: list[Place], written: Number) -> str:
+    """The context in which a loader forks its workers, which has to be None where it has none; empty where its call
+    cannot tell.
+    """
+    fork = quoted(file.source_of(loader.call), "fork")
+    if not given:
+        return fork if written.is_positive else f"{fork} if {written.code} else None"
+    setting = loader.settings["num_workers"]
+    if setting.always and not any(is_default(file, place) for place in given):
+        return fork
+    value = setting.arg.value if setting.arg is not None else None
+    is_plain = isinstance(value, (cst.Name, cst.Attribute, cst.Subscript))
+    return f"{fork} if {file.code(value)} else None" if value is not None and is_plain else ""

@@ -27,21 +27,20 @@ import libcst as cst
 
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
-from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader, Setting
+from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import SENT, first_change, first_training
 from perfmod.transforms.feeding._graph_loaders import joins_graphs
-from perfmod.transforms.feeding._loader_runs import Loop, executed, repeating, sampling
+from perfmod.transforms.feeding._loader_runs import Loop, changed_variables, executed, repeating, sampling
 from perfmod.transforms.feeding._one_iterator import why_not_one_iterator
-from perfmod.transforms.feeding._settings import asked, written
+from perfmod.transforms.feeding._settings import asked
+from perfmod.transforms.feeding._worker_count import is_positive
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
 _CACHES = ("functools.lru_cache", "functools.cache")
 _SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed")
 _ASKS_FOR_SEED = ("torch.initial_seed", "torch.utils.data.get_worker_info")
-_COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "os.sched_getaffinity")
 
 
 class WorkerRestart(Rule):
@@ -71,7 +70,7 @@ class WorkerRestart(Rule):
             workers = loader.settings.get("num_workers")
             if workers is None or "persistent_workers" in loader.settings:
                 continue
-            kept = _kept(file, workers)
+            kept = is_positive(file, workers)
             again = [each for each in loader.iterations if isinstance(each.node, cst.For) and not each.in_step]
             loops = [loop for each in again for loop in repeating(file, loader, each)]
             if kept is None or not loops:
@@ -84,57 +83,6 @@ class WorkerRestart(Rule):
             yield self.found(
                 file, loader.call, reason, add_keyword(file.source, loader.call, f"persistent_workers={kept}")
             )
-
-
-def _kept(file: FileFacts, workers: Setting) -> str | None:
-    """The code that says whether there are workers to keep; empty where that could not be said, `None` without."""
-    numbers = [number for value in workers.values for number in written(file, value)]
-    known = [_count(file, number) for number in numbers]
-    if all(count == 0 for count in known):
-        return None
-    fixed = all(count for count in known) and not any(_may_be_told(file, value) for value in workers.values)
-    if fixed and (workers.always or workers.arg is not None):
-        return "True"
-    value = workers.arg.value if workers.arg is not None else None
-    return f"{file.code(value)} > 0" if isinstance(value, (cst.Name, cst.Attribute)) else ""
-
-
-def _may_be_told(file: FileFacts, value: cst.BaseExpression) -> bool:
-    """Whether a number is only the default of the command line, of a class of settings, or of a function."""
-    seen: set[cst.CSTNode] = set()
-    stack = [value]
-    while stack:
-        current = stack.pop()
-        if current in seen or isinstance(current, cst.Integer):
-            continue
-        seen.add(current)
-        if not isinstance(current, cst.Name):
-            return not isinstance(current, cst.Call)
-        for definition in file.flow.definitions(current):
-            if definition.binding is not Binding.ASSIGNED or definition.path or definition.value is None:
-                return True
-            stack.append(definition.value)
-    return False
-
-
-def _count(file: FileFacts, number: cst.CSTNode) -> int | None:
-    """A number of workers, as far as it is positive for sure: `None` where it is not known."""
-    if isinstance(number, cst.Integer):
-        return number.evaluated_value
-    if isinstance(number, cst.BooleanOperation) and isinstance(number.operator, cst.Or):
-        return _count(file, number.right)  # `os.cpu_count() or 1`
-    if not isinstance(number, cst.Call):
-        return None
-    name = file.qualified(number)
-    if name in ("builtins.min", "builtins.max") and number.args:
-        counts = [_count(file, arg.value) for arg in number.args]
-        if name == "builtins.max":
-            return next((count for count in counts if count), None)
-        return 1 if all(counts) else None
-    # `len(os.sched_getaffinity(0))`, `os.cpu_count()`: a process has at least one.
-    inner = number.args[0].value if name == "builtins.len" and number.args else None
-    asks = (name, file.qualified(inner) if isinstance(inner, cst.Call) else None)
-    return 1 if any(each in _COUNTS for each in asks) else None
 
 
 def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> str:
@@ -165,18 +113,14 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if unseen is not None:
         line = file.line(unseen.node)
         return f"the code of {unseen.text} (line {line}) was not found: it may keep state from one epoch to the next"
-    return _changed_global(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
+    return _changed_variable(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 
-def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
-    """Which variable of a module that workers read changes between epochs; empty where none does."""
-    between = set(executed(file, [loop.body for loop in loops]))
-    for definition, read in file.entry.needed([*work.functions, *(cls.node for cls in work.classes)]).items():
-        written = (use for use in file.flow.uses(definition) if use in between and file.aliasing.mutates(use))
-        change = definition.node if definition.node in between else next(written, None)
-        if change is not None:
-            what = f"{definition.name}, which the workers read on line {file.line(read)},"
-            return f"{what} is changed on line {file.line(change)}, and persistent workers keep an old copy"
+def _changed_variable(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
+    """Which variable that workers read from outside changes between epochs; empty where none does."""
+    for definition, read, change in changed_variables(file, work, [loop.body for loop in loops]):
+        what = f"{definition.name}, which the workers read on line {file.line(read)},"
+        return f"{what} is changed on line {file.line(change)}, and persistent workers keep an old copy"
     return ""
 
 
