@@ -620,3 +620,56 @@ def test_every_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -
     before = printed(METERED.encode(), losses, logits, labels)
     after = printed(rewritten_meters(), losses, logits, labels)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("self.log['loss'] = self.avg", "`AverageMeter.result` needs `self.avg` as a number on line 22"),
+        ("self.log['loss'] = self.mean()", "`AverageMeter.result` needs `self.mean()` as a number on line 22"),
+        ("self.log.append(self.half)", "`AverageMeter.result` needs `self.half` as a number on line 22"),
+    ],
+)
+def test_figures_that_a_meter_puts_into_a_log(line: str, reason: str) -> None:
+    methods = f"""
+    def result(self):
+        {line}
+        return self.log
+
+    def mean(self):
+        return self.sum / self.count
+
+    @property
+    def half(self):
+        return self.mean() / 2
+"""
+    assert reasons(script(meter=METER + methods, after="return losses.result()")) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [
+        ("self.avg = None", "losses.avg"),
+        ("self.avg = '-'", "losses.avg"),
+        ("self.best = None\n        self.avg = self.best", "losses.avg"),
+        ("self.avg = 0", "losses.compute()"),
+        ("self.avg = 0", "losses.checked()"),
+    ],
+)
+def test_figures_that_may_be_none(start: str, read: str) -> None:
+    meter = (
+        METER.replace("self.avg = 0", start)
+        + """
+    def compute(self):
+        if self.count:
+            return self.sum / self.count
+
+    def checked(self):
+        return None if not self.count else self.avg
+"""
+    )
+    line = script(meter=meter, after="").count("\n")
+    reason = f"`{read}` on line {line} may be None, and not a number to convert with `float()`"
+    assert reasons(script(meter=meter, after=f"print({read})")) == [reason]
+    shown = script(meter=meter, after=f"print(f'{{{read}}}')")
+    assert result(shown).outcome is Outcome.CHANGED

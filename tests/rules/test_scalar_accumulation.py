@@ -1376,6 +1376,38 @@ def test_attribute_is_a_number_again_behind_the_loop() -> None:
     )
 
 
+HANDED_OUT = {
+    "a scheduler": "torch.optim.lr_scheduler.LambdaLR(optimizer, self.show)",
+    "a thread": "threading.Thread(target=self.show).start()",
+    "a partial function": "callbacks = [functools.partial(self.show)]",
+    "a hook of another object": "model.register_forward_hook(trainer.show)",
+    "a lambda": "signal.signal(signal.SIGINT, lambda *_: self.show())",
+    "a function": "atexit.register(report)",
+}
+
+
+@pytest.mark.parametrize("name", HANDED_OUT)
+def test_code_that_is_handed_out_may_see_an_attribute_while_the_loop_runs(name: str) -> None:
+    code = TRAINER.format(added="loss.item()", more="", behind="")
+    code += f"\n    def start(self, model, optimizer, trainer):\n        {HANDED_OUT[name]}\n"
+    code += "\n\ndef report():\n    Trainer(None).show()\n"
+    assert reasons(code) == ["`self.total` on line 17 may be `self.total`"]
+
+
+@pytest.mark.parametrize("handed", ["self.other", "lambda: self.other", "main"])
+def test_what_is_handed_out_without_reading_an_attribute_is_no_reason(handed: str) -> None:
+    code = TRAINER.format(added="loss.item()", more="", behind="")
+    code += f"\n    def other(self):\n        atexit.register({handed})\n"
+    code += "\n\ndef main():\n    trainer = Trainer()\n    trainer.fit([])\n    print(trainer.total)\n"
+    assert "self.total += loss.detach()" in result(code).after.decode()
+
+
+def test_property_that_reads_an_attribute_in_every_step() -> None:
+    code = TRAINER.format(added="loss.item()", more="\n            print(self.mean)", behind="")
+    code += "\n    @property\n    def mean(self):\n        return self.total / 2\n"
+    assert reasons(code) == ["`self.total` on line 22 may be `self.total`"]
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [

@@ -309,7 +309,7 @@ def returned_by(file: FileFacts, call: cst.Call, index: int | None) -> Returned 
     returned = Returned(function, index)
     parts = list(_parts(returned))
     is_read = parts and all(part is not None and host_read(file, part) is not None for part in parts)
-    return returned if is_read and _ends_with_return(function) else None
+    return returned if is_read and ends_with_return(function) else None
 
 
 def _parts(returned: Returned) -> Iterator[cst.BaseExpression | None]:
@@ -324,7 +324,8 @@ def _parts(returned: Returned) -> Iterator[cst.BaseExpression | None]:
             yield part
 
 
-def _ends_with_return(function: cst.FunctionDef) -> bool:
+def ends_with_return(function: cst.FunctionDef) -> bool:
+    """Whether the last statement of a function is a `return`."""
     body = function.body
     line = body.body[-1] if isinstance(body, cst.IndentedBlock) else body
     last = line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else line
