@@ -33,8 +33,8 @@ from perfmod.transforms.syncs._terms import (
     as_number,
     converted,
     ends_with_return,
-    is_scalar,
     kept_on_device,
+    not_scalar,
     term_of,
 )
 
@@ -80,10 +80,8 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
             doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
         if term.dtype is None:
             doubts.append(f"`{file.code(term.node)}` may be an integer or a float, which could not be determined")
-        if uses.are_formatted and not is_scalar(file, term):
-            doubts.append(
-                f"`{file.code(term.node)}` may have more than zero dimensions, and could not be formatted as a number"
-            )
+    if uses.are_formatted:
+        doubts += not_scalar(file, terms, "`{}` may have dimensions, and could not be formatted as a number")
     missing = missing_float64(file)
     doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
