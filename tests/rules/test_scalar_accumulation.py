@@ -1775,3 +1775,20 @@ def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:
         with pytest.raises(error):
             space["fit"](None, [], None)
     assert "RuntimeError" in ScalarAccumulation.changes_results
+
+
+@pytest.mark.parametrize(
+    ("value", "is_real"),
+    [
+        ("torch.fft.fft(out)[0, 1]", False),
+        ("(torch.fft.rfft(out) / 2).mean()", False),
+        ("torch.view_as_complex(out)[0]", False),
+        ("out.to(torch.complex64).sum()", False),
+        ("torch.fft.fft(out).abs().mean()", True),
+        ("torch.fft.fft(out).real.mean()", True),
+        ("torch.fft.irfft(out).mean()", True),
+    ],
+)
+def test_complex_values_are_added_by_python(value: str, *, is_real: bool) -> None:
+    code = training("total = 0.0", f"total += {value}.item()", "print(total)")
+    assert (result(code).outcome is Outcome.CHANGED) == is_real
