@@ -155,3 +155,25 @@ def test_another_file_may_read_it() -> None:
         assert [finding.reason for finding in found.refused] == (
             ["the variable is read on line 2 of child.py"] if b"getenv" in reads else []
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "starts"),
+    [
+        ("subprocess.run([sys.executable, 'eval.py'])", "subprocess.run"),
+        ("subprocess.Popen('python eval.py', shell=True)", "subprocess.Popen"),
+        ("os.system(f'./run {x}')", "os.system"),
+        ("multiprocessing.Process(target=tools.work).start()", "multiprocessing.Process"),
+        ("subprocess.check_output(['git', 'rev-parse', 'HEAD'])", ""),
+        ("multiprocessing.Process(target=work).start()", ""),
+        ("torch.multiprocessing.spawn(work, nprocs=2)", ""),
+    ],
+)
+def test_programs_that_inherit_it(line: str, starts: str) -> None:
+    imports = "import multiprocessing\nimport subprocess\nimport sys\n"
+    code = f"{imports}\n\ndef work(rank=0):\n    pass\n\n\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n{line}"
+    if starts:
+        reason = f"`{starts}` on line 13 starts a process, which inherits the variable"
+        assert FILES.reasons(code) == [reason]
+    else:
+        FILES.assert_becomes(code, code.replace("os.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n", ""))

@@ -488,10 +488,7 @@ HELD_BACK = {
     ),
     "a figure that may have a dimension": (
         script(step="losses.update(out.float().sum(0, keepdim=True).item())"),
-        (
-            "`out.float().sum(0, keepdim=True).item()` may have more than zero dimensions, and could not be "
-            "formatted as a number"
-        ),
+        ("`out.float().sum(0, keepdim=True)` may have dimensions, and could not be formatted as a number"),
     ),
     "a loss that is changed in place later": (
         script(step="losses.update(loss.item())\nloss.data.mul_(2)"),
@@ -620,3 +617,103 @@ def test_every_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -
     before = printed(METERED.encode(), losses, logits, labels)
     after = printed(rewritten_meters(), losses, logits, labels)
     assert after == before
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("self.log['loss'] = self.avg", "`AverageMeter.result` needs `self.avg` as a number on line 22"),
+        ("self.log['loss'] = self.mean()", "`AverageMeter.result` needs `self.mean()` as a number on line 22"),
+        ("self.log.append(self.half)", "`AverageMeter.result` needs `self.half` as a number on line 22"),
+    ],
+)
+def test_figures_that_a_meter_puts_into_a_log(line: str, reason: str) -> None:
+    methods = f"""
+    def result(self):
+        {line}
+        return self.log
+
+    def mean(self):
+        return self.sum / self.count
+
+    @property
+    def half(self):
+        return self.mean() / 2
+"""
+    assert reasons(script(meter=METER + methods, after="return losses.result()")) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [
+        ("self.avg = None", "losses.avg"),
+        ("self.avg = '-'", "losses.avg"),
+        ("self.best = None\n        self.avg = self.best", "losses.avg"),
+        ("self.avg = 0", "losses.compute()"),
+        ("self.avg = 0", "losses.checked()"),
+    ],
+)
+def test_figures_that_may_be_none(start: str, read: str) -> None:
+    meter = (
+        METER.replace("self.avg = 0", start)
+        + """
+    def compute(self):
+        if self.count:
+            return self.sum / self.count
+
+    def checked(self):
+        return None if not self.count else self.avg
+"""
+    )
+    line = script(meter=meter, after="").count("\n")
+    reason = f"`{read}` on line {line} may be None, and not a number to convert with `float()`"
+    assert reasons(script(meter=meter, after=f"print({read})")) == [reason]
+    shown = script(meter=meter, after=f"print(f'{{{read}}}')")
+    assert result(shown).outcome is Outcome.CHANGED
+
+
+MODEL = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, criterion):
+        super().__init__()
+        self.fc, self.criterion = torch.nn.Linear(3, 1), criterion
+
+    def forward(self, x):
+        {body}
+        return {returned}
+
+
+{meter}
+
+def fit(loader, optimizer):
+    losses, model = AverageMeter(), Net(torch.nn.MSELoss()).cuda()
+    for x in loader:
+        {loss} = model(x.cuda())
+        loss.backward()
+        losses.update(loss.item())
+        optimizer.step()
+    print(f'{{losses.avg}}')
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "loss", "is_scalar"),
+    [
+        ("out.square().mean(0)", "loss", False),
+        ("self.head(out)", "loss", False),
+        ("out, out.mean(0)", "_, loss", False),
+        ("out.square().mean()", "loss", True),
+        ("torch.nn.functional.mse_loss(out, x)", "loss", True),
+        ("out, torch.nn.functional.mse_loss(out, x) + 0.1 * out.square().sum()", "_, loss", True),
+        ("self.criterion(out, x)", "loss", True),
+    ],
+)
+def test_a_loss_that_a_model_in_sight_returns(returned: str, loss: str, is_scalar: bool) -> None:
+    code = MODEL.format(meter=METER, body="out = self.fc(x)", returned=returned, loss=loss)
+    found = result(code)
+    assert (found.outcome is Outcome.CHANGED) == is_scalar, found.held_back
+    questions = [(each.predicate, each.expression) for finding in found.held_back for each in finding.questions]
+    assert questions == ([] if is_scalar else [("is-scalar", "loss")])

@@ -230,3 +230,11 @@ def test_figures_are_the_same(name: str) -> None:
         old = _printed(code, dtype)
         assert old
         assert _printed(result(code).after.decode(), dtype) == old
+
+
+@pytest.mark.parametrize("start", ["None", "'-'", "find(model)"])
+def test_figure_of_the_step_before_that_starts_as_no_number(start: str) -> None:
+    code = step("v = kl.item()\nif i % 10 == 0:\n    print(v, last)\nlast = v")
+    code = code.replace("    for i", "    last = {}\n    for i")
+    assert result(code.format(start)).outcome is Outcome.UNCHANGED
+    assert result(code.format("0.0")).outcome is Outcome.CHANGED

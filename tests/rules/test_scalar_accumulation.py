@@ -1376,6 +1376,38 @@ def test_attribute_is_a_number_again_behind_the_loop() -> None:
     )
 
 
+HANDED_OUT = {
+    "a scheduler": "torch.optim.lr_scheduler.LambdaLR(optimizer, self.show)",
+    "a thread": "threading.Thread(target=self.show).start()",
+    "a partial function": "callbacks = [functools.partial(self.show)]",
+    "a hook of another object": "model.register_forward_hook(trainer.show)",
+    "a lambda": "signal.signal(signal.SIGINT, lambda *_: self.show())",
+    "a function": "atexit.register(report)",
+}
+
+
+@pytest.mark.parametrize("name", HANDED_OUT)
+def test_code_that_is_handed_out_may_see_an_attribute_while_the_loop_runs(name: str) -> None:
+    code = TRAINER.format(added="loss.item()", more="", behind="")
+    code += f"\n    def start(self, model, optimizer, trainer):\n        {HANDED_OUT[name]}\n"
+    code += "\n\ndef report():\n    Trainer(None).show()\n"
+    assert reasons(code) == ["`self.total` on line 17 may be `self.total`"]
+
+
+@pytest.mark.parametrize("handed", ["self.other", "lambda: self.other", "main"])
+def test_what_is_handed_out_without_reading_an_attribute_is_no_reason(handed: str) -> None:
+    code = TRAINER.format(added="loss.item()", more="", behind="")
+    code += f"\n    def other(self):\n        atexit.register({handed})\n"
+    code += "\n\ndef main():\n    trainer = Trainer()\n    trainer.fit([])\n    print(trainer.total)\n"
+    assert "self.total += loss.detach()" in result(code).after.decode()
+
+
+def test_property_that_reads_an_attribute_in_every_step() -> None:
+    code = TRAINER.format(added="loss.item()", more="\n            print(self.mean)", behind="")
+    code += "\n    @property\n    def mean(self):\n        return self.total / 2\n"
+    assert reasons(code) == ["`self.total` on line 22 may be `self.total`"]
+
+
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -1743,3 +1775,20 @@ def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:
         with pytest.raises(error):
             space["fit"](None, [], None)
     assert "RuntimeError" in ScalarAccumulation.changes_results
+
+
+@pytest.mark.parametrize(
+    ("value", "is_real"),
+    [
+        ("torch.fft.fft(out)[0, 1]", False),
+        ("(torch.fft.rfft(out) / 2).mean()", False),
+        ("torch.view_as_complex(out)[0]", False),
+        ("out.to(torch.complex64).sum()", False),
+        ("torch.fft.fft(out).abs().mean()", True),
+        ("torch.fft.fft(out).real.mean()", True),
+        ("torch.fft.irfft(out).mean()", True),
+    ],
+)
+def test_complex_values_are_added_by_python(value: str, *, is_real: bool) -> None:
+    code = training("total = 0.0", f"total += {value}.item()", "print(total)")
+    assert (result(code).outcome is Outcome.CHANGED) == is_real

@@ -218,3 +218,27 @@ def test_what_an_object_with_a_backward_of_its_own_returns_is_no_tensor(call: st
     out_of_sight = MAPS[MAPS.index("def explain") :].format(call=call)
     if call == "at=3":
         assert not FILES.reports("from maps import Explainer\n\n" + out_of_sight)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_number"),
+    [
+        ("return (a - b).abs().sum().item() / scale", True),
+        ("value = float((a - b).abs().sum()) * scale\n    return value", True),
+        ("return (a.argmax(1) == b).sum() * scale", True),
+        ("return (a - b).abs().mean() * scale", False),
+    ],
+)
+def test_functions_that_return_numbers_and_counts(body: str, *, is_number: bool) -> None:
+    code = f"def loss_fn(a, b, scale):\n    {body}\n\n\n" + train("total += loss_fn(model(x), y, meter)")
+    assert ("loss_fn(model(x), y, meter).detach()" in FILES.result(code).after.decode()) is not is_number
+
+
+@pytest.mark.parametrize("step", ["total += model(x)['hits']", "out = model(x)\ntotal += out[1]"])
+def test_parts_of_what_a_model_returns_may_be_numbers(step: str) -> None:
+    assert FILES.reports(train(step)) == ()
+
+
+def test_a_meter_that_makes_a_number_keeps_no_graph() -> None:
+    meter = "class Meter:\n    def update(self, value):\n        self.sum += float(value)\n\n\nkept = Meter()\n\n\n"
+    assert FILES.reports(meter + train("kept.update(loss)")) == ()

@@ -280,6 +280,8 @@ class CallValues:
             return self._placement.dtype_of(asked)
         if short in torch_api.RESULT_DTYPES:
             return dtype_named(torch_api.RESULT_DTYPES[short])
+        if first.dtype is DType.COMPLEX:
+            return DType.FLOATING if short in ("abs", "norm", "vector_norm", "std", "var") else DType.COMPLEX
         if short in ("sum", "cumsum", "prod", "cumprod") and first.dtype is DType.BOOL:
             return DType.INTEGER
         if short == "where" and len(given) == 2:

@@ -240,6 +240,32 @@ class Calls:
                     return False
         return True
 
+    @cached_property
+    def handed_out(self) -> frozenset[cst.FunctionDef]:
+        """The functions and methods in sight that are used as values, so that others may call them at any time: a
+        scheduler's `self.rate`, hooks, signal handlers, threads. Methods of unknown objects are told by their names.
+        """
+        methods: dict[str, list[cst.FunctionDef]] = {}
+        found: set[cst.FunctionDef] = set()
+        for function in self._tree.all(cst.FunctionDef):
+            if self._classes.of(self._tree.scope(function)) is not None:
+                methods.setdefault(function.name.value, []).append(function)
+                continue
+            for definition in self._flow.defined(function):
+                uses = (use for use in self._flow.uses(definition) if not self._is_called(use))
+                found.update([function] if any(uses) else [])
+        for node in self._tree.all(cst.Attribute):
+            named = methods.get(node.attr.value, ())
+            if named and not self._is_called(node) and not isinstance(self._tree.parent(node), cst.AssignTarget):
+                own = self._classes.self_attribute(node)
+                method = own[0].method(own[1]) if own is not None else None
+                found.update(named if own is None else [method] if method is not None else [])
+        return frozenset(function for function in found if not is_decorated(function, "property", "cached_property"))
+
+    def _is_called(self, node: cst.CSTNode) -> bool:
+        parent = self._tree.parent(node)
+        return isinstance(parent, cst.Call) and parent.func is node
+
     def _resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         target = self._targets.get(call)
         if target is None:

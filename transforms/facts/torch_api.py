@@ -22,6 +22,10 @@ TENSOR_TYPES = {
 
 DTYPES = {
     **dict.fromkeys(
+        ("torch.complex32", "torch.complex64", "torch.complex128", "torch.chalf", "torch.cfloat", "torch.cdouble"),
+        "complex",
+    ),
+    **dict.fromkeys(
         (
             "torch.float", "torch.float16", "torch.float32", "torch.float64",
             "torch.half", "torch.bfloat16", "torch.double", "builtins.float",
@@ -205,6 +209,12 @@ PAIRS_OF_VALUES = frozenset({"aminmax", "std_mean", "var_mean"})
 PAIRS = PAIRS_WITH_DIM | PAIRS_OF_VALUES | {"topk", "sort", "cummax", "cummin", "mode", "kthvalue"}
 
 RESULT_DTYPES = {
+    **dict.fromkeys(
+        ("complex", "polar", "view_as_complex", "fft.fft", "fft.ifft", "fft.fft2", "fft.ifft2", "fft.fftn", "fft.ifftn",
+         "fft.rfft", "fft.rfft2", "fft.rfftn", "fft.ihfft", "cfloat", "cdouble"),
+        "complex",
+    ),
+    **dict.fromkeys(("fft.irfft", "fft.irfft2", "fft.irfftn", "fft.hfft", "angle", "view_as_real"), "floating"),
     **dict.fromkeys(
         ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor",
          "isnan", "isinf",

@@ -42,6 +42,7 @@ class DType(enum.Enum):
     BOOL = "bool"
     INTEGER = "integer"
     FLOATING = "floating"
+    COMPLEX = "complex"
 
 
 @frozen
@@ -129,8 +130,9 @@ def dtype_named(name: str | None) -> DType | None:
 
 def promoted(left: DType | None, right: DType | None) -> DType | None:
     """The class of type that arithmetic with both gives; `None` where it is not known."""
-    if DType.FLOATING in (left, right):
-        return DType.FLOATING
+    widest = next((each for each in (DType.COMPLEX, DType.FLOATING) if each in (left, right)), None)
+    if widest is not None:
+        return widest
     if left is None or right is None:
         return None
     return DType.INTEGER if DType.INTEGER in (left, right) else DType.BOOL

@@ -584,7 +584,9 @@ class Values:
         attribute = node.attr.value
         if base.is_tensor:
             if attribute in torch_api.TENSOR_ATTRIBUTES:
-                return Value(Kind.TENSOR, device=base.device, dtype=base.dtype, origin=base.origin)
+                is_part = base.dtype is DType.COMPLEX and attribute in ("real", "imag")
+                dtype = DType.FLOATING if is_part else base.dtype
+                return Value(Kind.TENSOR, device=base.device, dtype=dtype, origin=base.origin)
             if attribute == "device":
                 return Value(Kind.DEVICE)
             if attribute == "shape":
@@ -662,7 +664,8 @@ class Values:
             return Value(Kind.TEXT)  # `"%.3f" % loss`
         if Kind.TENSOR in kinds and Kind.ARRAY not in kinds:
             is_product = isinstance(operator, (cst.MatrixMultiply, cst.MatrixMultiplyAssign))
-            dtype = DType.FLOATING if _is_division(operator) else promoted(left.dtype, right.dtype)
+            dtype = promoted(left.dtype, right.dtype)
+            dtype = DType.FLOATING if _is_division(operator) and dtype is not DType.COMPLEX else dtype
             rank = None if is_product else broadcast_rank((left, right))
             devices = [value.device for value in (left, right) if value.is_tensor]
             device = Device.ACCELERATOR if Device.ACCELERATOR in devices else next(filter(None, devices), None)

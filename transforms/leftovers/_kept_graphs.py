@@ -136,7 +136,12 @@ def _drops_graph(file: FileFacts, call: cst.Call) -> bool:
     given = function.params.params[1]
     uses = [use for definition in file.flow.defined(given) for use in file.flow.uses(definition)]
     around = [file.tree.parent(use) for use in uses]
-    return bool(uses) and all(isinstance(each, cst.Attribute) and each.attr.value in _VALUES for each in around)
+    calls = [file.tree.parent(each) if isinstance(each, cst.Arg) else None for each in around]
+    return bool(uses) and all(
+        (isinstance(each, cst.Attribute) and each.attr.value in _VALUES)
+        or (isinstance(call, cst.Call) and file.value(call).kind is Kind.NUMBER)
+        for each, call in zip(around, calls, strict=True)
+    )
 
 
 def _added(
@@ -186,9 +191,13 @@ def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition
         return any(d.part is not None and _is_computed(file, d.part, seen) for d in found)
     if isinstance(node, cst.BinaryOperation):
         return _is_computed(file, node.left, seen) or _is_computed(file, node.right, seen)
-    if isinstance(node, (cst.UnaryOperation, cst.Subscript)):
-        return _is_computed(file, node.expression if isinstance(node, cst.UnaryOperation) else node.value, seen)
-    if not isinstance(node, cst.Call):
+    if isinstance(node, cst.UnaryOperation):
+        return _is_computed(file, node.expression, seen)
+    if isinstance(node, cst.Subscript):
+        # A part of a dictionary or a tuple may be a number.
+        is_part = not file.value(node.value).is_tensor or next(find_all(node.slice[0], cst.SimpleString), None)
+        return not is_part and _is_computed(file, node.value, seen)
+    if not isinstance(node, cst.Call) or _gives_number(file, node, frozenset()):
         return False
     name = file.qualified(node)
     if name is not None:
@@ -203,6 +212,24 @@ def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition
     is_model = isinstance(node.func, cst.Name) and node.func.value in _MODELS and known.kind is Kind.UNKNOWN
     is_loss = isinstance(node.func, cst.Name) and node.func.value in _LOSSES and known.kind is Kind.UNKNOWN
     return is_model or (is_loss and any(_is_computed(file, arg.value, seen) for arg in node.args))
+
+
+def _gives_number(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.CSTNode]) -> bool:
+    """Whether a value is, or may be, a number or a tensor of integers: `loss.item() / n`, or what a function in sight
+    makes of that.
+    """
+    if node in seen or file.value(node).kind is Kind.NUMBER or not may_carry_gradient(file, node):
+        return node not in seen
+    parts: list[cst.BaseExpression | None] = []
+    if isinstance(node, cst.BinaryOperation):
+        sides = [(file.value(side).is_tensor, _gives_number(file, side, seen)) for side in (node.left, node.right)]
+        return any(number for _, number in sides) and all(number or not tensor for tensor, number in sides)
+    if isinstance(node, cst.Name):
+        parts = [each.part for each in file.flow.definitions(node)]
+    elif isinstance(node, cst.Call):
+        functions = file.values.calls.reached(node)
+        parts = [end.value for function in functions for end in file.tree.results(function)]
+    return any(part is not None and _gives_number(file, part, seen | {node}) for part in parts)
 
 
 def carriers(file: FileFacts, tensor: cst.BaseExpression) -> Iterator[cst.Name]:

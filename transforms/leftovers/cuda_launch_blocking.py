@@ -9,7 +9,7 @@ No value changes: the kernels run in the same order. An assertion that fails on 
 clock times the steps and nothing calls `torch.cuda.synchronize()`, it would no longer measure the device's work, so the
 rewrite is held back. CUDA streams are another matter: their kernels may then overlap, which shows where a wait is
 missing, so it is held back in files that use them too. Where the variable belongs to settings for reproducible runs, or
-a comment asks for it, it stays.
+a comment asks for it, it stays; so it does where the script starts other programs, which inherit it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ from perfmod.transforms.writing import comments, delete_with_comment
 _VARIABLE = "CUDA_LAUNCH_BLOCKING"
 _SETTERS = frozenset({"os.environ.setdefault", "os.putenv"})
 _STREAMS = frozenset({"Stream", "stream", "ExternalStream"})
+_LAUNCHES = re.compile(
+    r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|os\.(system|popen|exec\w+|spawn\w+)|"
+    r"(torch\.)?multiprocessing\.(Process|Pool|spawn|start_processes)|concurrent\.futures\.ProcessPoolExecutor"
+)
+_RUNS_PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b")
 _SEEDS = re.compile("seed|determin|reprod|random")
 _ASKS = re.compile(
     r"determin|reprod|repeat|must|need|requir|keep|remove|never|do not|don't|important|otherwise|avoid|fix|hang"
@@ -55,7 +60,8 @@ class CudaLaunchBlocking(Rule):
         "Never for values. Kernel errors are reported at a later line, and times that are measured without "
         "`torch.cuda.synchronize()` only cover the launches. Held back where such times are "
         "taken in the steps, and as unsafe where the file uses its own streams, "
-        "refused next to settings for reproducible runs and under a comment that asks for it."
+        "refused next to settings for reproducible runs, under a comment that asks for it, and where the "
+        "script starts programs, which inherit the variable."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -77,7 +83,7 @@ class CudaLaunchBlocking(Rule):
             if reads:
                 yield self.refused(file, node, f"the variable is read on line {file.line(reads[0])}")
                 continue
-            wanted = _why_wanted(file, node)
+            wanted = _why_inherited(file) or _why_wanted(file, node)
             if wanted:
                 yield self.refused(file, node, wanted)
                 continue
@@ -89,6 +95,22 @@ class CudaLaunchBlocking(Rule):
                 reason = f"{place} times the step: without this setting it would measure the launches only"
                 safety = Safety.OPT_IN
             yield self.found(file, node, reason, edits, safety=safety)
+
+
+def _why_inherited(file: FileFacts) -> str:
+    """What starts a program that may run kernels and inherits the variable; empty where nothing in sight does."""
+    for call in (call for module in file.tree.modules for call in find_all(module, cst.Call)):
+        name = file.qualified(call) or ""
+        if not _LAUNCHES.fullmatch(name):
+            continue
+        # What runs in another process is looked at like the rest, where it is a function in sight.
+        passed = [each for arg in call.args for each in file.flow.definitions(arg.value)]
+        words = [text for arg in call.args[:1] for text in find_any(arg.value, cst.BaseString, cst.Name, cst.Call)]
+        is_written = bool(words) and all(isinstance(word, cst.SimpleString) for word in words)
+        is_other = is_written and not _RUNS_PYTHON.search(" ".join(map(file.code, words)))
+        if not is_other and not any(isinstance(each.node, cst.FunctionDef) for each in passed):
+            return f"`{file.code(call.func)}` on line {file.line(call)} starts a process, which inherits the variable"
+    return ""
 
 
 def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:

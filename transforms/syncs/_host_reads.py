@@ -71,6 +71,8 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
     # `None` has no `item()`: what is a tensor or `None` raises as it did.
     value = read_value(file, tensor) if conversion is None else file.value(tensor)
     trained = is_differentiated(file, tensor)
+    if value.dtype is DType.COMPLEX:
+        return None  # `float()` takes none
     if value.is_tensor and value.device is Device.CPU and not trained:
         return None
     if method == "tolist" and not trained and not (value.is_tensor and value.rank == 0):

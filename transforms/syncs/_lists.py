@@ -26,7 +26,7 @@ from perfmod.transforms.syncs._sums import (
     require_normal_end,
     require_one_device,
 )
-from perfmod.transforms.syncs._terms import Term, is_scalar, kept_on_device, term_of
+from perfmod.transforms.syncs._terms import Term, kept_on_device, not_scalar, term_of
 
 # What reads an object and does not keep it.
 _FAIL_WHEN_EMPTY = frozenset(
@@ -88,8 +88,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     for loop in loops:
         edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist(){condition}"))
     doubts = [doubt for term in terms for doubt in term.doubts]
-    shaped = [read.tensor for term in terms if not is_scalar(file, term) for read in term.reads]
-    doubts += [f"`{file.code(each)}` may have a dimension, and `{code}` would hold lists then" for each in shaped[:1]]
+    doubts += not_scalar(file, terms, f"`{{}}` may have a dimension, and `{code}` would hold lists then")
     missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
     doubts += [missing] if missing is not None else []
     return Kept(f"`{code}`", edits, terms, reads, doubts, loops, untidy="" if fails else _UNTIDY)

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.calls import is_decorated, passed
-from perfmod.transforms.facts.classes import ClassFacts
+from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.formats import is_plain_format, shows_number, shows_type
@@ -22,13 +22,21 @@ from perfmod.transforms.facts.handing import Held
 from perfmod.transforms.facts.loggers import is_logged
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
-from perfmod.transforms.facts.value import DType
+from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
 from perfmod.transforms.syncs._sinks import Metered
 from perfmod.transforms.syncs._sums import Kept, inference_mode, require_one_device
-from perfmod.transforms.syncs._terms import ARITHMETIC, as_number, converted, is_scalar, kept_on_device, term_of
+from perfmod.transforms.syncs._terms import (
+    ARITHMETIC,
+    as_number,
+    converted,
+    ends_with_return,
+    kept_on_device,
+    not_scalar,
+    term_of,
+)
 
 _IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 _LOOKS = frozenset(f"builtins.{name}" for name in ("isinstance", "len", "type", "id", "callable", "hasattr"))
@@ -72,10 +80,8 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
             doubts.append(f"`{file.code(term.node)}` is an integer, and `{code}` would show a float")
         if term.dtype is None:
             doubts.append(f"`{file.code(term.node)}` may be an integer or a float, which could not be determined")
-        if uses.are_formatted and not is_scalar(file, term):
-            doubts.append(
-                f"`{file.code(term.node)}` may have more than zero dimensions, and could not be formatted as a number"
-            )
+    if uses.are_formatted:
+        doubts += not_scalar(file, terms, "`{}` may have dimensions, and could not be formatted as a number")
     missing = missing_float64(file)
     doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
@@ -124,12 +130,14 @@ class _MeterClass:
         cls: the class.
         fields: attributes that may hold tensors.
         names: variables of its methods that may, with their methods.
+        returning: methods that may return tensors.
         divides: whether it divides them.
     """
 
     cls: ClassFacts
     fields: set[str] = field(factory=set)
     names: set[tuple[cst.FunctionDef | None, str]] = field(factory=set)
+    returning: set[cst.FunctionDef] = field(factory=set)
     divides: bool = False
 
     @classmethod
@@ -144,8 +152,8 @@ class _MeterClass:
                 raise CannotRewrite(f"the method `{name}` is replaced on line {file.line(replaced)}")
         found = cls(meter, names={(meter.method("update"), name) for name in given})
         size = -1
-        while len(found.fields) + len(found.names) > size:
-            size = len(found.fields) + len(found.names)
+        while len(found.fields) + len(found.names) + len(found.returning) > size:
+            size = len(found.fields) + len(found.names) + len(found.returning)
             for each in meter.lineage():
                 for method in each.methods.values():
                     found._spread(file, method)
@@ -156,6 +164,7 @@ class _MeterClass:
             node, divides = _arithmetic_around(file, leaf)
             self.divides |= divides
             parent = file.tree.parent(node)
+            self.returning |= {method} if isinstance(parent, cst.Return) else set()
             for target in _targets(parent):
                 self.divides |= isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.DivideAssign)
                 own = file.classes.self_attribute(target)
@@ -165,19 +174,16 @@ class _MeterClass:
                     self.names.add((method, target.value))
 
     def leaves(self, file: FileFacts, method: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
-        """The expressions of a method that may be tensors, and are no calls."""
+        """The expressions of a method that may be tensors: fields, variables, and what its other methods return."""
         for node in walk(method.body):
             if isinstance(node, cst.Attribute):
-                own = file.classes.self_attribute(node)
+                own, parent = file.classes.self_attribute(node), file.tree.parent(node)
                 if own is not None and own[1] in self.fields and not _is_target(file, node):
                     yield node
+                elif own is not None and self.cls.method(own[1]) in self.returning:
+                    yield parent if isinstance(parent, cst.Call) and parent.func is node else node
             elif isinstance(node, cst.Name) and (method, node.value) in self.names and file.flow.is_read(node):
                 yield node
-
-    def returns_figure(self, file: FileFacts, method: cst.FunctionDef) -> bool:
-        """Whether what a method returns may be a tensor."""
-        ends = (_arithmetic_around(file, leaf)[0] for leaf in self.leaves(file, method))
-        return any(isinstance(file.tree.parent(end), cst.Return) for end in ends)
 
     def require_fit(self, file: FileFacts, method: cst.FunctionDef) -> bool:
         """Whether a method formats tensors. Raises `CannotRewrite` where it does more with them than arithmetic."""
@@ -187,7 +193,7 @@ class _MeterClass:
             parent = file.tree.parent(node)
             around = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
             is_shown, is_read = shows_number(file, node), around is not None and converted(file, around) is node
-            is_kept = bool(_targets(parent)) or isinstance(parent, (cst.Return, cst.Expr))
+            is_kept = isinstance(parent, (cst.Return, cst.Expr)) or _are_own(file, _targets(parent))
             formats |= is_shown
             if not (is_shown or is_read or is_kept or _asks_for_none(parent)):
                 raise CannotRewrite(f"`{name}` needs `{file.code(leaf)}` as a number on line {file.line(leaf)}")
@@ -202,6 +208,33 @@ class _MeterClass:
                 f"`{name}` would print a tensor instead of a number on line {file.line(converted_text)}"
             )
         return formats
+
+    def is_figure(self, file: FileFacts, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a field always holds a figure, and a method returns one: not `None`, a text or a list."""
+        method = self.cls.method(name)
+        if method is not None:
+            ends = [end.value for end in file.tree.results(method) if isinstance(end, cst.Return)]
+            given = [(method, end) for end in ends] if ends_with_return(method) else []
+        else:
+            given = [(each.method, None if each.path else each.value) for each in self._assigned(file, name)]
+        seen |= {name}
+        return bool(given) and all(end is not None and self._gives(file, where, end, seen) for where, end in given)
+
+    def _assigned(self, file: FileFacts, name: str) -> list[AttributeAssignment]:
+        every = self.cls.assignments(name)
+        return [each for each in every if not isinstance(file.tree.parent(each.node), cst.AugAssign)]
+
+    def _gives(
+        self, file: FileFacts, method: cst.FunctionDef | None, value: cst.BaseExpression, seen: frozenset[str]
+    ) -> bool:
+        if isinstance(value, cst.IfExp):
+            return all(self._gives(file, method, arm, seen) for arm in (value.body, value.orelse))
+        own = file.classes.self_attribute(value.func if isinstance(value, cst.Call) else value)
+        if own is not None and (own[1] in self.fields or self.cls.method(own[1]) in self.returning):
+            return own[1] in seen or self.is_figure(file, own[1], seen)
+        is_given = isinstance(value, cst.Name) and (method, value.value) in self.names
+        is_sum = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, ARITHMETIC)
+        return is_given or is_sum or file.value(value).kind in (Kind.NUMBER, Kind.TENSOR)
 
     def _shows_all(self, file: FileFacts, own: cst.Name, method: str) -> bool:
         """Whether a use of `self` is that of `"...".format(**self.__dict__)`. Raises where it hands the object on."""
@@ -278,7 +311,7 @@ class _Uses:
         elif method is not None:
             self._methods[method] = None
             figure: cst.BaseExpression = around if isinstance(around, cst.Call) and is_called else node
-            if self.meter.returns_figure(file, method):
+            if method in self.meter.returning:
                 self._read(figure)
             elif any(self.meter.leaves(file, method)):
                 self.reads.append(figure)
@@ -296,8 +329,11 @@ class _Uses:
         elif not is_logged(file, node) and not isinstance(file.tree.parent(node), cst.Expr):
             edit = as_number(file, figure, "float({})")
             self.edits += [edit] if edit is not None else []
-            owner = figure.func if isinstance(figure, cst.Call) else figure
-            known = makers_of(file, cst.ensure_type(owner, cst.Attribute).value)
+            owner = cst.ensure_type(figure.func if isinstance(figure, cst.Call) else figure, cst.Attribute)
+            if edit is not None and not self.meter.is_figure(file, owner.attr.value):
+                code, line = file.code(figure), file.line(figure)
+                raise CannotRewrite(f"`{code}` on line {line} may be None, and not a number to convert with `float()`")
+            known = makers_of(file, owner.value)
             if edit is not None and not (known and known <= self.makers) and shows_type(file, figure):
                 self.doubts.append(
                     f"line {file.line(figure)} may also print a meter of integers, which would show floats"
@@ -338,6 +374,12 @@ def _targets(parent: cst.CSTNode | None) -> list[cst.BaseExpression]:
     if isinstance(parent, cst.AnnAssign):
         return [parent.target]
     return [parent.target] if isinstance(parent, cst.AugAssign) and isinstance(parent.operator, _IN_PLACE) else []
+
+
+def _are_own(file: FileFacts, targets: list[cst.BaseExpression]) -> bool:
+    """Whether targets are fields and variables; what is put into a list or a dictionary may leave the object."""
+    own = (isinstance(target, cst.Name) or file.classes.self_attribute(target) is not None for target in targets)
+    return bool(targets) and all(own)
 
 
 def _is_target(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -21,7 +21,7 @@ from perfmod.transforms.syncs._lists import keep_list
 from perfmod.transforms.syncs._meters import keep_in_meter, makers_of
 from perfmod.transforms.syncs._sinks import Held, Listed, Metered, Sum, sink_of
 from perfmod.transforms.syncs._sums import Kept, Loop, keep_sum, own_definitions, read_late
-from perfmod.transforms.syncs._terms import Carrier, Returned, Term, kept_on_device, sources
+from perfmod.transforms.syncs._terms import Carrier, Returned, Term, carriers_of, kept_on_device, sources
 
 
 @frozen(eq=False)
@@ -191,7 +191,9 @@ class Moves:
         is_here = file.is_own(use) and file.tree.scope(use) is carrier.scope
         statement = file.tree.statement(use)
         is_changed = isinstance(statement, cst.AugAssign) and statement.target is use
-        return is_here and not is_changed and is_late(file, use, carrier.node)
+        # `float()` takes no `None` of before the loop.
+        is_number = bool(carriers_of(file, use))
+        return is_here and is_number and not is_changed and is_late(file, use, carrier.node)
 
     def _together(self) -> Iterator[tuple[list[Carrier], list[_Target]]]:
         """Carriers and targets, by what shares figures."""

@@ -6,14 +6,15 @@ calls leave the place, and the whole object, alone; what reads it before and beh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.calls import is_decorated
 from perfmod.transforms.facts.endings import catching, caught_by_callers
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.syncs._host_reads import CannotRewrite
 
 Loop = cst.For | cst.While
@@ -67,11 +68,12 @@ def _attributes(file: FileFacts, target: cst.BaseExpression, loop: Loop) -> Iter
     own = file.classes.self_attribute(target)
     if own is None:
         raise CannotRewrite(f"`{code}` is an attribute of an object whose class could not be determined")
-    reached = _reached(file, loop)
-    for node in (node for part in (loop, *(function.body for function in reached)) for node in walk(part)):
-        if isinstance(node, cst.Name) and node.value in _BY_NAME and file.flow.is_read(node):
+    called = _called(file, loop)
+    for node in (node for part in (loop, *called) for node in find_all(part, cst.Name)):
+        if node.value in _BY_NAME and file.flow.is_read(node):
             raise CannotRewrite(f"line {file.line(node)} may read `{code}` by name")
-        if isinstance(node, cst.Attribute) and node.attr.value == name:
+    for node in (node for part in (loop, *called, *_handed_out(file, loop)) for node in find_all(part, cst.Attribute)):
+        if node.attr.value == name:
             if file.code(node) != code or not file.tree.is_within(node, loop):
                 raise CannotRewrite(f"`{file.code(node)}` on line {file.line(node)} may be `{code}`")
             yield node
@@ -170,13 +172,29 @@ def _key(node: cst.Subscript) -> cst.BaseExpression | None:
     return index.value if isinstance(index, cst.Index) else None
 
 
-def _reached(file: FileFacts, loop: Loop) -> Sequence[cst.FunctionDef]:
-    """The functions in sight that the code of a loop runs."""
+def _handed_out(file: FileFacts, loop: Loop) -> Iterator[cst.CSTNode]:
+    """What others may call while a loop runs, and what that calls; what comes by the loop itself is what runs it."""
+    around = file.tree.function(loop)
+    for part in (*file.values.calls.handed_out, *file.tree.all(cst.Lambda)):
+        called = _called(file, part.body) if not file.tree.is_within(part, loop) else {}
+        if not (file.tree.is_within(loop, part) or (around and around.body in called)):
+            yield from (part.body, *called)
+
+
+def _called(file: FileFacts, code: cst.CSTNode) -> dict[cst.CSTNode, None]:
+    """The bodies of the functions that code calls, and of the properties that it reads."""
     found: dict[cst.FunctionDef, None] = {}
-    waiting = [*file.steps.called_by(loop)]
+    waiting = [code]
     while waiting:
-        function = waiting.pop()
-        if function not in found:
-            found[function] = None
-            waiting += file.steps.called_by(function.body)
-    return list(found)
+        part = waiting.pop()
+        names = {node.attr.value for node in walk_scope(part) if isinstance(node, cst.Attribute)}
+        read = (each for each in file.once(_properties) if each.name.value in names)
+        new = [each for each in (*file.steps.called_by(part), *read) if each not in found]
+        found.update(dict.fromkeys(new))
+        waiting += [each.body for each in new]
+    return {function.body: None for function in found}
+
+
+def _properties(file: FileFacts) -> list[cst.FunctionDef]:
+    functions = file.tree.all(cst.FunctionDef)
+    return [each for each in functions if is_decorated(each, "property", "cached_property")]

@@ -21,7 +21,7 @@ from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in
 from perfmod.transforms.syncs._sinks import Sum
-from perfmod.transforms.syncs._terms import Term, as_number, is_scalar, kept_on_device, sources, term_of
+from perfmod.transforms.syncs._terms import Term, as_number, kept_on_device, not_scalar, sources, term_of
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 Loop = cst.For | cst.While
@@ -382,9 +382,5 @@ def _added_to_tensor(
     if is_short or not (fits and is_there and is_augmented):
         raise CannotRewrite(f"`{code}` is already a tensor: add a tensor of its dtype and device")
     edits = [without_read(file, term.reads[0]) for term in terms]
-    doubts = [
-        f"`{file.code(term.reads[0].tensor)}` may have more than zero dimensions, and the sum would become a vector"
-        for term in terms
-        if not is_scalar(file, term)
-    ]
+    doubts = not_scalar(file, terms, "`{}` may have more than zero dimensions, and the sum would become a vector")
     return Kept(f"`{code}`", edits, terms, (), doubts, figures_may_differ=not is_integer)

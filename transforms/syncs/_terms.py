@@ -15,7 +15,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.rule import Edit, Question, question
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,
@@ -182,16 +182,33 @@ def _is_size(file: FileFacts, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute)
 
 
-def is_scalar(file: FileFacts, term: Term) -> bool:
-    """Whether the tensors of a term have no dimensions, as far as is shown."""
-    carried = [source for _, carrier in term.held for source in sources(file, carrier)]
-    return all(_has_no_dimensions(file, read.tensor) for each in (term, *carried) for read in each.reads)
+class Doubt(str):
+    """What is taken for granted, with the question that would answer it."""
+
+    __slots__ = ("question",)
+    question: Question
 
 
-def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[Definition] = frozenset()) -> bool:
-    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss returns."""
+def not_scalar(file: FileFacts, terms: Sequence[Term], text: str) -> list[Doubt]:
+    """The doubts about tensors of terms that may have dimensions: `text`, with their code for `{}`."""
+    every = [*terms, *(source for term in terms for _, carrier in term.held for source in sources(file, carrier))]
+    found = []
+    for tensor in (read.tensor for term in every for read in term.reads):
+        if not _has_no_dimensions(file, tensor):
+            doubt = Doubt(text.format(file.code(tensor)))
+            doubt.question = question(file, "is-scalar", tensor, watchable=True)
+            found.append(doubt)
+    return found
+
+
+def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[object] = frozenset()) -> bool:
+    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss out of sight is."""
     value = read_value(file, node)
-    if value.rank == 0 or value.kind is Kind.NUMBER or (value.rank is None and _is_loss(node)):
+    if value.rank == 0 or value.kind is Kind.NUMBER:
+        return True
+    if isinstance(node, cst.Call) and (results := _results(file, node, ())):
+        return node not in seen and all(part and _has_no_dimensions(file, part, seen | {node}) for part in results)
+    if value.rank is None and _is_loss(node):
         return True
     if isinstance(node, cst.Attribute):
         is_view = node.attr.value == "data" and _has_no_dimensions(file, node.value, seen)
@@ -203,16 +220,31 @@ def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozense
     if not isinstance(node, cst.Name):
         return False
     for definition in file.flow.definitions(node):
-        if _LOSS.search(node.value) and _is_given(file, definition):
+        made = definition.part or (definition.value if definition.path else None)
+        results = _results(file, made, definition.path) if isinstance(made, cst.Call) else []
+        if not results and _LOSS.search(node.value) and _is_given(file, definition):
             continue
         statement = file.tree.statement(definition.node)
-        parts = [definition.part] if definition.binding is Binding.ASSIGNED else []
+        parts: Sequence[cst.BaseExpression | None] = [made] if definition.binding is Binding.ASSIGNED else []
         if definition.binding is Binding.AUGMENTED and isinstance(statement, cst.AugAssign):
             parts = [statement.target, statement.value]
+        elif definition.binding is Binding.PARAMETER:
+            parts = file.values.given(definition)
+        parts = results if definition.path else parts
         scalars = (part is not None and _has_no_dimensions(file, part, seen | {definition}) for part in parts)
         if definition not in seen and not (parts and all(scalars)):
             return False
     return bool(file.flow.definitions(node))
+
+
+def _results(file: FileFacts, call: cst.Call, path: Sequence[int]) -> list[cst.BaseExpression | None]:
+    """What a call of functions in sight returns, or a part of that; `None` where it is not written down."""
+    ends = (end for function in file.values.calls.reached(call) for end in file.tree.results(function))
+    found: list[cst.BaseExpression | None] = [None if isinstance(end, cst.Yield) else end.value for end in ends]
+    for step in path:
+        rows = [part.elements if isinstance(part, cst.Tuple) else () for part in found]
+        found = [row[step].value if 0 <= step < len(row) else None for row in rows]
+    return found
 
 
 def _is_given(file: FileFacts, definition: Definition) -> bool:
@@ -309,7 +341,7 @@ def returned_by(file: FileFacts, call: cst.Call, index: int | None) -> Returned 
     returned = Returned(function, index)
     parts = list(_parts(returned))
     is_read = parts and all(part is not None and host_read(file, part) is not None for part in parts)
-    return returned if is_read and _ends_with_return(function) else None
+    return returned if is_read and ends_with_return(function) else None
 
 
 def _parts(returned: Returned) -> Iterator[cst.BaseExpression | None]:
@@ -324,7 +356,8 @@ def _parts(returned: Returned) -> Iterator[cst.BaseExpression | None]:
             yield part
 
 
-def _ends_with_return(function: cst.FunctionDef) -> bool:
+def ends_with_return(function: cst.FunctionDef) -> bool:
+    """Whether the last statement of a function is a `return`."""
     body = function.body
     line = body.body[-1] if isinstance(body, cst.IndentedBlock) else body
     last = line.body[-1] if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else line

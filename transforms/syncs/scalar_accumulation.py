@@ -32,6 +32,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._gain import no_gain_of
 from perfmod.transforms.syncs._moves import Move, Moves, joined
+from perfmod.transforms.syncs._terms import Doubt
 
 
 class ScalarAccumulation(Rule):
@@ -73,6 +74,8 @@ class ScalarAccumulation(Rule):
         where = f", on {file.lines(move.uses)}" if move.uses else ""
         reason = f"{labels} {are} only needed as a number outside of the steps{where}"
         safety = Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None
+        # Where something else is open too, the answers do not settle it.
+        asked = [doubt.question for doubt in move.doubts if isinstance(doubt, Doubt)]
         return self.found(
             file,
             move.node,
@@ -80,4 +83,5 @@ class ScalarAccumulation(Rule):
             move.edits,
             safety=safety,
             figures_may_differ=move.figures_may_differ,
+            questions=asked if len(asked) == len(move.doubts) else (),
         )
