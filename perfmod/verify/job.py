@@ -43,13 +43,17 @@ class Job:
         perturb: E-run: noise on the model's inputs, in rounding units of their type (1.0: one ulp); 0.0: none.
         perturb_seed: draws the noise.
         double: E-run: the model and its inputs are cast to float64 before the first forward.
+        half: E-run: models compute in bfloat16, as under autocast, and return float32.
         dropout: E-run: False sets the probability of every dropout to zero.
         deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
         alike: E-run: what classes of rewrites may change is made alike on both sides: number formats, what dropout
-            draws, what is compiled.
+            draws, what is compiled. 1, 2 and 3 are ways for random numbers to decide what is dropped, see the harness's
+            `alike`; 0 leaves all as it is.
         epoch: E-run: batches that a loader hands out at most in an epoch; 0 for all.
         by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
             parameters); 0 where optimizers step.
+        bare: E-run: the script calls no module that has parameters: what is done to the inputs of modules and to what
+            they compute is done to batches and to all that follows them.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
         horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
@@ -70,11 +74,13 @@ class Job:
     perturb: float = 0.0
     perturb_seed: int = 0
     double: bool = False
+    half: bool = False
     dropout: bool = True
     deterministic: bool = False
-    alike: bool = False
+    alike: int = 0
     epoch: int = 0
     by_hand: int = 0
+    bare: bool = False
     states: str = ""
     writes_states: bool = False
     handed: tuple[int, ...] = ()

@@ -23,11 +23,13 @@ class Job:
     perturb: float
     perturb_seed: int
     double: bool
+    half: bool
     dropout: bool
     deterministic: bool
-    alike: bool
+    alike: int
     epoch: int
     by_hand: int
+    bare: bool
     states: str
     writes_states: bool
     handed: list[int]
