@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, ContextManager
 import torch
 from torch import nn
 
-from . import formats
+from . import formats, patching
 from .calls import has_parameters
 from .dropout import LeftOut
 from .seeding import mixed
@@ -40,6 +40,9 @@ class Controls:
         """What is changed once and for all."""
         if not self._job.dropout:
             self.left_out = LeftOut()
+        if self._job.half and self._job.device == "cpu":
+            for kind in (nn.RNN, nn.LSTM, nn.GRU):
+                patching.around(kind, "forward", _as_it_is)
 
     def batch(self, batch: Any, step: int) -> Any:
         """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""
@@ -133,6 +136,12 @@ def _move(module: nn.Module, noise: _Noise) -> None:
     with aside():
         for parameter in module.parameters():
             parameter.data.copy_(noise(parameter.data))
+
+
+def _as_it_is(forward: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """Not every processor has kernels for recurrent layers in half types."""
+    with formats.autocast(enabled=False):
+        return forward(module, *mapped(args, _single), **mapped(kwargs, _single))
 
 
 def _single(tensor: Tensor) -> Tensor:
