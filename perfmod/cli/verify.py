@@ -34,6 +34,15 @@ class Closeness(str, enum.Enum):
     PRECISION = "precision"
 
 
+class Propose(str, enum.Enum):
+    """Which findings are judged."""
+
+    DEFAULT = "default"
+    """Those that `apply` writes with the same options."""
+    ALL = "all"
+    """Those that `apply --verify` proposes."""
+
+
 Script = Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, or a folder (with --entry).")]
 Against = Annotated[
     str | None,
@@ -41,6 +50,14 @@ Against = Annotated[
 ]
 ClosenessName = Annotated[
     Closeness, typer.Option("--numerics", help="With --against: how much the results may differ.")
+]
+
+Proposed = Annotated[
+    Propose,
+    typer.Option(
+        "--propose",
+        help="What to judge: what apply would write by default, or all that apply --verify would try.",
+    ),
 ]
 
 
@@ -62,6 +79,7 @@ def verify(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     isolated: Isolated = False,
+    propose: Proposed = Propose.DEFAULT,
     link: Link = None,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
@@ -71,6 +89,8 @@ def verify(
     Exits with 0 if the training is the same and not slower, with 4 if it differs or is slower, with 5 if this
     could not be decided, with 3 if the script could not be run.
     """
+    from attrs import evolve
+
     from perfmod.cli.examining import examined
     from perfmod.cli.verifying import needs_extra
     from perfmod.report.output import console, status, write_result
@@ -99,7 +119,8 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            found = examined([script], options(select, ignore, unsafe), isolated=isolated)
+            wanted = evolve(options(select, ignore, unsafe), proposing=propose is Propose.ALL)
+            found = examined([script], wanted, isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)

@@ -30,6 +30,26 @@ class Mode(str, enum.Enum):
 
 
 @frozen
+class Point:
+    """Lines of the user's code at which a run answers something.
+
+    Attributes:
+        file: from the root of the tree, with slashes.
+        first, last: its lines, from 1.
+        predicate: what is asked, see `Question`; empty where it is only asked whether these lines run.
+        expressions: the values that it is asked about, each as a name and attributes: `("self", "total")`.
+        afterwards: whether the lines give the values, so that they are looked at behind them.
+    """
+
+    file: str
+    first: int
+    last: int
+    predicate: str = ""
+    expressions: tuple[tuple[str, ...], ...] = ()
+    afterwards: bool = False
+
+
+@frozen
 class Job:
     """One run.
 
@@ -63,6 +83,7 @@ class Job:
         window_steps, window_seconds: T-run: the window is longer than both.
         longest_seconds: T-run: the window ends after that in any case, once ten steps are in it.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
+        points: E-run: lines where values are looked at, for what could not be shown by reading the code.
     """
 
     mode: Mode
@@ -92,6 +113,7 @@ class Job:
     longest_seconds: float = 60.0
     sync_steps: int = 5
     profile_steps: int = 5
+    points: tuple[Point, ...] = ()
 
     def write(self, path: Path) -> None:
         """Put the job where the harness will read it. Raises `OSError`."""

@@ -40,6 +40,8 @@ _DRAWN_ANEW: Final = {
     "learning rates and other settings": "the original uses other optimizer settings in every run",
 }
 """Why an original that differs from itself cannot be judged, by the row in which it does."""
+UNFIT: Final = "original against itself"
+"""The row that says that the original cannot be judged, whatever is compared with it."""
 _OTHER: Final = "the original is another training in every run"
 _BATCHES: Final = "batches"
 _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
@@ -214,9 +216,7 @@ def _unfit(runs: Runs[Trace]) -> Check | None:
         exactly = tolerance_for(Numerics.BITWISE, runs.original, repeat, blind=False)
         for check in _premises(Runs(runs.original, repeat), exactly):
             if check.verdict is not Verdict.PROVEN:
-                return Check(
-                    "original against itself", Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW.get(check.name, _OTHER)
-                )
+                return Check(UNFIT, Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW.get(check.name, _OTHER))
     return None
 
 

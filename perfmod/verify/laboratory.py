@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import Factory, asdict, define, evolve, field, frozen
 
-from perfmod.verify.job import Job, Mode
+from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.schedule import ROUNDS
@@ -103,6 +103,10 @@ class Laboratory:
             self.first = found[0].records[0]
             self.by_hand = self.by_hand and _passes_in_a_step(self.first)
         return found
+
+    def look(self, side: Side, points: Sequence[Point]) -> Ran:
+        """A run that is compared with none: it answers what is asked about values in its code."""
+        return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
     def time(self, side: Side) -> Ran:
         """A T-run; nothing else goes on."""

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 JOB_VARIABLE = "PERFMOD_HARNESS_JOB"
 
@@ -41,6 +42,7 @@ class Job:
     longest_seconds: float
     sync_steps: int
     profile_steps: int
+    points: list[Any]
 
 
 def read() -> Job | None:
