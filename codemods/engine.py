@@ -31,7 +31,7 @@ from perfmod.transforms.facts.old_torch import (
     made_volatile,
 )
 from perfmod.transforms.policy import Policy
-from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Rule, Safety
+from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Question, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 from perfmod.transforms.unanswered import unanswered
 
@@ -553,7 +553,12 @@ class _Rewriting:
         return evolve(
             self.words.in_given(finding, self.texts[path]),
             placed=tuple(placed) if len(placed) == len(edits) else None,
+            questions=tuple(self._asked_in_given(question, path) for question in finding.questions),
         )
+
+    def _asked_in_given(self, question: Question, path: str) -> Question:
+        line, column = self.texts[question.path or path].position_in_given(question.line, question.column)
+        return evolve(question, line=line, column=column)
 
     def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
         """Findings of the given text in order, placed for somebody who has the file open."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +25,9 @@ from perfmod.cli.verifying import (
     Timeout,
     request,
 )
+
+if TYPE_CHECKING:
+    from perfmod.verify.evidence import Evidence
 
 
 class Closeness(str, enum.Enum):
@@ -60,6 +65,17 @@ Proposed = Annotated[
     ),
 ]
 
+Earlier = Annotated[
+    Path | None,
+    typer.Option(
+        "--read",
+        metavar="FILE",
+        help="Run nothing: show the evidence.json of an earlier verification, and what has changed since.",
+        dir_okay=False,
+        exists=True,
+    ),
+]
+
 
 def verify(
     context: typer.Context,
@@ -81,6 +97,7 @@ def verify(
     isolated: Isolated = False,
     propose: Proposed = Propose.DEFAULT,
     link: Link = None,
+    read: Earlier = None,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
     """Run a training script before and after the rewrites, and check that it trains the same and faster.
@@ -96,10 +113,19 @@ def verify(
     from perfmod.report.output import console, status, write_result
 
     with needs_extra():
-        from perfmod.verify import verification
+        from perfmod.verify import staleness, verification
         from perfmod.verify.report import evidence_json, files, text
         from perfmod.verify.stacks import Rewriting
 
+    def told(evidence: Evidence) -> int:
+        if output_format is OutputFormat.JSON:
+            write_result(evidence_json.render(evidence).encode())
+        else:
+            text.render(evidence, console(stderr=False), report)
+        return verification.exit_code(evidence)
+
+    if read is not None:
+        return told(staleness.read(read, python or sys.executable))
     asked = request(
         script,
         against=against,
@@ -124,8 +150,4 @@ def verify(
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)
-    if output_format is OutputFormat.JSON:
-        write_result(evidence_json.render(evidence).encode())
-    else:
-        text.render(evidence, console(stderr=False), report)
-    return verification.exit_code(evidence)
+    return told(evidence)

@@ -282,6 +282,7 @@ class Evidence:
         rules: the stack, in the order in which rules were added; empty with `--against`.
         findings: those of which a run decided something by themselves.
         files: the user's code that was run.
+        stale: when an earlier record is read, what has changed since; one line each.
         diff: unified diff between the sides; cut where it is very long.
         warnings: one line each.
     """
@@ -304,6 +305,7 @@ class Evidence:
     warnings: tuple[str, ...] = ()
     findings: tuple[FindingRow, ...] = ()
     files: tuple[FileRow, ...] = ()
+    stale: tuple[str, ...] = ()
     diff: str = ""
     seconds: float = 0.0
     schema: int = SCHEMA_VERSION

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
+from perfmod.errors import UsageMistake
 from perfmod.roots import from_here, shown
 from perfmod.verify import machine
 from perfmod.verify.evidence import Environment, Evidence, FileRow
+from perfmod.verify.report import evidence_json
 from perfmod.verify.sides import Side
 
 
@@ -37,6 +41,15 @@ def stale(evidence: Evidence, folder: Path, now: Environment) -> tuple[str, ...]
         if before and before != after:
             found.append(f"{what} was {before}, and is {after or 'not there'}")
     return tuple(found)
+
+
+def read(path: Path, python: str) -> Evidence:
+    """An earlier record, with what has changed since. Raises `UsageMistake` for a file that is none, and `Failure`."""
+    try:
+        evidence = evidence_json.load(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageMistake(f"{shown(path)}: {error}") from error
+    return evolve(evidence, stale=stale(evidence, Path.cwd(), here(python)))
 
 
 def here(python: str) -> Environment:

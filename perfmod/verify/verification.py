@@ -207,10 +207,12 @@ class Verification:
 
     def _with_observed(self, each: Examined) -> Examined:
         """A file, with what a run has shown of its findings."""
-        applied = tuple(
-            evolve(finding, observed=self._observed.get(place_of(each, finding), ())) for finding in each.result.applied
-        )
-        return evolve(each, result=evolve(each.result, applied=applied)) if applied else each
+        applied = []
+        for finding in each.result.applied:
+            observed = self._observed.get(place_of(each, finding), ())
+            reason = f"{finding.reason}; a run showed {', '.join(observed)}" if observed else finding.reason
+            applied.append(evolve(finding, observed=observed, reason=reason))
+        return evolve(each, result=evolve(each.result, applied=tuple(applied)))
 
     def _told(self, evidence: Evidence, rewriting: Rewriting) -> Evidence:
         """The record with the findings of which something was decided by themselves."""

@@ -42,6 +42,8 @@ def render(evidence: Evidence, console: Console, folder: Path | None = None) -> 
     if evidence.findings:
         _print(console, ("findings", "bold"), " that a run decided, or left open")
         _columns(console, [_finding(row) for row in evidence.findings])
+    for change in evidence.stale:
+        _print(console, ("stale", "yellow"), f": {change}")
     for warning in evidence.warnings:
         _print(console, ("warning", "yellow"), f": {warning}")
     _print(console, ("again", "bold"), f": {evidence.command}")
