@@ -31,7 +31,7 @@ from perfmod.transforms.facts.old_torch import (
     made_volatile,
 )
 from perfmod.transforms.policy import Policy
-from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
+from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Question, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 from perfmod.transforms.unanswered import unanswered
 
@@ -58,21 +58,55 @@ class Choice:
         unsafe: apply findings whose safety is `unsafe` too: their open questions count as answered with yes.
         opted_in: codes of the opt-in rules that were selected by code or name.
         low_impact: apply what is safe and worth little, too.
+        proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
+            they compute the same (classes bitwise and rounding).
+        withheld: findings that are not applied whatever else is said.
         policy: what the project decided for all rules.
     """
 
     unsafe: bool = False
     opted_in: frozenset[str] = frozenset()
     low_impact: bool = False
+    proposing: bool = False
+    withheld: Mapping[Place, Withheld] = field(factory=dict)
     policy: Policy = Policy()
 
     def admits(self, finding: Finding, rule: Rule) -> bool:
-        """Whether a finding that has edits may be applied; the unsafe ones of an opt-in rule need both flags."""
+        """Whether a finding that has edits may be applied."""
+        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
+
+    def is_chosen(self, finding: Finding, rule: Rule) -> bool:
+        """Whether the user asked for it, by default or by options; the unsafe ones of an opt-in rule need both."""
         if Safety.OPT_IN in (finding.safety, rule.safety) and finding.code not in self.opted_in:
             return False
         if finding.safety is Safety.LOW_IMPACT:
             return self.low_impact
         return finding.safety is not Safety.UNSAFE or self.unsafe
+
+
+@frozen(order=True)
+class Place:
+    """What tells a finding apart in all states of the files: its rule, and where it starts in the file as given."""
+
+    path: str
+    code: str
+    start: int
+
+
+@frozen
+class Withheld:
+    """Why a finding is not applied.
+
+    Attributes:
+        is_open: whether it is right could not be decided; else it is wrong, or not worth it.
+    """
+
+    reason: str
+    is_open: bool = False
+
+
+_PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
+"""Classes whose results a run can compare with the original's."""
 
 
 @frozen
@@ -415,8 +449,15 @@ class _Rewriting:
             is_admitted = self.choice.admits(finding, self.rules[finding.code])
             reason = needs if is_admitted else f"{finding.reason}; it {needs}"
             finding = evolve(finding, reason=reason, unnamed=unnamed)
+        withheld = self.choice.withheld.get(Place(path, finding.code, self.texts[path].start_in_given(finding.start)))
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
+        elif withheld is not None and changes and not finding.refused:
+            told = evolve(finding, reason=withheld.reason)
+            if withheld.is_open:
+                found.held_back[path].append(told)
+            else:
+                found.refused[path].append(_refusal(finding, withheld.reason))
         elif finding.refused or not changes or finding.safety is Safety.ADVICE:
             found.refused[path].append(finding)
         elif finding.unnamed or not self.choice.admits(finding, self.rules[finding.code]):
@@ -516,7 +557,12 @@ class _Rewriting:
         return evolve(
             self.words.in_given(finding, self.texts[path]),
             placed=tuple(placed) if len(placed) == len(edits) else None,
+            questions=tuple(self._asked_in_given(question, path) for question in finding.questions),
         )
+
+    def _asked_in_given(self, question: Question, path: str) -> Question:
+        line, column = self.texts[question.path or path].position_in_given(question.line, question.column)
+        return evolve(question, line=line, column=column)
 
     def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
         """Findings of the given text in order, placed for somebody who has the file open."""

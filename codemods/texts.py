@@ -68,6 +68,10 @@ class Text:
             offset = splice.old(offset)
         return False
 
+    def position_in_given(self, line: int, column: int) -> tuple[int, int]:
+        """Where what starts at a line and column of the current text started in the given one."""
+        return self.given.position(self.start_in_given(self.source.line_starts[line - 1] + column - 1))
+
     def lines_in_given(self, lines: str) -> str:
         """Words such as `lines 3 and 7` about the current text, as words about the given one."""
         starts = self.source.line_starts

@@ -66,6 +66,7 @@ class Options:
     unsafe: bool | None = None
     time_limit: float | None = None
     low_impact: bool | None = None
+    proposing: bool = False
 
 
 @frozen
@@ -75,6 +76,7 @@ class Settings:
     Attributes:
         select, ignore, unsafe, low_impact, target, time_limit: as in `Config`, after the command line had its say.
         exclude: as in `Config`.
+        proposing: a run will decide what is kept, so whatever it can prove is applied, see `Choice`.
         origin: the `pyproject.toml` that took part, for messages; None where there is none.
     """
 
@@ -84,6 +86,7 @@ class Settings:
     unsafe: bool = False
     low_impact: bool = False
     target: Target = Target.CUDA
+    proposing: bool = False
     time_limit: float = Config().time_limit
     origin: Path | None = None
 
@@ -109,6 +112,7 @@ def settings_for(folder: Path, options: Options) -> Settings:
         unsafe=config.unsafe if options.unsafe is None else options.unsafe,
         low_impact=config.low_impact if options.low_impact is None else options.low_impact,
         target=config.target,
+        proposing=options.proposing,
         time_limit=config.time_limit if options.time_limit is None else options.time_limit,
         origin=config.path,
     )

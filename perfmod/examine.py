@@ -124,6 +124,7 @@ def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
         unsafe=settings.unsafe,
         opted_in=catalog.opted_in(settings.select),
         low_impact=settings.low_impact,
+        proposing=settings.proposing,
         policy=Policy(settings.target),
     )
 

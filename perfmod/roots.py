@@ -42,3 +42,9 @@ def shown(path: str | Path) -> str:
     """A path or a line as it can be printed anywhere: undecodable and control characters are escaped."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def from_here(path: Path) -> Path:
+    """A path from the current folder, where it lies below that."""
+    cwd = Path.cwd()
+    return path.relative_to(cwd) if path.is_relative_to(cwd) else path

@@ -176,6 +176,7 @@ class Finding:
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
             training is as `numerics` says.
         questions: what is open, where the safety is `unsafe`.
+        observed: what a run showed of that, where it answered all of it with yes.
     """
 
     code: str
@@ -203,6 +204,7 @@ class Finding:
     end_line: int = 0
     end_column: int = 0
     placed: tuple[PlacedEdit, ...] | None = None
+    observed: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:

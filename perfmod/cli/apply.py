@@ -24,6 +24,7 @@ from perfmod.cli.options import (
 )
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
+    Budget,
     Device,
     DeviceName,
     Entry,
@@ -78,6 +79,7 @@ def apply(
     nproc: NProc = None,
     timeout: Timeout = 600.0,
     report: ReportFolder = None,
+    budget: Budget = 12,
     link: Link = None,
 ) -> int:
     """Rewrite training code so that its steps run faster on CUDA.
@@ -87,6 +89,8 @@ def apply(
     several files are written together or not at all. From stdin (-), the new code goes to stdout.
     `perfmod revert` undoes the changes.
     """
+    from attrs import evolve
+
     from perfmod import applying
     from perfmod.cli.examining import examined
     from perfmod.cli.proven import proven
@@ -110,7 +114,8 @@ def apply(
 
     results = examined(
         paths,
-        options(select, ignore, unsafe, time_limit),
+        # What a run can decide is proposed to it, and only what is proven is written.
+        evolve(options(select, ignore, unsafe, time_limit), proposing=verify),
         jobs,
         use_cache=not no_cache,
         isolated=isolated,
@@ -134,6 +139,7 @@ def apply(
             timeout=timeout,
             numerics=None,
             links=link,
+            budget=budget,
         )
         results, code = proven(asked, results, report)
         told(results)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +26,9 @@ from perfmod.cli.verifying import (
     request,
 )
 
+if TYPE_CHECKING:
+    from perfmod.verify.evidence import Evidence
+
 
 class Closeness(str, enum.Enum):
     """How far two given scripts may lie apart; the names are those of the rules' numerics."""
@@ -34,6 +39,15 @@ class Closeness(str, enum.Enum):
     PRECISION = "precision"
 
 
+class Propose(str, enum.Enum):
+    """Which findings are judged."""
+
+    DEFAULT = "default"
+    """Those that `apply` writes with the same options."""
+    ALL = "all"
+    """Those that `apply --verify` proposes."""
+
+
 Script = Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, or a folder (with --entry).")]
 Against = Annotated[
     str | None,
@@ -41,6 +55,25 @@ Against = Annotated[
 ]
 ClosenessName = Annotated[
     Closeness, typer.Option("--numerics", help="With --against: how much the results may differ.")
+]
+
+Proposed = Annotated[
+    Propose,
+    typer.Option(
+        "--propose",
+        help="What to judge: what apply would write by default, or all that apply --verify would try.",
+    ),
+]
+
+Earlier = Annotated[
+    Path | None,
+    typer.Option(
+        "--read",
+        metavar="FILE",
+        help="Run nothing: show the evidence.json of an earlier verification, and what has changed since.",
+        dir_okay=False,
+        exists=True,
+    ),
 ]
 
 
@@ -62,7 +95,9 @@ def verify(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     isolated: Isolated = False,
+    propose: Proposed = Propose.DEFAULT,
     link: Link = None,
+    read: Earlier = None,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
     """Run a training script before and after the rewrites, and check that it trains the same and faster.
@@ -71,15 +106,26 @@ def verify(
     Exits with 0 if the training is the same and not slower, with 4 if it differs or is slower, with 5 if this
     could not be decided, with 3 if the script could not be run.
     """
+    from attrs import evolve
+
     from perfmod.cli.examining import examined
     from perfmod.cli.verifying import needs_extra
     from perfmod.report.output import console, status, write_result
 
     with needs_extra():
-        from perfmod.verify import verification
+        from perfmod.verify import staleness, verification
         from perfmod.verify.report import evidence_json, files, text
         from perfmod.verify.stacks import Rewriting
 
+    def told(evidence: Evidence) -> int:
+        if output_format is OutputFormat.JSON:
+            write_result(evidence_json.render(evidence).encode())
+        else:
+            text.render(evidence, console(stderr=False), report)
+        return verification.exit_code(evidence)
+
+    if read is not None:
+        return told(staleness.read(read, python or sys.executable))
     asked = request(
         script,
         against=against,
@@ -99,12 +145,9 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            found = examined([script], options(select, ignore, unsafe), isolated=isolated)
+            wanted = evolve(options(select, ignore, unsafe), proposing=propose is Propose.ALL)
+            found = examined([script], wanted, isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)
-    if output_format is OutputFormat.JSON:
-        write_result(evidence_json.render(evidence).encode())
-    else:
-        text.render(evidence, console(stderr=False), report)
-    return verification.exit_code(evidence)
+    return told(evidence)

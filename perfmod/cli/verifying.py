@@ -104,6 +104,18 @@ Link = Annotated[
 ]
 
 
+Budget = Annotated[
+    int,
+    typer.Option(
+        "--budget",
+        min=1,
+        metavar="N",
+        help="Try at most N versions of the script to find the rewrites that are proven together.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
 @contextlib.contextmanager
 def needs_extra() -> Iterator[None]:
     """Around imports that need what only the extra `verify` installs. Raises `UsageMistake` where it is missing."""
@@ -132,6 +144,7 @@ def request(
     timeout: float,
     numerics: str | None,
     links: list[Path] | None,
+    budget: int = 1,
 ) -> Request:
     """What the command line asks to have verified. Raises `UsageMistake`."""
     from perfmod.transforms.rule import Numerics
@@ -154,5 +167,6 @@ def request(
         timeout=timeout,
         numerics=Numerics(numerics) if numerics else None,
         links=tuple((cwd / link).absolute() for link in links or ()),
+        budget=budget,
         command=shlex.join(["perfmod", *sys.argv[1:]]),
     )

@@ -14,7 +14,7 @@ from perfmod.codemods.engine import FileResult, Outcome
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.roots import shown
-from perfmod.transforms.rule import Family, Finding, Rule, Safety
+from perfmod.transforms.rule import Family, Finding, Question, Rule, Safety
 
 SCHEMA_VERSION = 1
 """Raised when a field of the rows changes its meaning or goes; new fields may come without."""
@@ -64,6 +64,8 @@ class FindingRow:
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
+        questions: what could not be shown.
+        observed: what a run showed of that.
     """
 
     path: str
@@ -90,6 +92,8 @@ class FindingRow:
     imports: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     figures_may_differ: bool = False
+    questions: tuple[Question, ...] = ()
+    observed: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -229,6 +233,8 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             imports=finding.imports,
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
             figures_may_differ=finding.figures_may_differ,
+            questions=finding.questions,
+            observed=finding.observed,
         )
 
 

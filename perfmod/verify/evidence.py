@@ -225,6 +225,34 @@ class RuleRow:
 
 
 @frozen
+class FindingRow:
+    """A finding that was proposed, where something is to be said about it alone.
+
+    Attributes:
+        place: in the original, as `train.py:12`.
+        safety: what may be done with it without a run.
+        outcome: `kept`, `withdrawn`, or `open` where the runs could not decide.
+        observed: what its questions were about, as the original's run showed it.
+    """
+
+    code: str
+    name: str
+    place: str
+    safety: str
+    outcome: str
+    reason: str = ""
+    observed: tuple[str, ...] = ()
+
+
+@frozen
+class FileRow:
+    """A file of the user's that was run, from the folder that perfmod was called in, as it was then."""
+
+    path: str
+    sha256: str
+
+
+@frozen
 class Environment:
     """Where it was run. Unknown values are empty."""
 
@@ -252,6 +280,9 @@ class Evidence:
         device: `cuda` or `cpu`.
         reason: the verdict in one line.
         rules: the stack, in the order in which rules were added; empty with `--against`.
+        findings: those of which a run decided something by themselves.
+        files: the user's code that was run.
+        stale: when an earlier record is read, what has changed since; one line each.
         diff: unified diff between the sides; cut where it is very long.
         warnings: one line each.
     """
@@ -272,6 +303,9 @@ class Evidence:
     rules: tuple[RuleRow, ...] = ()
     environment: Environment = field(factory=Environment)
     warnings: tuple[str, ...] = ()
+    findings: tuple[FindingRow, ...] = ()
+    files: tuple[FileRow, ...] = ()
+    stale: tuple[str, ...] = ()
     diff: str = ""
     seconds: float = 0.0
     schema: int = SCHEMA_VERSION

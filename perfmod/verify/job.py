@@ -30,6 +30,26 @@ class Mode(str, enum.Enum):
 
 
 @frozen
+class Point:
+    """Lines of the user's code at which a run answers something.
+
+    Attributes:
+        file: from the root of the tree, with slashes.
+        first, last: its lines, from 1.
+        predicate: what is asked, see `Question`; empty where it is only asked whether these lines run.
+        expressions: the values that it is asked about, each as a name and attributes: `("self", "total")`.
+        afterwards: whether the lines give the values, so that they are looked at behind them.
+    """
+
+    file: str
+    first: int
+    last: int
+    predicate: str = ""
+    expressions: tuple[tuple[str, ...], ...] = ()
+    afterwards: bool = False
+
+
+@frozen
 class Job:
     """One run.
 
@@ -43,13 +63,17 @@ class Job:
         perturb: E-run: noise on the model's inputs, in rounding units of their type (1.0: one ulp); 0.0: none.
         perturb_seed: draws the noise.
         double: E-run: the model and its inputs are cast to float64 before the first forward.
+        half: E-run: models compute in bfloat16, as under autocast, and return float32.
         dropout: E-run: False sets the probability of every dropout to zero.
         deterministic: E-run: under the deterministic mode of torch, which names what need not repeat its bits.
         alike: E-run: what classes of rewrites may change is made alike on both sides: number formats, what dropout
-            draws, what is compiled.
+            draws, what is compiled. 1, 2 and 3 are ways for random numbers to decide what is dropped, see the harness's
+            `alike`; 0 leaves all as it is.
         epoch: E-run: batches that a loader hands out at most in an epoch; 0 for all.
         by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
             parameters); 0 where optimizers step.
+        bare: E-run: the script calls no module that has parameters: what is done to the inputs of modules and to what
+            they compute is done to batches and to all that follows them.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
         horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
@@ -59,6 +83,7 @@ class Job:
         window_steps, window_seconds: T-run: the window is longer than both.
         longest_seconds: T-run: the window ends after that in any case, once ten steps are in it.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
+        points: E-run: lines where values are looked at, for what could not be shown by reading the code.
     """
 
     mode: Mode
@@ -70,11 +95,13 @@ class Job:
     perturb: float = 0.0
     perturb_seed: int = 0
     double: bool = False
+    half: bool = False
     dropout: bool = True
     deterministic: bool = False
-    alike: bool = False
+    alike: int = 0
     epoch: int = 0
     by_hand: int = 0
+    bare: bool = False
     states: str = ""
     writes_states: bool = False
     handed: tuple[int, ...] = ()
@@ -86,6 +113,7 @@ class Job:
     longest_seconds: float = 60.0
     sync_steps: int = 5
     profile_steps: int = 5
+    points: tuple[Point, ...] = ()
 
     def write(self, path: Path) -> None:
         """Put the job where the harness will read it. Raises `OSError`."""

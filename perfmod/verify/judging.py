@@ -21,9 +21,10 @@ from perfmod.verify.premises import (
     captured,
     compare_counts,
     compare_dropouts,
-    compare_loss_formats,
+    compare_formats,
     compare_settings,
     compare_start,
+    compare_workers,
 )
 from perfmod.verify.runs import Runs
 from perfmod.verify.single_steps import compare_single_steps
@@ -39,6 +40,9 @@ _DRAWN_ANEW: Final = {
     "learning rates and other settings": "the original uses other optimizer settings in every run",
 }
 """Why an original that differs from itself cannot be judged, by the row in which it does."""
+UNFIT: Final = "original against itself"
+"""The row that says that the original cannot be judged, whatever is compared with it."""
+_OTHER: Final = "the original is another training in every run"
 _BATCHES: Final = "batches"
 _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that change results, so that only a few steps can be compared."""
@@ -197,7 +201,8 @@ def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
         compare_batches(runs, tolerance),
         compare_settings(one, other),
         compare_dropouts(one, other),
-        compare_loss_formats(one, other),
+        compare_formats(one, other),
+        compare_workers(one, other),
     )
     return [row for row in rows if row is not None]
 
@@ -211,7 +216,7 @@ def _unfit(runs: Runs[Trace]) -> Check | None:
         exactly = tolerance_for(Numerics.BITWISE, runs.original, repeat, blind=False)
         for check in _premises(Runs(runs.original, repeat), exactly):
             if check.verdict is not Verdict.PROVEN:
-                return Check("original against itself", Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW[check.name])
+                return Check(UNFIT, Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW.get(check.name, _OTHER))
     return None
 
 

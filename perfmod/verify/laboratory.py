@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import Factory, asdict, define, evolve, field, frozen
 
-from perfmod.verify.job import Job, Mode
+from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.schedule import ROUNDS
@@ -39,15 +39,16 @@ class Setting:
     perturb: float = 0.0
     perturb_seed: int = 0
     double: bool = False
+    half: bool = False
     dropout: bool = True
     deterministic: bool = False
-    alike: bool = False
+    alike: int = 0
     epoch: int = 0
 
     @property
     def reference(self) -> Setting:
         """The setting of the run that hands its states over to runs in this one."""
-        return evolve(self, perturb=0.0, perturb_seed=0, double=False, deterministic=False)
+        return evolve(self, perturb=0.0, perturb_seed=0, double=False, half=False, deterministic=False)
 
 
 PLAIN = Setting()
@@ -61,6 +62,7 @@ class Laboratory:
         free_mib: device memory that was free before the first run; None where unknown.
         first: the record of the first E-run; empty before it.
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
+        bare: it calls no module that has parameters.
         length: steps that an E-run makes, where these take little time.
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
@@ -72,6 +74,7 @@ class Laboratory:
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
     by_hand: int = 0
+    bare: bool = False
     length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
@@ -90,8 +93,7 @@ class Laboratory:
         jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
         found = self.runner.run_all(jobs, self._at_once())
         self._repeat_without_states(jobs, found)
-        if not self.first and not self.by_hand and _steps_by_hand(found[0]):
-            self.by_hand = 1
+        if not self.first and self._learns_from(found[0]):
             self._states.clear()
             return self.watch(runs, seed, beside)
         self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
@@ -101,6 +103,10 @@ class Laboratory:
             self.first = found[0].records[0]
             self.by_hand = self.by_hand and _passes_in_a_step(self.first)
         return found
+
+    def look(self, side: Side, points: Sequence[Point]) -> Ran:
+        """A run that is compared with none: it answers what is asked about values in its code."""
+        return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
     def time(self, side: Side) -> Ran:
         """A T-run; nothing else goes on."""
@@ -115,6 +121,13 @@ class Laboratory:
     def was_profiled_beside(self, side: Side) -> bool:
         """Whether a side's P-run went along with E-runs, so that its times are rough."""
         return side.content in self._profiled
+
+    def _learns_from(self, ran: Ran) -> bool:
+        """Whether the first run of all shows that the script is to be run in another way."""
+        before = self.by_hand, self.bare
+        self.by_hand = self.by_hand or int(_steps_by_hand(ran))
+        self.bare = self.bare or _calls_no_module(ran)
+        return (self.by_hand, self.bare) != before
 
     def _equality(self, side: Side, setting: Setting, seed: int) -> Job:
         states, writes = self._handing_over(side, setting, seed)
@@ -149,7 +162,7 @@ class Laboratory:
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
-        return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, **fields)
+        return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
 
     def _at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
@@ -171,6 +184,11 @@ def _steps_by_hand(ran: Ran) -> bool:
         record["backwards"] > 1 and not record["optimizers"] and not any(record["steps"].values())
         for record in ran.records
     )
+
+
+def _calls_no_module(ran: Ran) -> bool:
+    """Whether a run trained something without having called a module that has parameters."""
+    return bool(ran.traces) and all(trace.losses() and not any(trace.forwards()) for trace in ran.traces)
 
 
 def _drawn_length(request: Request) -> int:

@@ -6,6 +6,7 @@ Batches are compared by their own module.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,7 @@ from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.trace import Digest, Step, Trace
 from perfmod.verify.vectors import align, shown, values
 
+DROPOUTS: Final = "dropouts"
 _IMPLEMENTATION: Final = frozenset({"foreach", "fused", "capturable", "differentiable"})
 """Options of optimizers that choose a kernel and leave the mathematics alone."""
 
@@ -100,17 +102,44 @@ def compare_dropouts(original: Trace, other: Trace) -> Check | None:
         old, new = original.left_out.get(probability, 0), other.left_out.get(probability, 0)
         if old != new:
             reason = f"drops with probability {probability} {new} times, and {old} times in the original"
-            return Check("dropouts", Verdict.INCONCLUSIVE, float(abs(new - old)), 0.0, reason=reason)
-    return Check("dropouts", Verdict.PROVEN, 0.0, 0.0)
+            return Check(DROPOUTS, Verdict.INCONCLUSIVE, float(abs(new - old)), 0.0, reason=reason)
+    return Check(DROPOUTS, Verdict.PROVEN, 0.0, 0.0)
 
 
-def compare_loss_formats(original: Trace, other: Trace) -> Check | None:
-    """Losses rounded to a half type, where the original's are not: they hide what changes by less; else None."""
+def compare_formats(original: Trace, other: Trace) -> Check | None:
+    """What is rounded to a half type and is not in the original, though it hides or loses what changes by less."""
     old, new = (max(map(_significant_bits, trace.losses()), default=0) for trace in (original, other))
-    if not 0 < new <= _HALF_BITS < old:
+    if 0 < new <= _HALF_BITS < old:
+        reason = f"the losses have {new} significant bits, and {old} in the original: compute them in float32"
+    elif other.adds_up_in_half and not original.adds_up_in_half:
+        reason = "a part of the loss is summed up in a half type, and in float32 in the original"
+    elif other.held_in_half > original.held_in_half:
+        tensors = f"{other.held_in_half} parameters hold values of a half type, and {original.held_in_half}"
+        reason = f"{tensors} in the original: updates that are smaller than its rounding are lost"
+    else:
         return None
-    reason = f"the losses have {new} significant bits, and {old} in the original: compute them in float32"
-    return Check("number format of the losses", Verdict.INCONCLUSIVE, reason=reason)
+    return Check("number formats", Verdict.INCONCLUSIVE, reason=reason)
+
+
+def compare_workers(original: Trace, other: Trace) -> Check | None:
+    """Workers that draw the same random numbers, as no two do of themselves; None where the original's do as well."""
+    for shared in _shared_streams(other):
+        if shared not in _shared_streams(original):
+            return Check("random streams of workers", Verdict.INCONCLUSIVE, reason=shared)
+    return None
+
+
+def _shared_streams(trace: Trace) -> list[str]:
+    """What is drawn more than once, in the words of a reason."""
+    found = []
+    for name in dict.fromkeys(name for worker in trace.workers for name in worker.streams):
+        of_workers = Counter((worker.epoch, worker.streams.get(name)) for worker in trace.workers)
+        of_epochs = Counter((worker.loader, worker.number, worker.streams.get(name)) for worker in trace.workers)
+        if max(of_workers.values()) > 1:
+            found.append(f"all workers of a loader draw the same random numbers from {name} stream")
+        elif max(of_epochs.values()) > 1:
+            found.append(f"the workers of a loader draw the same random numbers from {name} stream in each epoch")
+    return found
 
 
 def _significant_bits(value: float) -> int:

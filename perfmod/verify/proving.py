@@ -14,6 +14,7 @@ from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
 from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
+from perfmod.verify.premises import DROPOUTS
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
 from perfmod.verify.running import Ran
 from perfmod.verify.sides import Side
@@ -94,6 +95,11 @@ class Prover:
             rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
             seen.update(self._observe(candidates, dict.fromkeys(rounding, _ALIKE)))
         judged = [self._judged(each, _of(at, seen)) for at, each in enumerate(candidates)]
+        for setting in _OTHERWISE_ALIKE:
+            unlike = [at for at, each in enumerate(judged) if self._may_drop_otherwise(each, _of(at, seen))]
+            seen.update(self._observe(candidates, dict.fromkeys(unlike, setting)))
+            for at in unlike:
+                judged[at] = self._judged(candidates[at], _of(at, seen))
         proven = [at for at, each in enumerate(judged) if each.verdict is Verdict.PROVEN]
         seen.update(self._observe(candidates, self._in_short_epochs(candidates, seen, proven)))
         for at in proven:
@@ -118,7 +124,7 @@ class Prover:
             each
             for setting in dict.fromkeys(wanted.values())
             if not self._seen(setting)
-            for each in (setting, setting, evolve(setting, perturb=1.0))
+            for each in (setting, setting, *self._reactions(setting, Numerics.ROUNDING))
         ]
         sides = [(self.original, setting) for setting in own]
         sides += [(candidates[at].side, setting) for at, setting in wanted.items()]
@@ -137,7 +143,7 @@ class Prover:
             return {}
         short = Setting(epoch=max(2, round(batches * self.lab.epoch)))
         return {
-            at: evolve(short, alike=_ALIKE in _closer(candidates[at].numerics))
+            at: evolve(short, alike=max(setting.alike for setting in _of(at, seen)))
             for at in proven
             if any(True for _ in seen[at, PLAIN].traces[0].batches())
         }
@@ -167,17 +173,25 @@ class Prover:
         """The settings in which the original has to be seen to judge candidates of these classes."""
         settings = [PLAIN]
         if classes - {Numerics.BITWISE}:
-            settings += self._perturbed(1.0)
+            settings += self._reactions(PLAIN, Numerics.ROUNDING)
             if not self.lab.request.quick:
                 settings.append(_DOUBLE)
         for setting in dict.fromkeys(setting for each in classes for setting in _closer(each)):
-            settings += [setting, evolve(setting, perturb=1.0)]
+            settings += [setting, *self._reactions(setting, Numerics.ROUNDING)]
         if Numerics.PRECISION in classes:
-            settings += [*self._perturbed(_HALF_PRECISION), evolve(_WITHOUT_DROPOUT, perturb=_HALF_PRECISION)]
+            settings += [
+                *self._reactions(PLAIN, Numerics.PRECISION),
+                *self._reactions(_WITHOUT_DROPOUT, Numerics.PRECISION),
+            ]
         return settings
 
-    def _perturbed(self, units: float) -> list[Setting]:
-        return [Setting(perturb=units, perturb_seed=seed) for seed in range(1 if self.lab.request.quick else 2)]
+    def _reactions(self, setting: Setting, numerics: Numerics) -> list[Setting]:
+        """What shows how the original reacts, in a setting, to rounding such as a class brings it about."""
+        is_coarse = numerics is Numerics.PRECISION
+        units = _HALF_PRECISION if is_coarse else 1.0
+        seeds = range(2 if setting == PLAIN and not self.lab.request.quick else 1)
+        noisy = [evolve(setting, perturb=units, perturb_seed=seed) for seed in seeds]
+        return [*noisy, evolve(setting, half=True)] if is_coarse else noisy
 
     def _times(self, setting: Setting) -> int:
         """How often the original is run in a setting: to compare it with itself, once and three times more."""
@@ -187,27 +201,37 @@ class Prover:
 
     def _verdict(self, numerics: Numerics, seen: Mapping[Setting, Ran]) -> Equality:
         """What the runs of a candidate say, by their settings."""
-        is_coarse = numerics is Numerics.PRECISION
-        units = _HALF_PRECISION if is_coarse else 1.0
         strict = {}
         if _WITHOUT_DROPOUT in seen:
-            closeness = numerics if is_coarse else Numerics.ROUNDING
-            perturbed = [evolve(_WITHOUT_DROPOUT, perturb=units)]
-            strict[WITHOUT_DROPOUT] = self._worst(closeness, seen[_WITHOUT_DROPOUT], _WITHOUT_DROPOUT, perturbed)
+            closeness: Numerics = numerics if numerics is Numerics.PRECISION else Numerics.ROUNDING
+            ran = seen[_WITHOUT_DROPOUT]
+            judged = self._worst(closeness, ran, _WITHOUT_DROPOUT)
+            strict[WITHOUT_DROPOUT] = self._unless_drawn(judged, ran, _WITHOUT_DROPOUT)
         for setting in (each for each in seen if each.alike or each.epoch):
             name = SHORT_EPOCHS if setting.epoch else ALIKE
             closeness = Numerics.ROUNDING if setting.alike else numerics
             if name == ALIKE or self._is_like_itself(closeness, setting):
+                # Of several ways to make them alike, the last is the one that succeeded, if any did.
                 strict[name] = self._further(closeness, seen[setting], setting)
-        return self._worst(numerics, seen[PLAIN], PLAIN, self._perturbed(units), strict)
+        if numerics is Numerics.SAMPLING and _is_written_otherwise(strict, seen):
+            del strict[WITHOUT_DROPOUT]
+        return self._worst(numerics, seen[PLAIN], PLAIN, strict)
 
     def _is_like_itself(self, numerics: Numerics, setting: Setting) -> bool:
         """Whether the original can be judged in a setting in which nobody but us runs it."""
-        return self._worst(numerics, self._seen(setting)[-1], setting, ()).verdict is Verdict.PROVEN
+        return self._worst(numerics, self._seen(setting)[-1], setting).verdict is Verdict.PROVEN
+
+    def _may_drop_otherwise(self, judged: Equality, seen: Mapping[Setting, Ran]) -> bool:
+        """Whether nothing but what dropout drops may be what the sides were not alike in."""
+        found = {check.name: check.verdict for check in judged.checks}
+        if found.get(WITHOUT_DROPOUT) is Verdict.REFUTED or found.get(ALIKE, Verdict.PROVEN) is Verdict.PROVEN:
+            return False
+        runs = (*self._seen(_WITHOUT_DROPOUT), seen[_WITHOUT_DROPOUT])
+        return any(trace.left_out is None or trace.left_out for ran in runs for trace in ran.traces)
 
     def _further(self, numerics: Numerics, ran: Ran, setting: Setting) -> Equality:
         """The judgement under a further condition; one that makes both sides alike leaves nothing to excuse."""
-        judged = self._worst(numerics, ran, setting, [evolve(setting, perturb=1.0)])
+        judged = self._worst(numerics, ran, setting)
         if judged.verdict is not Verdict.REFUTED or not setting.alike:
             return judged
         if ran.trouble is not None:
@@ -215,14 +239,25 @@ class Prover:
         if any(record["half"] for record in ran.records):
             reason = f"{judged.reason}; it computes in half types of its own, which hide a change of the training"
             return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
-        return judged
+        return self._unless_drawn(judged, ran, setting)
+
+    def _unless_drawn(self, judged: Equality, ran: Ran, setting: Setting) -> Equality:
+        """A distance refutes nothing where other random numbers were drawn: there is nothing to compare it with."""
+        decisive = next((check for check in judged.checks if check.verdict is Verdict.REFUTED), None)
+        if judged.verdict is not Verdict.REFUTED or decisive is None or decisive.measured is None:
+            return judged
+        pairs = zip(self._seen(setting)[0].traces, ran.traces, strict=False)
+        steps = [step for original, other in pairs for step in original.steps_drawn_otherwise(other)]
+        if not steps:
+            return judged
+        reason = f"{judged.reason}; it draws other random numbers than the original, first in step {min(steps)}"
+        return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
     def _worst(
         self,
         numerics: Numerics,
         ran: Ran,
         setting: Setting,
-        perturbed: Sequence[Setting],
         strict: Mapping[str, Equality] | None = None,
     ) -> Equality:
         """The judgement of the rank that differs most."""
@@ -237,7 +272,12 @@ class Prover:
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
         original, *repeats = (each.traces for each in originals)
-        perturbed_runs = [each.traces for key in perturbed for each in self._seen(key) if each.trouble is None]
+        perturbed_runs = [
+            each.traces
+            for key in self._reactions(setting, numerics)
+            for each in self._seen(key)
+            if each.trouble is None
+        ]
         doubles = [each.traces for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
         controls = [
             Controls(
@@ -253,12 +293,28 @@ class Prover:
 _DOUBLE: Final = Setting(double=True)
 _DETERMINISTIC: Final = Setting(deterministic=True)
 _WITHOUT_DROPOUT: Final = Setting(dropout=False)
-_ALIKE: Final = Setting(alike=True)
+_ALIKE: Final = Setting(alike=1)
+_OTHERWISE_ALIKE: Final = (Setting(alike=2), Setting(alike=3))
+"""Tried where the sides do not correspond in the first way."""
 
 
 def _of(at: int, seen: _Seen) -> dict[Setting, Ran]:
     """The runs of one candidate."""
     return {setting: ran for (place, setting), ran in seen.items() if place == at}
+
+
+def _is_written_otherwise(strict: Mapping[str, Equality], seen: Mapping[Setting, Ran]) -> bool:
+    """Whether what one side drops by a function of torch, and the other by arithmetic, is the same in the end.
+
+    Only what torch drops can be left out, so that the sides do not correspond without it; with the same random numbers
+    they do.
+    """
+    alike, without = strict.get(ALIKE), strict.get(WITHOUT_DROPOUT)
+    if alike is None or without is None or alike.verdict is not Verdict.PROVEN:
+        return False
+    doubt = next((check for check in without.checks if check.verdict is not Verdict.PROVEN), None)
+    in_half = any(record["half"] for record in seen[PLAIN].records)
+    return doubt is not None and doubt.name == DROPOUTS and not in_half
 
 
 def _closer(numerics: Numerics) -> tuple[Setting, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import field, frozen
 
 from perfmod import __version__
-from perfmod.roots import shown
+from perfmod.roots import from_here, shown
 from perfmod.verify import machine
 from perfmod.verify.evidence import Environment, Equality, Evidence, Speed, Verdict
 from perfmod.verify.request import Request
@@ -36,8 +36,8 @@ class Recorder:
             created=dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
             perfmod=__version__,
             command=request.command,
-            script=shown(_from_here(request.script)),
-            against=shown(_from_here(request.against)) if request.against is not None else "",
+            script=shown(from_here(request.script)),
+            against=shown(from_here(request.against)) if request.against is not None else "",
             arguments=request.arguments,
             commit=machine.commit(request.script.parent),
             device=request.device,
@@ -90,8 +90,3 @@ def _environment(told: Mapping[str, Any], device: str) -> Environment:
         platform=platform.platform(),
         packages=tuple(sorted(told.get("packages", {}).items())),
     )
-
-
-def _from_here(path: Path) -> Path:
-    cwd = Path.cwd()
-    return path.relative_to(cwd) if path.is_relative_to(cwd) else path

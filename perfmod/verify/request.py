@@ -28,6 +28,7 @@ class Request:
         numerics: how far the sides may lie apart with `against`; without it the rewrites' own class decides.
         links: folders that are not copied but linked, because they hold data that is only read.
         command: what reproduces it, ready for a shell.
+        budget: rewritten versions that are tried to find the largest that is proven.
         horizon: the most steps over which the training is compared, where they take little time; the number is drawn
             at random from the last third of this. None compares `steps`.
     """
@@ -45,6 +46,7 @@ class Request:
     links: tuple[Path, ...]
     command: str
     horizon: int | None = None
+    budget: int = 12
 
 
 def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:

@@ -33,6 +33,15 @@ GRACE_AFTER_NOTHING = 10.0
 _RECORD = re.compile(r"rank(\d+)\.json")
 
 
+@frozen(order=True)
+class Watched:
+    """What was seen at a point of a job, by its number: whether what is asked held, and what the values were."""
+
+    point: int
+    held: bool
+    text: str
+
+
 @frozen
 class Ran:
     """A run of a script.
@@ -45,6 +54,7 @@ class Ran:
         tail: the end of its output.
         peak_resident_mib: of all its processes together; None where that was not sampled.
         peak_shm_mib: growth of /dev/shm, by whomever; None where unknown.
+        watched: what was seen at the points of the job.
     """
 
     trouble: Trouble | None
@@ -54,6 +64,7 @@ class Ran:
     tail: str = ""
     peak_resident_mib: float | None = None
     peak_shm_mib: float | None = None
+    watched: tuple[Watched, ...] = ()
 
     @cached_property
     def traces(self) -> tuple[Trace, ...]:
@@ -161,6 +172,7 @@ class Runner:
             tail=ended.tail,
             peak_resident_mib=ended.peak_resident_mib,
             peak_shm_mib=ended.peak_shm_mib,
+            watched=_watched(job.out) if job.points else (),
         )
 
 
@@ -171,6 +183,12 @@ class _Cancelled(Exception):
 def _records(out: Path) -> Mapping[int, dict[str, Any]]:
     found = {int(match[1]): path for path in out.iterdir() if (match := _RECORD.fullmatch(path.name))}
     return {rank: json.loads(found[rank].read_bytes()) for rank in sorted(found)}
+
+
+def _watched(out: Path) -> tuple[Watched, ...]:
+    """Of all processes. A line that is not whole was being written when its process was ended."""
+    lines = [line for path in out.glob("watched-*.jsonl") for line in path.read_text("utf-8").splitlines(keepends=True)]
+    return tuple(sorted({Watched(**json.loads(line)) for line in lines if line.endswith("\n")}))
 
 
 def _sketch(path: Path) -> array[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from perfmod.codemods.engine import FileResult, Outcome
+from perfmod.codemods.engine import FileResult, Outcome, Place, Withheld
 from perfmod.errors import Failure
 from perfmod.examine import Examined, rules_for
 from perfmod.task import Task
@@ -113,6 +113,27 @@ class Rewriting:
 
         return Rewriting(tuple(spared(each) for each in self.examined))
 
+    def without(self, withheld: Mapping[Place, Withheld]) -> Rewriting:
+        """The same without some findings, which are reported with the reason instead."""
+        if not withheld:
+            return self
+        tasks = {id(each.task): each.task for each in self.examined if each.task is not None}
+        results: dict[str, tuple[Task, FileResult]] = {}
+        for task in tasks.values():
+            choice = evolve(task.choice, withheld={**task.choice.withheld, **withheld})
+            remaining = evolve(task, choice=choice)
+            results.update((result.path, (remaining, result)) for result in remaining.run())
+
+        def left(each: Examined) -> Examined:
+            if each.result.path not in results:
+                return each
+            task, result = results[each.result.path]
+            if result.outcome is Outcome.CHANGED:
+                return evolve(each, result=result, task=task)
+            return evolve(each, result=evolve(result, before=b"", after=b""), task=task if result.applied else None)
+
+        return Rewriting(tuple(map(left, self.examined)))
+
     def _result(self, each: Examined, stack: Collection[str]) -> FileResult:
         if set(self.stack) <= set(stack) or each.task is None:
             return each.result
@@ -120,6 +141,11 @@ class Rewriting:
         if key not in self._made:
             self._made[key] = {result.path: result for result in each.task.under(stack).run()}
         return self._made[key][each.result.path]
+
+
+def place_of(each: Examined, finding: Finding) -> Place:
+    """What tells a finding of a file apart."""
+    return Place(each.result.path, finding.code, finding.start)
 
 
 def prefixes(stack: Stack) -> list[Stack]:

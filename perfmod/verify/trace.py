@@ -113,6 +113,21 @@ class Saved:
     leaves: tuple[Leaf, ...]
 
 
+@frozen
+class Worker:
+    """A process that fetches samples for a loader in an epoch.
+
+    Attributes:
+        loader, epoch: as one number each, which tell them apart.
+        streams: where its random streams stood when it began, by whose they are.
+    """
+
+    loader: int
+    epoch: int
+    number: int
+    streams: Mapping[str, float]
+
+
 Event: TypeAlias = Batch | Forward | Backward | Step | Saved
 
 
@@ -128,6 +143,10 @@ class Trace:
         skipped: steps that a gradient scaler left out.
         handed: the steps after which the original's state was written, or taken over.
         left_out: dropouts that did not take place, by their probability; None where they did, or are not known.
+        drawn: by step, what tells apart how much it had drawn from the random streams that nobody names.
+        workers: those of all loaders, each time that one was begun.
+        adds_up_in_half: parts of the loss are single numbers of a half type.
+        held_in_half: parameters whose values all fit a half type, after the last step.
         printed: to the standard output.
         begun: how many steps of the first optimizer came before the events.
         events: in order.
@@ -147,6 +166,10 @@ class Trace:
     events: tuple[Event, ...]
     snapshots: Mapping[tuple[str, int], Mapping[str, Digest]]
     begun: int = 0
+    drawn: tuple[str, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    adds_up_in_half: bool = False
+    held_in_half: int = 0
     printed: str = ""
 
     @classmethod
@@ -176,6 +199,10 @@ class Trace:
                 }
                 for node in top["snapshots"].items()
             },
+            drawn=tuple(node.text() for node in top["drawn"].items()),
+            workers=tuple(_worker(node) for node in top["workers"].items()),
+            adds_up_in_half=top["adds_up_in_half"].value is True,
+            held_in_half=top["held_in_half"].integer(),
             printed=top["printed"].text(),
         )
 
@@ -212,6 +239,11 @@ class Trace:
             **{(name.removesuffix(_AT_START), 0): self.snapshots[name, number] for name in started},
         }
         return evolve(self, handed=(), events=tuple(events), snapshots=snapshots, begun=number - 1)
+
+    def steps_drawn_otherwise(self, other: Trace) -> list[int]:
+        """The steps, of all optimizers together, in which another run drew other random numbers, or more, or fewer."""
+        pairs = enumerate(zip(self.drawn, other.drawn, strict=False), start=1)
+        return [step for step, (mine, its) in pairs if mine != its]
 
     def batches(self) -> Iterator[Batch]:
         """Batches of all loaders in the order in which they were drawn."""
@@ -271,6 +303,15 @@ class _Node:
 
 def _left_out(node: _Node) -> dict[str, int] | None:
     return None if node.value is None else {key: count.integer() for key, count in node.entries()}
+
+
+def _worker(node: _Node) -> Worker:
+    return Worker(
+        loader=node["loader"].integer(),
+        epoch=node["epoch"].integer(),
+        number=node["worker"].integer(),
+        streams={name: position.number() for name, position in node["streams"].entries()},
+    )
 
 
 def _event(node: _Node, values: Sequence[float]) -> Event:

@@ -10,17 +10,19 @@ from typing import Final
 
 from attrs import define, evolve, field
 
+from perfmod.codemods.engine import Place, Withheld
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
 from perfmod.verify.calling import Call
 from perfmod.verify.causes import Causes, causes
-from perfmod.verify.evidence import Equality, Evidence, Speed, Verdict
+from perfmod.verify.evidence import Equality, Evidence, FindingRow, Speed, Verdict
 from perfmod.verify.failures import Kind
 from perfmod.verify.interrupts import terminable
 from perfmod.verify.laboratory import Laboratory, Progress
 from perfmod.verify.measuring import Stopwatch
+from perfmod.verify.narrowing import OVER, Narrowing
 from perfmod.verify.proving import Candidate, CannotRun, Prover
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
@@ -28,8 +30,10 @@ from perfmod.verify.running import Runner
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side, difference
 from perfmod.verify.speed import too_good
-from perfmod.verify.stacks import Rewriting, Stack, prefixes
+from perfmod.verify.stacks import Rewriting, Stack, place_of, prefixes
+from perfmod.verify.staleness import files_run
 from perfmod.verify.tree import Tree
+from perfmod.verify.watching import Watch
 
 _NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD, Kind.ON_CPU})
 _EXIT: Final = {
@@ -100,6 +104,8 @@ class Verification:
     recorder: Recorder
     _prover: Prover = field(init=False)
     _unseen: tuple[str, ...] = ()
+    _withheld: dict[Place, Withheld] = field(factory=dict)
+    _observed: dict[Place, tuple[str, ...]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._prover = Prover(self.lab, self.original)
@@ -120,37 +126,60 @@ class Verification:
     def of_stack(self, rewriting: Rewriting) -> Evidence:
         """The record of comparing the original with all that the rules make of it."""
         try:
-            stacks = StackJudge(self._exercised(rewriting), self._prover)
+            stacks = StackJudge(self._watched(self._exercised(rewriting)), self._prover)
             if not stacks.whole:
-                return self._nothing_to_do(rewriting)
+                return self._told(self._nothing_to_do(stacks.rewriting), rewriting)
             kept = stacks.keep(quick=self.request.quick)
         except CannotRun as error:
             return self._not_run(error)
         equality = stacks.judged[stacks.whole]
         if equality.verdict is Verdict.PROVEN:
-            return self._of_equal_stack(stacks, stacks.whole)[0]
+            return self._told(self._of_equal_stack(stacks, stacks.whole)[0], rewriting)
         if kept:
             dropped = " and ".join(code for code in stacks.whole if code not in kept)
             equality = evolve(equality, reason=f"{equality.reason}; without {dropped} the training is the same")
         rows = stacks.rows(kept, (), None)
-        return evolve(self._record(stacks.side(stacks.whole), equality), rules=rows)
+        return self._told(evolve(self._record(stacks.side(stacks.whole), equality), rules=rows), rewriting)
 
     def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, list[Examined]]:
-        """The record of comparing the original with the rules that are equal and pay, and the files under these."""
+        """The record of comparing the original with what is equal and pays, and the files with that alone."""
         try:
-            exercised = self._exercised(rewriting)
-            stacks = StackJudge(exercised, self._prover)
-            evidence, kept = self._best(stacks) if stacks.whole else (self._nothing_to_do(rewriting), ())
+            exercised = self._watched(self._exercised(rewriting))
+            if exercised.stack:
+                evidence, kept, exercised = self._best(exercised)
+            else:
+                evidence, kept = self._nothing_to_do(exercised), ()
         except CannotRun as error:
             evidence, kept, exercised = self._not_run(error), (), rewriting
-        proven = {each.file.real: each for each in exercised.under(kept)}
-        return evidence, [proven.get(each.file.real) or each.left_alone() for each in rewriting.examined]
+        proven = {each.file.real: self._with_observed(each) for each in exercised.under(kept)}
+        files = [proven.get(each.file.real) or each.left_alone() for each in rewriting.examined]
+        return self._told(evidence, rewriting), files
 
-    def _best(self, stacks: StackJudge) -> tuple[Evidence, Stack]:
-        kept = stacks.keep(quick=self.request.quick)
-        if not kept:
-            record = self._record(stacks.side(stacks.whole), stacks.judged[stacks.whole])
-            return evolve(record, rules=stacks.rows((), (), None)), ()
+    def _best(self, rewriting: Rewriting) -> tuple[Evidence, Stack, Rewriting]:
+        """The record, and the rewriting and the rules of it that are kept."""
+        search = Narrowing(rewriting, self._equality, self.request.budget)
+        narrowed, equality = search.proven()
+        self._withheld.update(search.withdrawn)
+        gone = StackJudge(rewriting, self._prover, {rewriting.stack: search.whole})
+        if equality is None or not narrowed.stack:
+            record = self._record(gone.side(gone.whole), search.whole)
+            return evolve(record, rules=gone.rows((), (), None)), (), narrowed
+        evidence, kept = self._paying(StackJudge(narrowed, self._prover, {narrowed.stack: equality}))
+        withdrawn = []
+        for row in gone.rows((), (), None):
+            if row.code not in narrowed.stack:
+                equality = search.refuting_rule(row.code) or Equality(Verdict.INCONCLUSIVE, OVER, "")
+                withdrawn.append(evolve(row, equality=equality.verdict, reason=equality.reason))
+        rows = sorted((*evidence.rules, *withdrawn), key=lambda row: row.code)
+        return evolve(evidence, rules=tuple(rows)), kept, narrowed
+
+    def _equality(self, rewriting: Rewriting) -> Equality:
+        (equality,) = StackJudge(rewriting, self._prover).judge([rewriting.stack])
+        return equality
+
+    def _paying(self, stacks: StackJudge) -> tuple[Evidence, Stack]:
+        """Of rules that leave the training the same together, those that do not slow it down."""
+        kept = stacks.whole
         evidence, slow = self._of_equal_stack(stacks, kept)
         rest = tuple(code for code in kept if code not in slow)
         if slow and rest and stacks.judge([rest])[0].verdict is Verdict.PROVEN:
@@ -165,6 +194,49 @@ class Verification:
             row if row.withdrawn else evolve(row, withdrawn=True, reason=evidence.reason) for row in evidence.rules
         )
         return evolve(evidence, rules=gone), ()
+
+    def _watched(self, rewriting: Rewriting) -> Rewriting:
+        """Without the findings that nobody asked for and whose open questions a run of the original does not answer."""
+        watch = Watch.of(rewriting, self.original.tree.root, self.request.device)
+        if not watch.points:
+            return rewriting
+        self._prover.imported()  # says whether the script runs, and how its steps are counted
+        self.lab.progress("watching the original")
+        self._withheld, self._observed = watch.decided(self.lab.look(self.original, watch.points))
+        return rewriting.without(self._withheld)
+
+    def _with_observed(self, each: Examined) -> Examined:
+        """A file, with what a run has shown of its findings."""
+        applied = []
+        for finding in each.result.applied:
+            observed = self._observed.get(place_of(each, finding), ())
+            reason = f"{finding.reason}; a run showed {', '.join(observed)}" if observed else finding.reason
+            applied.append(evolve(finding, observed=observed, reason=reason))
+        return evolve(each, result=evolve(each.result, applied=tuple(applied)))
+
+    def _told(self, evidence: Evidence, rewriting: Rewriting) -> Evidence:
+        """The record with the findings of which something was decided by themselves."""
+        names = rewriting.names()
+        rows = []
+        for each in rewriting.examined:
+            for finding in each.result.applied:
+                place = place_of(each, finding)
+                withheld, observed = self._withheld.get(place), self._observed.get(place, ())
+                if withheld is None and not observed:
+                    continue
+                outcome = "kept" if withheld is None else "open" if withheld.is_open else "withdrawn"
+                rows.append(
+                    FindingRow(
+                        code=finding.code,
+                        name=names[finding.code],
+                        place=f"{each.result.path}:{finding.line}",
+                        safety=finding.safety.value,
+                        outcome=outcome,
+                        reason="" if withheld is None else withheld.reason,
+                        observed=observed,
+                    )
+                )
+        return evolve(evidence, findings=tuple(rows))
 
     def _exercised(self, rewriting: Rewriting) -> Rewriting:
         """Without the findings in files that the script does not import: nothing that a run shows is about them.
@@ -235,6 +307,7 @@ class Verification:
         return evolve(
             evidence,
             why=found.why if found is not None else None,
+            files=files_run(self.original, self.lab.first),
             diff=difference(self.original, rewritten),
             warnings=(*self._warnings(rewritten), *(found.warnings if found is not None else ())),
         )

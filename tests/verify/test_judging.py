@@ -6,6 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -678,6 +679,21 @@ def test_as_much_is_dropped() -> None:
     assert all(row.name != "dropouts" for row in compiled.checks)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"adds_up_in_half": True}, "a part of the loss is summed up in a half type, and in float32 in the original"),
+        ({"held_in_half": 3}, "3 parameters hold values of a half type, and 1 in the original: updates that"),
+    ],
+)
+def test_what_is_rounded_to_half_types_and_hides_changes(change: dict[str, Any], reason: str) -> None:
+    original = evolve(trained(), held_in_half=1)
+    other = judge(original, evolve(original, **change), controls(), Numerics.PRECISION)
+    assert (other.verdict, other.reason[: len(reason)]) == (Verdict.INCONCLUSIVE, reason)
+    rounded = evolve(original, **change)
+    assert judge(rounded, rounded, controls(), Numerics.PRECISION).verdict is Verdict.PROVEN
+
+
 def test_another_behaviour_is_never_proven() -> None:
     equality = judged(trained(), Numerics.BEHAVIOURAL)
     assert equality.verdict is Verdict.INCONCLUSIVE
@@ -735,7 +751,7 @@ def test_losses_in_a_half_type_hide_what_changes_by_less(bits: int, verdict: Ver
         return math.ldexp(round(whole * 2**bits) / 2**bits, exponent)
 
     half = judged(with_losses(trained(), rounded), Numerics.PRECISION)
-    rows = [check.verdict for check in half.checks if check.name == "number format of the losses"]
+    rows = [check.verdict for check in half.checks if check.name == "number formats"]
     assert rows == ([] if verdict is None else [verdict])
     assert half.reason.startswith(f"the losses have {bits} significant bits, and 24 in the") is (verdict is not None)
 

@@ -22,6 +22,7 @@ _LONGEST_CODE = 80
 _LONGEST_DIFF = 20_000
 """Characters; a comment on a pull request holds 65,536."""
 _HEADING_RULES = ("rule", "training", "speed", "95 % interval", "syncs gone", "where", "outcome")
+_HEADING_FINDINGS = ("finding", "where", "outcome", "reason, or what was observed")
 _HEADING_CHECKS = ("compared", "verdict", "apart", "allowed", "noise (A/A)", "one-ulp control", "remark")
 _HEADING_SYNCS = ("line", "syncs per step", "waited per step", "became", "code")
 
@@ -37,6 +38,7 @@ def render(evidence: Evidence) -> str:
     if evidence.rules:
         parts.append(_table(_HEADING_RULES, map(_rule, evidence.rules), "lllrrll"))
     parts += [
+        *_folded("Findings", _findings(evidence)),
         *_folded("Synchronisations by line", _syncs(evidence)),
         *_folded("Checks", _checks(evidence)),
         *_folded("Memory", _memory(evidence)),
@@ -79,6 +81,14 @@ def _rule(row: RuleRow) -> list[str]:
     outcome = "withdrawn" if row.withdrawn else "kept"
     reason = f": {escaped(row.reason)}" if row.reason else ""
     return [f"{row.code} {row.name}", row.equality.value, speed, interval, gone, where, outcome + reason]
+
+
+def _findings(evidence: Evidence) -> str:
+    cells = (
+        [f"{row.code} {row.name}", code(row.place), row.outcome, escaped(row.reason or "; ".join(row.observed))]
+        for row in evidence.findings
+    )
+    return _table(_HEADING_FINDINGS, cells) if evidence.findings else ""
 
 
 def _syncs(evidence: Evidence) -> str:

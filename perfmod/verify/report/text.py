@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from perfmod.verify.evidence import Check, Equality, Evidence, RuleRow, Speed, Verdict, Why
+from perfmod.verify.evidence import Check, Equality, Evidence, FindingRow, RuleRow, Speed, Verdict, Why
 from perfmod.verify.report import summary, wording
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def render(evidence: Evidence, console: Console, folder: Path | None = None) -> 
     if evidence.rules:
         _print(console, ("rules", "bold"), ", each on top of those above it")
         _columns(console, [_rule(row) for row in evidence.rules])
+    if evidence.findings:
+        _print(console, ("findings", "bold"), " that a run decided, or left open")
+        _columns(console, [_finding(row) for row in evidence.findings])
+    for change in evidence.stale:
+        _print(console, ("stale", "yellow"), f": {change}")
     for warning in evidence.warnings:
         _print(console, ("warning", "yellow"), f": {warning}")
     _print(console, ("again", "bold"), f": {evidence.command}")
@@ -110,6 +115,12 @@ def _rule(row: RuleRow) -> list[Text]:
         outcome.append_text(_cell(f": {row.reason}", ""))
     name = _cell(row.code, "bold cyan").append_text(_cell(f" {row.name}"))
     return [name, _cell(row.equality.value, _STYLES[row.equality]), *map(_cell, (speed, gone)), outcome]
+
+
+def _finding(row: FindingRow) -> list[Text]:
+    outcome = _cell(row.outcome, "green" if row.outcome == "kept" else "yellow")
+    told = row.reason or f"observed {'; '.join(row.observed)}"
+    return [_cell(f"{row.code} {row.name}"), _cell(row.place, "bold"), outcome.append_text(_cell(f": {told}", ""))]
 
 
 def _cut(code: str) -> str:

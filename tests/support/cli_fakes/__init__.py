@@ -16,7 +16,7 @@ import libcst.matchers as m
 
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status, question
 
 
 class _CallRule(Rule):
@@ -36,6 +36,8 @@ class _CallRule(Rule):
     needed: ClassVar[tuple[str, ...]] = ()
     """Modules that the rewrite imports."""
     figures_may_differ: ClassVar[bool] = False
+    predicate: ClassVar[str] = ""
+    """What is asked about the first argument, where there is one."""
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
@@ -49,6 +51,11 @@ class _CallRule(Rule):
                     [edit],
                     imports=self.needed,
                     figures_may_differ=self.figures_may_differ,
+                    questions=[
+                        question(file, self.predicate, argument.value, watchable=True)
+                        for argument in call.args[:1]
+                        if self.predicate
+                    ],
                 )
             else:
                 yield self.refused(file, call, "its result is used on line 41")
@@ -70,6 +77,7 @@ class RiskyCall(_CallRule):
     code = "PM902"
     name = "risky-call"
     safety = Safety.UNSAFE
+    predicate = "is-scalar"
     slow = "torch_risky"
     fast = "torch_brave"
     triggers = frozenset({slow})

@@ -18,6 +18,7 @@ from torch import nn
 torch.manual_seed(0)
 model = nn.Linear(8, 8)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+drop, after = nn.Dropout(0.3), nn.Dropout(0.5)
 for step in range(3):
     x = torch.randn(2, 4, 8)
     BEFORE
@@ -32,11 +33,14 @@ BY_HAND = "y = F.dropout((q @ x.transpose(1, 2) / 8**0.5).softmax(-1), 0.5) @ x"
 FUSED = "y = F.scaled_dot_product_attention(q, x, x, dropout_p=0.5)"
 
 
-def losses(folder: Path, attention: str, before: str = "pass") -> list[float]:
+DROPPED = "y = F.dropout(q, 0.3)"
+
+
+def losses(folder: Path, attention: str, before: str = "pass", alike: int = 1) -> list[float]:
     room = folder / str(len(list(folder.iterdir())))
     room.mkdir()
     script = TRAINING.replace("BEFORE", before).replace("ATTENTION", attention)
-    child = harness_child.run(room, script, Mode.EQUALITY, steps=3, alike=True)
+    child = harness_child.run(room, script, Mode.EQUALITY, steps=3, alike=alike)
     assert child.status == 0, child.stderr
     return list(Trace.load(child.out / "rank0.json").losses())
 
@@ -50,3 +54,29 @@ def test_what_a_class_excuses_is_no_difference_and_what_it_does_not_is_one(tmp_p
     shared = "y = (F.dropout(torch.ones(1, 4, 4), 0.5) * (q @ x.transpose(1, 2) / 8**0.5).softmax(-1)) @ x"
     for wrong in (shared, f"torch.manual_seed(1); {BY_HAND}"):
         assert losses(tmp_path, wrong) != pytest.approx(original, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("alike", "written"),
+    [
+        (1, "y = torch.where(torch.rand_like(q) < 0.7, q / 0.7, 0.0)"),
+        (1, "y = q * (torch.rand(2, 4, 8) < 0.7) / 0.7"),
+        (1, "y = q * torch.empty_like(q).bernoulli_(0.7).div_(0.7)"),
+        (1, "y = q * torch.bernoulli(torch.full(q.shape, 0.7)) / 0.7"),
+        (2, "y = q * (torch.rand_like(q) >= 0.3) / 0.7"),
+    ],
+)
+def test_dropout_as_it_may_be_written(tmp_path: Path, alike: int, written: str) -> None:
+    original = losses(tmp_path, DROPPED, alike=alike)
+    assert losses(tmp_path, written, alike=alike) == pytest.approx(original, rel=1e-6)
+    wrong = written.replace("0.7", "0.6").replace("0.3", "0.4")
+    assert losses(tmp_path, wrong, alike=alike) != pytest.approx(original, rel=1e-3)
+
+
+def test_a_module_drops_the_same_of_the_whole_as_of_its_parts(tmp_path: Path) -> None:
+    whole = losses(tmp_path, "y = after(drop(q))", alike=3)
+    parts = "first, last = (after(drop(each)) for each in q.split(1)); y = torch.cat([first, last])"
+    assert losses(tmp_path, parts, alike=3) == pytest.approx(whole, rel=1e-6)
+    shared = "y = after(drop(torch.ones(1, 4, 8)) * q)"
+    for wrong in (parts.replace("first, last]", "first, first]"), shared):
+        assert losses(tmp_path, wrong, alike=3) != pytest.approx(whole, rel=1e-3)

@@ -63,3 +63,19 @@ def test_timed_steps(tmp_path: Path, script: str, passes: int) -> None:
     record = harness_child.run(tmp_path, script, Mode.TIMING, by_hand=passes, **job).record
     assert record["ended"] == "steps"
     assert len(record["step_ms"]) == record["window_steps"] >= 12
+
+
+def test_an_optimizer_may_make_the_steps_of_a_script_that_makes_them_itself(tmp_path: Path) -> None:
+    changed = "    for p in model.parameters():\n        p.data.add_(p.grad, alpha=-0.1)\n"
+    assert changed in BY_HAND
+    script = BY_HAND.replace(changed, "    optimizer.step()\n").replace(
+        "x = torch.ones", "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nx = torch.ones"
+    )
+    for name in ("by-hand", "optimizer"):
+        (tmp_path / name).mkdir()
+    by_hand, seen = (
+        trace(tmp_path / name, each, steps=5, by_hand=1) for name, each in (("by-hand", BY_HAND), ("optimizer", script))
+    )
+    assert (seen.ended, seen.steps, seen.backwards) == ("steps", {"0": 5}, 5)
+    assert seen.losses() == by_hand.losses()
+    assert seen.snapshot("parameters", 5) == by_hand.snapshot("parameters", 5)

@@ -150,3 +150,37 @@ def test_what_is_left_out_is_counted(runs: Runs) -> None:
     assert runs.trace(WITH_FLOATS, dropout=False).left_out == {"0.5": 8, "0.3": 4}
     evaluated = WITH_FLOATS.replace("model = Net()", "model = Net().eval()")
     assert runs.trace(evaluated, dropout=False).left_out == {"0.3": 4}
+
+
+def test_models_compute_in_half_types_and_return_what_they_did(runs: Runs) -> None:
+    plain, half = runs.trace(WITH_FLOATS), runs.trace(WITH_FLOATS, half=True)
+    outputs = [[leaf for event in trace.forwards() for leaf in event.leaves] for trace in (plain, half)]
+    assert [leaf.dtype for leaf in outputs[1]] == [leaf.dtype for leaf in outputs[0]] == ["float32"] * len(outputs[0])
+    first, other = plain.losses()[0], half.losses()[0]
+    assert 1e-5 < abs(first - other) / first < 1e-1
+    assert not any(digest.dtype == "bfloat16" for digest in half.snapshot("parameters", 3).values())
+
+
+BARE = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+weight = torch.randn(4, 3, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+x, y = torch.randn(12, 4), torch.randn(12, 3)
+for x, y in DataLoader(TensorDataset(x, y), batch_size=4):
+    optimizer.zero_grad()
+    loss = (x @ weight - y).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_without_modules_batches_get_noise_and_all_is_computed_in_half_types(runs: Runs) -> None:
+    plain = runs.trace(BARE)
+    assert runs.trace(BARE, perturb=1.0).losses() == runs.trace(BARE, half=True).losses() == plain.losses()
+    noisy, half = runs.trace(BARE, perturb=1.0, bare=True), runs.trace(BARE, half=True, bare=True)
+    assert runs.perturbed(BARE, perturb=1.0, bare=True) == 6
+    assert 0 < abs(noisy.losses()[0] - plain.losses()[0]) < 1e-6
+    assert 1e-5 < abs(half.losses()[0] - plain.losses()[0]) / plain.losses()[0] < 1e-1

@@ -293,3 +293,76 @@ def test_what_a_batch_may_consist_of(tmp_path: Path) -> None:
     # On the host, an array is what the tensor with its values is; nothing else is alike.
     assert batch.leaves[2].bits == batch.leaves[4].bits
     assert len({leaf.bits for leaf in batch.leaves}) == 5
+
+
+DRAWING = """
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    x = torch.randn(3, 4)
+    DRAWN
+    loss = model(x).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "drawn", ["torch.rand(1)", "import random; random.random()", "import numpy; numpy.random.rand()"]
+)
+def test_what_is_drawn_more_in_a_step_is_seen_in_that_step(tmp_path: Path, drawn: str) -> None:
+    plain = recorded(tmp_path / "plain", DRAWING.replace("DRAWN", drawn if "numpy" not in drawn else "import numpy"))
+    again = recorded(tmp_path / "again", DRAWING.replace("DRAWN", drawn if "numpy" not in drawn else "import numpy"))
+    assert plain.steps_drawn_otherwise(again) == []
+    more = recorded(tmp_path / "more", DRAWING.replace("DRAWN", f"{drawn}\n    if step == 1: {drawn}"))
+    assert plain.steps_drawn_otherwise(more) == ([1, 2, 3] if "numpy" in drawn else [2])
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_in_half"),
+    [
+        ("model(x).square().mean()", False),
+        ("model(x).bfloat16().float().square().mean()", False),
+        ("model(x).square().mean() + model(x).bfloat16().square().mean()", True),
+        ("sum(model(x).square().mean(1).half()).float()", True),
+    ],
+)
+def test_parts_of_a_loss_that_are_summed_up_in_half_types_are_seen(tmp_path: Path, loss: str, is_in_half: bool) -> None:
+    assert "model(x).square().mean()" in DRAWING
+    script = DRAWING.replace("DRAWN", "pass").replace("model(x).square().mean()", loss)
+    assert recorded(tmp_path, script).adds_up_in_half is is_in_half
+
+
+def test_parameters_that_hold_values_of_half_types_are_counted(tmp_path: Path) -> None:
+    script = DRAWING.replace("DRAWN", "pass").replace(
+        "nn.Linear(4, 2)", "nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8))"
+    )
+    assert recorded(tmp_path / "plain", script).held_in_half == 0
+    rounded = "    with torch.no_grad():\n        for p in model[0].parameters():\n            p.copy_(p.bfloat16())\n"
+    # A bias of eight values is too small to tell.
+    assert recorded(tmp_path / "rounded", script + rounded).held_in_half == 1
+    assert (
+        recorded(
+            tmp_path / "half", script.replace("8))", "8)).bfloat16()").replace("3, 4)", "3, 4).bfloat16()")
+        ).held_in_half
+        == 2
+    )
+
+
+def test_hooks_of_steps_are_not_among_those_of_the_script(tmp_path: Path) -> None:
+    looked = """
+from torch.optim import optimizer as module
+assert not module._global_optimizer_pre_hooks and not len(module._global_optimizer_post_hooks)
+called = []
+before = module.register_optimizer_step_pre_hook(lambda *_: called.append("before"))
+module.register_optimizer_step_post_hook(lambda *_: called.append("after"))
+"""
+    checked = """
+    assert called == ["before", "after"] if step == 0 else called == ["before", "after", "after"], called
+    before.remove()
+    if step == 1:
+        break
+"""
+    trace = recorded(tmp_path, looked + DRAWING.replace("DRAWN", "pass") + checked)
+    assert (trace.ended, trace.steps) == ("exit", {"0": 2})

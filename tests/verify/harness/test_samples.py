@@ -9,8 +9,10 @@ from typing import Any
 import harness_child
 import pytest
 import torchvision_cpu
+from attrs import evolve
 
 from perfmod.verify.job import Mode
+from perfmod.verify.premises import compare_workers
 from perfmod.verify.trace import Trace
 
 SUPPORT = Path(torchvision_cpu.__file__).parent
@@ -188,3 +190,43 @@ def test_a_stream_is_the_same_in_the_training_process_and_in_a_worker(tmp_path: 
     assert alone["batches"][0] != alone["batches"][6]
     for name, options in {"one": "num_workers=1", "kept": "num_workers=1, persistent_workers=True"}.items():
         assert compared(trained(tmp_path / name, STREAM, options)) == alone, name
+
+
+DRAWING = """
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.rand(8, 2)), batch_size=4, num_workers=2, worker_init_fn=BEGIN)
+for epoch in range(2):
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "shared"),
+    [
+        ("None", []),
+        ("lambda number: np.random.seed(torch.initial_seed() % 2**32)", []),
+        (
+            "lambda number: np.random.seed(0)",
+            ["all workers of a loader draw the same random numbers from NumPy's stream"],
+        ),
+        (
+            "lambda number: torch.manual_seed(number) and None",
+            ["the workers of a loader draw the same random numbers from torch's stream in each epoch"],
+        ),
+    ],
+)
+def test_workers_that_draw_the_same_are_seen(tmp_path: Path, begin: str, shared: list[str]) -> None:
+    seen = trained(tmp_path / "run", DRAWING.replace("BEGIN", begin), "")
+    assert len(seen.workers) == 4
+    own = compare_workers(evolve(seen, workers=()), seen)
+    assert ([own.reason] if own else []) == shared
+    assert compare_workers(seen, seen) is None

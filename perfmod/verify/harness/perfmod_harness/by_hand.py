@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 from torch.optim import Optimizer
 
 from . import patching
+from .graphs import leaves
 from .tensors import aside, plain
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class StepsByHand:
 
     def of(self, roots: Iterable[Tensor]) -> ByHand | None:
         """What a backward pass from `roots` is to step; None where it reaches no parameters."""
-        parameters = _leaves(roots)
+        parameters = leaves(roots)
         reached = frozenset(map(id, parameters))
         if reached and reached not in self._known:
             # The graph has them in another order where the same is computed otherwise. It keeps them, or another might
@@ -64,19 +65,3 @@ def _looks(tensor: Tensor) -> tuple[Any, ...]:
     with aside():
         value = plain(tensor)
         return tuple(tensor.shape), 0.0 if value is None else float(value.double().sum()), tensor.data_ptr()
-
-
-def _leaves(roots: Iterable[Tensor]) -> list[Tensor]:
-    """The tensors in whose `grad` a backward pass from `roots` adds up, in the order in which the graph has them."""
-    found: list[Tensor] = []
-    waiting: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        variable = getattr(node, "variable", None)
-        if variable is not None:
-            found.append(variable)
-        following = [each for each, _ in node.next_functions if each is not None and each not in seen]
-        seen.update(following)
-        waiting += following
-    return found

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, ContextManager
 
 import torch
 from torch import nn
 
+from . import formats, patching
 from .calls import has_parameters
 from .dropout import LeftOut
 from .seeding import mixed
 from .structures import leaves, mapped
-from .tensors import aside, autocast_type, is_captured
+from .tensors import HALVES, aside, autocast_type, is_captured
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +32,7 @@ class Controls:
         self._job = job
         self._noisy: tuple[int, int, nn.Module] | None = None
         self._noisy_parameters: tuple[nn.Module, _Noise] | None = None
+        self._in_half: ContextManager[None] | None = None
         self.perturbed = 0
         self.left_out: LeftOut | None = None
 
@@ -38,10 +40,26 @@ class Controls:
         """What is changed once and for all."""
         if not self._job.dropout:
             self.left_out = LeftOut()
+        if self._job.half and self._job.device == "cpu":
+            for kind in (nn.RNN, nn.LSTM, nn.GRU):
+                patching.around(kind, "forward", _as_it_is)
 
-    def batch(self, batch: Any) -> Any:
+    def batch(self, batch: Any, step: int) -> Any:
         """A batch as the script is to get it: targets of losses that are no modules must have the model's type."""
+        if self._job.bare and self._job.half and self._in_half is None:
+            self._in_half = formats.begin()
+        if self._job.bare and self._job.perturb:
+            noise = self._noise(step)
+            batch = mapped(batch, noise)
+            self.perturbed += noise.tensors
         return mapped(batch, _double) if self._job.double else batch
+
+    def call(self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """An outermost call, in the format that it is to compute in."""
+        if not self._job.half or is_captured():
+            return call(module, *args, **kwargs)
+        with formats.autocast():
+            return mapped(call(module, *args, **kwargs), _single)
 
     def inputs(self, module: nn.Module, args: Any, kwargs: Any, step: int, backwards: int) -> tuple[Any, Any]:
         """The inputs of an outermost call as the module is to get them, after so many steps and backward passes."""
@@ -71,7 +89,7 @@ class Controls:
         return self._noisy is None or self._noisy[0] != step or self._noisy[1:] == (backwards, module)
 
     def _with_noise(self, module: nn.Module, args: Any, kwargs: Any, step: int) -> tuple[Any, Any]:
-        noise = _Noise(self._job.perturb, mixed(self._job.seed, "noise", self._job.perturb_seed, step))
+        noise = self._noise(step)
         if any(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in leaves([args, kwargs])):
             args, kwargs = mapped(args, noise), mapped(kwargs, noise)
         elif self._noisy_parameters is None:
@@ -80,6 +98,9 @@ class Controls:
             _move(module, noise)
         self.perturbed += noise.tensors
         return args, kwargs
+
+    def _noise(self, step: int) -> _Noise:
+        return _Noise(self._job.perturb, mixed(self._job.seed, "noise", self._job.perturb_seed, step))
 
 
 class _Noise:
@@ -115,6 +136,16 @@ def _move(module: nn.Module, noise: _Noise) -> None:
     with aside():
         for parameter in module.parameters():
             parameter.data.copy_(noise(parameter.data))
+
+
+def _as_it_is(forward: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """Not every processor has kernels for recurrent layers in half types."""
+    with formats.autocast(enabled=False):
+        return forward(module, *mapped(args, _single), **mapped(kwargs, _single))
+
+
+def _single(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in HALVES else tensor
 
 
 def _double(tensor: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 JOB_VARIABLE = "PERFMOD_HARNESS_JOB"
 
@@ -23,11 +24,13 @@ class Job:
     perturb: float
     perturb_seed: int
     double: bool
+    half: bool
     dropout: bool
     deterministic: bool
-    alike: bool
+    alike: int
     epoch: int
     by_hand: int
+    bare: bool
     states: str
     writes_states: bool
     handed: list[int]
@@ -39,6 +42,7 @@ class Job:
     longest_seconds: float
     sync_steps: int
     profile_steps: int
+    points: list[Any]
 
 
 def read() -> Job | None:

@@ -6,11 +6,12 @@ What is kept stays on its device, boiled down, until the run is over.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import alike, patching, scaling, seeding, short_epochs, unseen
+from . import alike, halves, patching, scaling, seeding, short_epochs, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
@@ -28,6 +29,7 @@ from .shelf import Shelf
 from .snapshots import Snapshots, gradients
 from .tensors import HALVES, autocast_type, is_captured, is_tried_out
 from .watch import Watch, roots_of
+from .workers import Workers
 
 if TYPE_CHECKING:
     from array import array
@@ -48,12 +50,13 @@ def begin(job: Job) -> None:
     _calm()
     seeding.pin_torch(job.seed)
     unseen.begin()
-    Sampling(job.seed).begin()
+    workers = Workers(Path(job.out))
+    Sampling(job.seed, workers).begin()
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
-        alike.begin()
-    Recorder(job).begin()
+        alike.begin(job.alike)
+    Recorder(job, workers).begin()
 
 
 def _calm() -> None:
@@ -74,8 +77,9 @@ def _calm() -> None:
 class Recorder(Observer):
     """Keeps what happens in the training process of an E-run."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, workers: Workers) -> None:
         self._job = job
+        self._workers = workers
         self._watch = Watch(job, self)
         self._controls = Controls(job)
         self._determinism = Determinism()
@@ -88,6 +92,8 @@ class Recorder(Observer):
         self._snapshots = Snapshots(digests, self._names)
         self._states = HandingOver(job, self._names)
         self._stepped: dict[int, Optimizer | ByHand] = {}
+        self._adds_up_in_half = False
+        self._drawn_by_step: list[str] = []
         self._looked_at = 1
         self._first_step = 0.0
         self._is_long = False
@@ -112,7 +118,7 @@ class Recorder(Observer):
         if self._watch.over:
             return batch
         self._events.batch(self._watch.total, seen, batch)
-        return self._controls.batch(batch)
+        return self._controls.batch(batch, self._watch.total)
 
     def _called(self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
         watch = self._watch
@@ -123,7 +129,7 @@ class Recorder(Observer):
             self._snapshots.take_model(0)
         args, kwargs = self._controls.inputs(module, args, kwargs, watch.total, watch.backwards)
         self._called_within()
-        result = call(module, *args, **kwargs)
+        result = self._controls.call(call, module, args, kwargs) if own else call(module, *args, **kwargs)
         if own:
             self._events.forward(watch.total, module, result)
         return result
@@ -140,6 +146,8 @@ class Recorder(Observer):
 
     def before_backward(self, roots: Sequence[Tensor]) -> None:
         """Keep the losses as they were before scaling."""
+        if self._watch.clock + 1 == self._looked_at:
+            self._adds_up_in_half = self._adds_up_in_half or halves.adds_up_in_half(roots)
         self._events.backward(self._watch.total, map(scaling.unscaled, roots))
 
     def _differentiated(self, grad: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -166,6 +174,7 @@ class Recorder(Observer):
             self._end_step(watch.clock)
         if not is_captured():
             with unseen.uncompiled():
+                self._drawn_by_step.append(seeding.drawn())
                 seeding.seed_everything(self._job.seed, "step", watch.total)
         return number == CLOCK and self._is_enough(watch.clock)
 
@@ -220,6 +229,7 @@ class Recorder(Observer):
             **self._counts(),
             "peak_reserved_mib": peak,
             "on_cpu": not _device_was_used(),
+            "held_in_half": halves.held_in_half(self._names.parameters()),
             "printed": self._outputs.printed,
             "events": self._events.read(readout),
             "snapshots": self._snapshots.read(readout),
@@ -229,7 +239,7 @@ class Recorder(Observer):
     def lost(self) -> Mapping[str, Any]:
         """What was counted on the host."""
         self._states.end()
-        return {**self._counts(), "printed": "", "events": [], "snapshots": []}
+        return {**self._counts(), "held_in_half": 0, "printed": "", "events": [], "snapshots": []}
 
     def _counts(self) -> dict[str, Any]:
         events, left_out = self._events, self._controls.left_out
@@ -238,6 +248,9 @@ class Recorder(Observer):
             "samples": events.samples,
             "perturbed": self._controls.perturbed,
             "left_out": None if left_out is None else left_out.calls,
+            "adds_up_in_half": self._adds_up_in_half,
+            "drawn": self._drawn_by_step,
+            "workers": self._workers.noted(),
             "handed": self._states.done,
             "unrepeatable": list(self._determinism.warned),
         }

@@ -17,17 +17,21 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from . import patching
-from .seeding import Streams, kept, mixed, seed_host
+from .seeding import Streams, kept, seed_host
+from .workers import base_seed, loader_of
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
+
+    from .workers import Workers
 
 
 class Sampling:
     """Pins the draws of every loader by its number and epoch. `Loaders`, which gives them, is to be begun later."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, workers: Workers) -> None:
         self._seed = seed
+        self._workers = workers
         self._base_seed = 0
 
     def begin(self) -> None:
@@ -35,6 +39,7 @@ class Sampling:
         patching.around(_BaseDataLoaderIter, "__init__", self._begin)
         patching.around(_BaseDataLoaderIter, "_reset", self._begin_epoch)
         patching.around(_BaseDataLoaderIter, "_next_index", self._next_index)
+        patching.around(_MapDatasetFetcher, "__init__", self._begin_map)
         patching.around(_MapDatasetFetcher, "fetch", self._fetch)
         patching.around(_IterableDatasetFetcher, "__init__", self._begin_iterable)
         patching.around(_IterableDatasetFetcher, "fetch", self._fetch_iterable)
@@ -44,8 +49,8 @@ class Sampling:
     def _begin(self, init: Callable[..., None], iterator: Any, loader: DataLoader[Any], *args: Any) -> None:
         iterator._perfmod_streams = Streams(generators=_generators(loader))
         self._begin_epoch(init, iterator, loader, *args)
-        # Workers that persist are seeded once, others in each epoch: all epochs have one seed.
-        self._base_seed = iterator._base_seed = mixed(self._seed, "workers", iterator._perfmod_seen.number)
+        seen = iterator._perfmod_seen
+        self._base_seed = iterator._base_seed = base_seed(self._seed, seen.number, seen.epoch)
 
     def _begin_epoch(self, begin: Callable[..., None], iterator: Any, *args: Any) -> None:
         streams: Streams = iterator._perfmod_streams
@@ -64,6 +69,10 @@ class Sampling:
 
     # In the process that fetches samples, which may be a worker
 
+    def _begin_map(self, init: Callable[..., None], fetcher: Any, *args: Any) -> None:
+        self._workers.note()
+        init(fetcher, *args)
+
     def _fetch(self, fetch: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         key = self._seed, getattr(index, "epoch", None)
         seeded = copy.copy(fetcher)
@@ -78,9 +87,11 @@ class Sampling:
             return fetch(seeded, index)
 
     def _begin_iterable(self, init: Callable[..., None], fetcher: Any, *args: Any) -> None:
+        self._workers.note()
         info = get_worker_info()
         worker, base = (0, self._base_seed) if info is None else (info.id, info.seed - info.id)
-        fetcher._perfmod_streams = Streams(base, "iterable", worker)
+        # Workers that persist are seeded once, others in each epoch: all epochs have one seed.
+        fetcher._perfmod_streams = Streams(loader_of(base), "iterable", worker)
         with fetcher._perfmod_streams.active():
             init(fetcher, *args)
 

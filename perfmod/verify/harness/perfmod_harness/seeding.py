@@ -38,6 +38,28 @@ def fresh() -> int:
     return mixed(*_Place.key, "fresh", _Place.asked)
 
 
+def place() -> tuple[Any, ...]:
+    """What the streams were begun for."""
+    return _Place.key
+
+
+def positions() -> dict[str, float]:
+    """Tells apart where the streams of the host stand, by whose they are; moves them on."""
+    import torch
+
+    found = {"Python's": random.random(), "torch's": float(torch.rand((), device="cpu"))}
+    numpy = _numpy_random()
+    return found if numpy is None else {**found, "NumPy's": float(numpy.random_sample())}
+
+
+def drawn() -> str:
+    """Tells apart how much has been drawn on all devices since the streams began, which are to begin anew."""
+    import torch
+
+    on_devices = [generator.get_state().tolist() for generator in torch.cuda.default_generators]
+    return f"{mixed(positions(), on_devices):x}"
+
+
 def pin_python(seed: int) -> None:
     """Seed Python's stream, and let no later call leave the seed to chance."""
     _Place.key = (seed,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import signal
 
-from . import after_import, job, notebook, process, terminal
+from . import after_import, job, notebook, process, terminal, watching
 
 
 def start() -> None:
@@ -25,6 +25,7 @@ def start() -> None:
 
         seeding.pin_python(todo.seed)
         after_import.call("numpy.random", lambda: seeding.pin_numpy(todo.seed))
+        watching.begin(todo)
     after_import.call("torch", lambda: _begin(todo))
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 from torch import cuda, distributed
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from . import patching
+from . import patching, stephooks
 from .by_hand import ByHand
 from .compiling import is_compiling
 from .observer import CLOCK
@@ -49,7 +48,7 @@ class StepWatch(Watch):
         if self.job.by_hand:
             patching.around(torch.autograd, "backward", self._backward)
         else:
-            register_optimizer_step_post_hook(self._after_step)
+            stephooks.after_steps(self._after_step)
         self._ending.begin()
         os.register_at_fork(after_in_child=self._abandon)
 

@@ -1,4 +1,6 @@
-"""Keeps the global hooks of optimizers working where torch.compile is used.
+"""Calls before and after the steps of all optimizers, and keeps them working where torch.compile is used.
+
+They stand beside the global hooks of torch and not among these, where a script would find them.
 
 Early versions of torch 2 take torch's own optimizers out of the wrapper that calls the hooks, when they first compile
 something, and mark them so that they are not wrapped again.
@@ -8,14 +10,43 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import OrderedDict
 from typing import Any, Callable
 
 import torch
-from torch.optim import Optimizer
+from torch.optim import Optimizer, optimizer
 
 from . import after_import, patching
 
 _COMPILER = "torch._dynamo.eval_frame"
+
+Hook = Callable[[Optimizer, Any, Any], None]
+"""Gets the optimizer and the arguments of its step."""
+
+
+def before_steps(hook: Hook) -> None:
+    """Call it from now before each step."""
+    _add("_global_optimizer_pre_hooks", hook)
+
+
+def after_steps(hook: Hook) -> None:
+    """Call it from now after each step."""
+    _add("_global_optimizer_post_hooks", hook)
+
+
+class _Hooks(OrderedDict):  # type: ignore[type-arg]
+    """The script's own hooks; when they are called, so is one that is not counted among them."""
+
+    unlisted: Hook
+
+    def values(self) -> Any:
+        return (self.unlisted, *super().values())
+
+
+def _add(name: str, hook: Hook) -> None:
+    hooks = _Hooks(vars(optimizer)[name])
+    hooks.unlisted = hook
+    setattr(optimizer, name, hooks)
 
 
 def keep() -> None:
@@ -36,10 +67,10 @@ def _patch(patch: Callable[[], None]) -> None:
     for kind in list(vars(torch.optim).values()):
         if not (inspect.isclass(kind) and issubclass(kind, Optimizer)) or kind is Optimizer:
             continue
-        optimizer: Any = kind
-        step = optimizer.step
+        known: Any = kind
+        step = known.step
         if getattr(step, "hooked", False) and not _goes_through(step, calls_hooks):
-            step = optimizer.step = wrap(step)
+            step = known.step = wrap(step)
             step.hooked = True
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from . import process, results, scaling
+from . import process, results, scaling, stephooks
 from .by_hand import ByHand, OptimizersMade, StepsByHand
 from .compiling import is_compiling
 from .ending import Ending
@@ -76,8 +75,8 @@ class Watch:
 
     def begin(self) -> None:
         """Look on from now."""
-        register_optimizer_step_pre_hook(self._before_step)
-        register_optimizer_step_post_hook(self._after_step)
+        stephooks.before_steps(self._before_step)
+        stephooks.after_steps(self._after_step)
         torch.autograd.backward = self._counting(torch.autograd.backward)
         scaling.count_skipped(lambda: self.total + self.skipped, self._skip)
         self._ending.begin()
@@ -97,7 +96,7 @@ class Watch:
         self._meet()
         # While an optimizer steps, its closure may run as many backward passes as it likes.
         self._since_step = 0
-        if not _left_out(optimizer):
+        if not self._helps_by_hand() and not _left_out(optimizer):
             self.observer.before_step(optimizer, self._number(optimizer), _has_closure(args, kwargs))
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -106,6 +105,8 @@ class Watch:
                 raise Enough
             return
         self._since_step = 0
+        if self._helps_by_hand():
+            return
         if _left_out(optimizer):
             self._skip()
             return
@@ -113,6 +114,10 @@ class Watch:
         self.steps[number] += 1
         if self.observer.after_step(optimizer, number, _has_closure(args, kwargs)):
             self.finish()
+
+    def _helps_by_hand(self) -> bool:
+        """Whether an optimizer is how this version makes the steps that the original makes itself."""
+        return self._open is not None
 
     def _skip(self) -> None:
         self.skipped += 1
