@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from attrs import asdict, evolve
 
 from perfmod.codemods.edits import Splice
-from perfmod.transforms.rule import Edit, Finding, PlacedEdit
+from perfmod.transforms.rule import Edit, Finding, PlacedEdit, Question
 from perfmod.transforms.source import LINE_NUMBERS, Source
 
 
@@ -39,6 +39,11 @@ class Text:
         return PlacedEdit(
             self.given.path, first.cell, first.line, first.column, last.line, last.column, edit.replacement
         )
+
+    def asked(self, question: Question) -> Question:
+        """A question about the current text, with its place in the given one."""
+        offset = self.source.line_starts[question.line - 1] + question.column - 1
+        return evolve(question, **asdict(self.given.place(self.start_in_given(offset))))
 
     def to_bytes(self, given: bytes) -> bytes:
         """The file as it is now; raises `SourceError` where it cannot be written."""

@@ -54,7 +54,7 @@ class Patterns:
 
     @classmethod
     def read(cls, base: Path, file: Path) -> Patterns | None:
-        """The patterns of `file`; None where it cannot be read. A line that is no pattern matches nothing, as in git."""
+        """The patterns of `file`, without lines that are none, as in git; None where it cannot be read."""
         try:
             lines = file.read_text("utf-8", "surrogateescape").splitlines()
         except OSError:

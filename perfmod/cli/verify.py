@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from perfmod.cli.options import Format, Ignore, Isolated, OutputFormat, Select, Unsafe, options
+from perfmod.cli.options import (
+    ExtendSelect,
+    Format,
+    Ignore,
+    Isolated,
+    LowImpact,
+    OutputFormat,
+    Select,
+    Unsafe,
+    options,
+)
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
     Device,
@@ -59,8 +69,10 @@ def verify(
     report: ReportFolder = None,
     numerics: ClosenessName = Closeness.ROUNDING,
     select: Select = None,
+    extend_select: ExtendSelect = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
+    low_impact: LowImpact = None,
     isolated: Isolated = False,
     link: Link = None,
     output_format: Format = OutputFormat.TEXT,
@@ -99,7 +111,8 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            found = examined([script], options(select, ignore, unsafe), isolated=isolated)
+            chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
+            found = examined([script], chosen, isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)

@@ -178,7 +178,7 @@ def test_notebook(write: Write, perfmod: Run) -> None:
         ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
         (
             "colour = 1",
-            'has no key "colour"; the keys are select, extend-select, ignore, exclude, unsafe, low-impact, target, ',
+            'has no key "colour"; the keys are select, extend-select, ignore, exclude, ',
         ),
         ('select = "PM9"', '"select" must be a list of strings'),
         ("ignore = [1]", '"ignore" must be a list of strings'),
