@@ -98,15 +98,16 @@ def render_summary(
         for flag, number in report.flags(state).items():
             called = _counted(number, noun) if state is State.QUESTION else f"{number} {noun}"
             does = answer.format("it" if number == 1 else "them")
-            _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}")
+            _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
             listed += number
     advice = findings[State.ADVICE.value]
     if advice:
         _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
     if listed + advice and not verbose:
         _print(console, f"-v shows {'it' if listed + advice == 1 else 'them'}, and says why")
-    if everything and findings[State.LEFT.value]:
-        _print(console, f"{findings[State.LEFT.value]} left as it is")
+    left = findings[State.LEFT.value]
+    if everything and left:
+        _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}")
     if findings[State.SUPPRESSED.value]:
         _print(console, f"{findings[State.SUPPRESSED.value]} silenced by comments")
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
@@ -157,10 +158,10 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0) -> None:
-    """A line, as long as it is; on a terminal it is wrapped at its width."""
+def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0, is_wrapped: bool = True) -> None:
+    """A line, as long as it is; on a terminal it is wrapped at its width, unless it holds something to paste."""
     text = Text.assemble(*parts)
-    if console.is_terminal:
+    if console.is_terminal and is_wrapped:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), highlight=False)
     else:
         console.print(" " * indent, text, sep="", soft_wrap=True, highlight=False)

@@ -211,7 +211,7 @@ def test_table_that_is_none(write: Write, perfmod: Run) -> None:
     assert perfmod("apply", ".").complaint.endswith("tool.perfmod must be a table")
 
 
-@pytest.mark.parametrize("option", ["--select", "--ignore"])
+@pytest.mark.parametrize("option", ["--select", "--extend-select", "--ignore"])
 def test_unknown_rule(write: Write, perfmod: Run, option: str) -> None:
     write("pyproject.toml", "[tool.perfmod]\n")
     write("train.py", "torch_slow()\n")

@@ -16,7 +16,7 @@ import libcst.matchers as m
 
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status, question
 
 
 class _CallRule(Rule):
@@ -41,6 +41,7 @@ class _CallRule(Rule):
         for call in m.findall(file.source.module, m.Call(func=m.Name(self.slow))):
             assert isinstance(call, cst.Call)
             if self.fast:
+                is_open = self.safety is Safety.UNSAFE
                 edit = Edit(*file.source.span(call.func), self.fast)
                 yield self.found(
                     file,
@@ -49,6 +50,7 @@ class _CallRule(Rule):
                     [edit],
                     imports=self.needed,
                     figures_may_differ=self.figures_may_differ,
+                    questions=[question(file, "is-callable", call.func, watchable=True)] if is_open else (),
                 )
             else:
                 yield self.refused(file, call, "its result is used on line 41")
@@ -65,7 +67,7 @@ class SlowCall(_CallRule):
 
 
 class RiskyCall(_CallRule):
-    """Held back as unsafe."""
+    """An open question about what is called."""
 
     code = "PM902"
     name = "risky-call"
@@ -76,7 +78,7 @@ class RiskyCall(_CallRule):
 
 
 class OptionalCall(_CallRule):
-    """Held back as opt-in; shown figures may differ."""
+    """On request; shown figures may differ."""
 
     code = "PM903"
     name = "optional-call"
@@ -89,7 +91,7 @@ class OptionalCall(_CallRule):
 
 
 class KeptCall(_CallRule):
-    """Refused."""
+    """Left as it is."""
 
     code = "PM904"
     name = "kept-call"
@@ -141,6 +143,17 @@ class TwiceCall(_CallRule):
     triggers = frozenset({slow})
 
 
+class MinorCall(_CallRule):
+    """Safe and of low impact."""
+
+    code = "PM909"
+    name = "minor-call"
+    safety = Safety.LOW_IMPACT
+    slow = "torch_minor"
+    fast = "torch_major"
+    triggers = frozenset({slow})
+
+
 class FarCall(_CallRule):
     """Safe without arguments, and renames the function in the file that defines it, along with its calls elsewhere."""
 
@@ -170,7 +183,17 @@ class FarCall(_CallRule):
                 yield self.refused(file, call, f"`{self.slow}` is not in sight")
 
 
-RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall(), FarCall(), BusyCall(), TwiceCall())
+RULES = (
+    SlowCall(),
+    RiskyCall(),
+    OptionalCall(),
+    KeptCall(),
+    EndlessCall(),
+    FarCall(),
+    BusyCall(),
+    TwiceCall(),
+    MinorCall(),
+)
 
 
 def install() -> None:
