@@ -153,7 +153,7 @@ def row_of(name: str, checked: Checked) -> dict[str, Any]:
     reasons: dict[str, Counter[str]] = {}
     for each in findings:
         rules.setdefault(each["code"], Counter())[each["state"]] += 1
-        if each["state"] in ("refused", "advice", "held-back"):
+        if each["state"] not in ("rewritten", "suppressed"):
             reasons.setdefault(each["state"], Counter())[f"{each['code']}: {reason_class(each['reason'])}"] += 1
     changed: dict[str, list[str]] = {}
     for each in findings:

@@ -10,6 +10,8 @@ from corpus_index import File
 
 MEASURES = ("sums", "moves", "loaders", "tails", "operations")
 """What is counted; `corpus_survey.py` says what each is."""
+HELD_BACK = ("low-impact", "open-question", "on-request")
+"""The states of findings whose rewrite an option applies."""
 
 
 @frozen

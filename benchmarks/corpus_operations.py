@@ -1,6 +1,6 @@
 """The catalogue's operations in the training steps of a file, by their names alone.
 
-This asks for completeness, not for reach: each of them has to be rewritten, held back or refused with a reason. What
+This asks for completeness, not for reach: each of them is rewritten or has another outcome with a reason. What
 the syntax shows to be done on the host (NumPy's functions, `.numpy()` of what lies there, sizes that are written down)
 is not counted; what only the values show (a tensor of the CPU) is, so that silence may be right there.
 """

@@ -2,9 +2,9 @@
 
 An occurrence is **rewritten** when the rewritten tree no longer has it: the statement no longer reads the device, the
 copy no longer waits and all loaders behind it pin, the loader has what it lacked, the tail is gone. Otherwise its
-**reason** is that of a finding there, held back or refused, or of one that speaks for it: perfmod takes sums together
-by what they are kept in, meters by their class, copies and tails by their loader. What has no finding is **silent**; so
-is a loader of whose lacks, workers and pinning, one is neither gone nor has a reason of its own.
+**reason** is that of another finding there, or of one that speaks for it: perfmod takes sums together by what they are
+kept in, meters by their class, copies and tails by their loader. What has no finding is **silent**; so is a loader of
+whose lacks, workers and pinning, one is neither gone nor has a reason of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field, frozen
 from corpus_checks import Checked, reason_class
 from corpus_index import Index
-from corpus_occurrence import MEASURES, Occurrence, by_key
+from corpus_occurrence import HELD_BACK, MEASURES, Occurrence, by_key
 from corpus_survey import survey
 
 RULES: Mapping[str, re.Pattern[str]] = {
@@ -40,7 +40,7 @@ class Fate:
     """What became of one occurrence.
 
     Attributes:
-        state: `rewritten`, `held-back`, `refused` (advice included) or `silent`.
+        state: `rewritten`, `held-back` (an option applies it), `refused` (left as it is, or advice) or `silent`.
         reason: why it was not rewritten; with several lacks the reason of each.
         complete: whether every lack of it is gone or has its own reason; what is not is silent.
     """
@@ -178,8 +178,8 @@ def _left(each: Occurrence, found: Sequence[Mapping[str, Any]]) -> Fate:
     if not rest:
         # A rewrite may leave the operation, in a form that waits no more or as the one read of several.
         return Fate(each, "rewritten" if found and each.measure == "operations" else "silent")
-    first = min(rest, key=lambda finding: finding["state"] != "held-back")
-    state = "held-back" if first["state"] == "held-back" else "refused"
+    first = min(rest, key=lambda finding: finding["state"] not in HELD_BACK)
+    state = "held-back" if first["state"] in HELD_BACK else "refused"
     return Fate(each, state, f"{first['code']}: {reason_class(first['reason'])}")
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from corpus_occurrence import HELD_BACK
+
 GOALS = {"sums": 0.8, "moves": 0.85, "loaders": 0.9, "tails": 0.6, "operations": 1.0}
 TITLES = {
     "sums": "ungated running sums, appends and meters of device scalars in steps, rewritten",
@@ -15,6 +17,7 @@ TITLES = {
     "tails": "`ToTensor, Normalize` tails whose loops are all in sight, moved to the device",
 }
 STATES = ("rewritten", "held-back", "refused", "silent")
+OUTCOMES = ("rewritten", *HELD_BACK, "advice", "left-as-it-is")
 MOST = 15
 """Reasons that are listed per measure; the JSON has all."""
 
@@ -77,26 +80,23 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
         "changed",
         "unreadable",
         "findings",
-        "applied",
-        "held back",
-        "refused",
-        "advice",
+        *(state.replace("-", " ") for state in OUTCOMES),
         "s",
         "MiB",
         "does not hold",
     ]
-    lines = ["## Repositories\n", _line(heads), "|---|" + "--:|" * 10 + "---|"]
+    lines = ["## Repositories\n", _line(heads), "|---|" + "--:|" * (6 + len(OUTCOMES)) + "---|"]
     totals: Counter[str] = Counter()
     for row in rows:
         if "files" not in row:
-            lines.append(_line([row["name"], *[""] * 10, ", ".join(row["problems"])]))
+            lines.append(_line([row["name"], *[""] * (6 + len(OUTCOMES)), ", ".join(row["problems"])]))
             continue
         counts = {
             "files": sum(row["files"].values()),
             "changed": row["files"].get("changed", 0),
             "unreadable": len(row["unreadable"]),
             "findings": sum(row["findings"].values()),
-            **{state: row["findings"].get(state, 0) for state in ("rewritten", "held-back", "refused", "advice")},
+            **{state: row["findings"].get(state, 0) for state in OUTCOMES},
         }
         totals.update(counts)
         cells = [row["name"], *counts.values(), row["seconds"], row["peak_mib"], ", ".join(row["problems"])]
@@ -108,7 +108,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _reasons(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = ["## Reasons\n"]
-    for state in ("held-back", "refused", "advice"):
+    for state in OUTCOMES[1:]:
         counts: Counter[str] = Counter()
         places: Counter[str] = Counter()
         for row in rows:

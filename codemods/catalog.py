@@ -25,8 +25,8 @@ def rules() -> list[Rule]:
     return [kind() for kind in _rule_types()]
 
 
-def select(select: Sequence[str] | None, ignore: Sequence[str]) -> list[Rule]:
-    """The rules that a selector of `select` names (all, if there is none) and none of `ignore`, by code.
+def select(select: Sequence[str] | None, ignore: Sequence[str], extend: Sequence[str] = ()) -> list[Rule]:
+    """The rules that a selector of `select` names (all, if there is none) and none of `ignore`, and `extend`; by code.
 
     A selector is a code (`PM101`), the start of one (`PM1`), a name (`masked-loss`), a family (`syncs`) or
     `ALL`.
@@ -36,13 +36,16 @@ def select(select: Sequence[str] | None, ignore: Sequence[str]) -> list[Rule]:
     """
     known = rules()
     select = select or (ALL,)
-    for selector in (*select, *ignore):
+    for selector in (*select, *ignore, *extend):
         require(selector, known)
     return [
         rule
         for rule in known
-        if any(matches(rule, selector) for selector in select)
-        and not any(matches(rule, selector) for selector in ignore)
+        if any(matches(rule, selector) for selector in extend)
+        or (
+            any(matches(rule, selector) for selector in select)
+            and not any(matches(rule, selector) for selector in ignore)
+        )
     ]
 
 

@@ -31,7 +31,7 @@ from perfmod.transforms.facts.old_torch import (
     made_volatile,
 )
 from perfmod.transforms.policy import Policy
-from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Question, Rule, Safety
+from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 from perfmod.transforms.unanswered import unanswered
 
@@ -56,7 +56,8 @@ class Choice:
 
     Attributes:
         unsafe: apply findings whose safety is `unsafe` too: their open questions count as answered with yes.
-        opted_in: codes of the opt-in rules that were selected by code or name.
+        opted_in: codes of the rules that were selected by code or name, which rules on request wait for, and findings
+            that change the training.
         low_impact: apply what is safe and worth little, too.
         proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
             they compute the same (classes bitwise and rounding).
@@ -76,8 +77,8 @@ class Choice:
         return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
 
     def is_chosen(self, finding: Finding, rule: Rule) -> bool:
-        """Whether the user asked for it, by default or by options; the unsafe ones of an opt-in rule need both."""
-        if Safety.OPT_IN in (finding.safety, rule.safety) and finding.code not in self.opted_in:
+        """Whether the user asked for it; an open question of a rule on request needs both flags."""
+        if is_on_request(finding, rule) and finding.code not in self.opted_in:
             return False
         if finding.safety is Safety.LOW_IMPACT:
             return self.low_impact
@@ -109,6 +110,11 @@ _PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
 """Classes whose results a run can compare with the original's."""
 
 
+def is_on_request(finding: Finding, rule: Rule) -> bool:
+    """Whether a finding waits until its rule is selected by code or name; what changes the training always does."""
+    return Safety.OPT_IN in (finding.safety, rule.safety) or finding.numerics is Numerics.BEHAVIOURAL
+
+
 @frozen
 class FileResult:
     """One file after all rules.
@@ -122,8 +128,8 @@ class FileResult:
         reason: why it was skipped or failed, in one line; else empty.
         before, after: the file's bytes; equal unless the outcome is `changed`.
         applied: findings whose edits are in `after`.
-        held_back: findings with edits that `Choice` did not admit (unsafe, opt-in).
-        refused: refusals and advice.
+        held_back: findings with edits that `Choice` did not admit: of low impact, with open questions, on request.
+        refused: what is left as it is, and advice.
         suppressed: findings silenced by a `# perfmod: ignore` comment.
         warnings: what is wrong with such comments, each one line with its line number.
         together: paths of the other files that applied findings changed along with this one: all of them have to be
@@ -191,6 +197,7 @@ class Given:
             and not given by name.
         pin: what its project says of torch, if it does.
         forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
+        why_read: of a file of which only facts are taken, why that is so: `belongs to another part of a large project`.
     """
 
     path: str
@@ -202,6 +209,7 @@ class Given:
     is_beside_training: bool = False
     pin: Pin | None = None
     forks_by_default: bool = False
+    why_read: str = ""
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:
@@ -445,10 +453,8 @@ class _Rewriting:
             finding = self._fitted(finding, place, change, path, world)
         unnamed = tuple(place for place in changes if self.files[place].part is Part.UNNAMED)
         if unnamed and not finding.refused:
-            needs = f"also needs {' and '.join(unnamed)}: pass {'it' if len(unnamed) == 1 else 'them'} too"
-            is_admitted = self.choice.admits(finding, self.rules[finding.code])
-            reason = needs if is_admitted else f"{finding.reason}; it {needs}"
-            finding = evolve(finding, reason=reason, unnamed=unnamed)
+            needs = f"{' and '.join(unnamed)} {'has' if len(unnamed) == 1 else 'have'} to change as well"
+            finding = evolve(finding, reason=f"{finding.reason}; {needs}", unnamed=unnamed)
         withheld = self.choice.withheld.get(Place(path, finding.code, self.texts[path].start_in_given(finding.start)))
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
@@ -473,10 +479,11 @@ class _Rewriting:
             return finding
         source = self.texts[place].source
         if self.files[place].part is Part.READ:
-            return _refusal(finding, f"{self.labels[place]} would have to change too, and perfmod only reads that file")
+            why = self.files[place].why_read or "is only read"
+            return _refusal(finding, f"{self.labels[place]} would have to change as well, and {why}")
         if place != path and trains_with_another(world.files[source]):
             return _refusal(
-                finding, f"{self.labels[place]} would have to change too, and also trains with another framework"
+                finding, f"{self.labels[place]} would have to change as well, and also trains with another framework"
             )
         if obstacle := source.obstacle(change.edits):
             return _refusal(finding, self._said_of(place, obstacle, path))
@@ -557,12 +564,8 @@ class _Rewriting:
         return evolve(
             self.words.in_given(finding, self.texts[path]),
             placed=tuple(placed) if len(placed) == len(edits) else None,
-            questions=tuple(self._asked_in_given(question, path) for question in finding.questions),
+            questions=tuple(self.texts[each.path or path].asked(each) for each in finding.questions),
         )
-
-    def _asked_in_given(self, question: Question, path: str) -> Question:
-        line, column = self.texts[question.path or path].position_in_given(question.line, question.column)
-        return evolve(question, line=line, column=column)
 
     def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
         """Findings of the given text in order, placed for somebody who has the file open."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from attrs import asdict, evolve
 
 from perfmod.codemods.edits import Splice
-from perfmod.transforms.rule import Edit, Finding, PlacedEdit
+from perfmod.transforms.rule import Edit, Finding, PlacedEdit, Question
 from perfmod.transforms.source import LINE_NUMBERS, Source
 
 
@@ -40,6 +40,11 @@ class Text:
             self.given.path, first.cell, first.line, first.column, last.line, last.column, edit.replacement
         )
 
+    def asked(self, question: Question) -> Question:
+        """A question about the current text, with its place in the given one."""
+        offset = self.source.line_starts[question.line - 1] + question.column - 1
+        return evolve(question, **asdict(self.given.place(self.start_in_given(offset))))
+
     def to_bytes(self, given: bytes) -> bytes:
         """The file as it is now; raises `SourceError` where it cannot be written."""
         return self.source.to_bytes() if self.splices else given
@@ -67,10 +72,6 @@ class Text:
                 return True
             offset = splice.old(offset)
         return False
-
-    def position_in_given(self, line: int, column: int) -> tuple[int, int]:
-        """Where what starts at a line and column of the current text started in the given one."""
-        return self.given.position(self.start_in_given(self.source.line_starts[line - 1] + column - 1))
 
     def lines_in_given(self, lines: str) -> str:
         """Words such as `lines 3 and 7` about the current text, as words about the given one."""

@@ -32,9 +32,10 @@ class Config:
 
     Attributes:
         select: codes, names or prefixes of the rules to run, instead of all.
+        extend_select: those of rules to run in addition; a code or name also selects a rule that is off by default.
         ignore: codes, names or prefixes of the rules to leave out.
         exclude: patterns in the language of `.gitignore`, relative to the folder of the file.
-        unsafe: apply findings whose rewrite could not be proven, too.
+        unsafe: take open questions as answered with yes.
         low_impact: apply findings that are safe and worth little, too.
         target: the platforms that the code has to run on, see `Target`.
         time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
@@ -42,6 +43,7 @@ class Config:
     """
 
     select: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
+    extend_select: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
     ignore: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
     exclude: tuple[str, ...] = field(default=(), metadata={"type": _LIST})
     unsafe: bool = field(default=False, metadata={"type": _TRUTH})
@@ -67,6 +69,7 @@ class Options:
     time_limit: float | None = None
     low_impact: bool | None = None
     proposing: bool = False
+    extend_select: tuple[str, ...] = ()
 
 
 @frozen
@@ -74,13 +77,16 @@ class Settings:
     """What holds for the files of one target.
 
     Attributes:
-        select, ignore, unsafe, low_impact, target, time_limit: as in `Config`, after the command line had its say.
+        select, ignore, unsafe, low_impact, target, time_limit: as in `Config`, after the command line had its say; what
+            the configuration adds to its selection is in `select`.
+        extend_select: what the command line adds, which no `ignore` takes back.
         exclude: as in `Config`.
         proposing: a run will decide what is kept, so whatever it can prove is applied, see `Choice`.
         origin: the `pyproject.toml` that took part, for messages; None where there is none.
     """
 
     select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     unsafe: bool = False
@@ -99,14 +105,17 @@ class Settings:
 def settings_for(folder: Path, options: Options) -> Settings:
     """The settings of files in `folder` (absolute): the command line over the nearest configuration.
 
-    `--select` replaces what the configuration selects and ignores; `--ignore` replaces what it ignores.
+    `--select` replaces what the configuration selects and ignores, `--extend-select` adds to it; `--ignore` replaces
+    what it ignores.
 
     Raises:
         UsageMistake: the configuration is wrong.
     """
     config = nearest_config(folder)
+    configured = (*(config.select or ("ALL",)), *config.extend_select) if config.extend_select else config.select
     return Settings(
-        select=options.select or config.select,
+        select=options.select or configured,
+        extend_select=options.extend_select,
         ignore=options.ignore or (() if options.select else config.ignore),
         exclude=config.exclude,
         unsafe=config.unsafe if options.unsafe is None else options.unsafe,

@@ -93,7 +93,8 @@ def examine(
     if isolated:
         units = planning.alone(found.files)
     else:
-        rules = tuple(dict.fromkeys(rule for plan in plans.values() for rule in plan.rules))
+        # Of all rules, whichever are selected: what one finds in a file depends on the files that are read with it.
+        rules = tuple(catalog.rules())
         units = planning.together(found.files, lambda data: matters(data, rules), cwd)
     examined = _run(units, plans, jobs or parallel.usable_cpus(), progress)
     for plan in plans.values():
@@ -117,12 +118,12 @@ def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
 def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
     """The rules that run under `settings`, and which of their findings may be applied. Raises `UsageMistake`."""
     try:
-        rules = tuple(catalog.select(settings.select, settings.ignore))
+        rules = tuple(catalog.select(settings.select, settings.ignore, settings.extend_select))
     except catalog.SelectionError as error:
         raise UsageMistake(f"{shown(settings.origin or '')}: [tool.perfmod]: {error}") from error
     return rules, Choice(
         unsafe=settings.unsafe,
-        opted_in=catalog.opted_in(settings.select),
+        opted_in=catalog.opted_in((*settings.select, *settings.extend_select)),
         low_impact=settings.low_impact,
         proposing=settings.proposing,
         policy=Policy(settings.target),
@@ -207,6 +208,7 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -
         is_beside_training=member.is_beside_training,
         pin=pins.of(member.file.real),
         forks_by_default=pins.forks_by_default(member.file.real),
+        why_read=member.why_read,
     )
 
 
@@ -240,7 +242,7 @@ def _path_of(each: Examined) -> tuple[str, ...]:
 
 def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:
     try:
-        for selector in (*options.select, *options.ignore):
+        for selector in (*options.select, *options.extend_select, *options.ignore):
             catalog.require(selector, catalog.rules())
     except catalog.SelectionError as error:
         raise UsageMistake(str(error)) from error

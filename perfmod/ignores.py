@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,30 +35,69 @@ DEFAULT_EXCLUDES = (
 """Folders that hold no code of the user's own; a path given by name is read all the same."""
 
 
+_FOLDER = "ps_d"
+"""The group of the slash behind a folder, in what `pathspec` makes of a pattern."""
+
+
 @frozen
 class Patterns:
     """Patterns in the language of `.gitignore`, relative to `base`."""
 
     base: Path
-    spec: GitIgnoreSpec
+    rules: tuple[tuple[bool, re.Pattern[str]], ...]
+    """Whether it ignores what it matches, or takes that back; the last one counts."""
 
     @classmethod
     def of(cls, base: Path, lines: Iterable[str]) -> Patterns:
-        """Raises `ValueError` (with the pattern) where a line is no pattern."""
-        return cls(base, GitIgnoreSpec.from_lines(lines))
+        """Raises `ValueError` with the pattern where a line is none."""
+        return cls(base, tuple(rule for line in lines if (rule := _rule(line)) is not None))
 
     @classmethod
     def read(cls, base: Path, file: Path) -> Patterns | None:
-        """The patterns of `file`; None where there is none or it cannot be read, as git has it."""
+        """The patterns of `file`, without lines that are none, as in git; None where it cannot be read."""
         try:
-            return cls.of(base, file.read_text("utf-8", "surrogateescape").splitlines())
-        except (OSError, ValueError):
+            lines = file.read_text("utf-8", "surrogateescape").splitlines()
+        except OSError:
             return None
+        return cls.of(base, filter(_is_pattern, lines))
 
     def verdict(self, path: Path, is_folder: bool) -> bool | None:
         """Whether `path` is ignored; None where no pattern speaks of it."""
         inner = path.relative_to(self.base).as_posix()
-        return self.spec.check_file(f"{inner}/" if is_folder else inner).include
+        asked = f"{inner}/" if is_folder else inner
+        return next((ignores for ignores, rule in reversed(self.rules) if _names(rule, asked)), None)
+
+
+def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
+    """The pattern of a line; None where the line is blank or a comment. Raises `ValueError` where it is no pattern."""
+    if not line.strip() or line.startswith("#"):
+        return None
+    try:
+        (pattern,) = GitIgnoreSpec.from_lines([line]).patterns
+    except ValueError:
+        pattern = None
+    if pattern is None or pattern.include is None:
+        raise ValueError(f"invalid pattern {line!r}")
+    return pattern.include, pattern.regex
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        return _rule(line) is not None
+    except ValueError:
+        return False
+
+
+def _names(rule: re.Pattern[str], asked: str) -> bool:
+    """Whether a pattern matches a path itself: not a folder above it, which was asked about before, nor what is in it.
+
+    Git takes `!*/` for folders and not for what they hold, and `data/**` for what the folder holds and not for it.
+    """
+    for match in rule.finditer(asked):
+        of_folder = match.groupdict().get(_FOLDER) is not None
+        if of_folder == (match.group().endswith("/") and match.end() == len(asked)):
+            return True
+    return False
 
 
 @frozen

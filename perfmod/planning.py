@@ -26,6 +26,7 @@ class Member:
     imports: Mapping[str, Path] | None = field(default=None, eq=False)
     imported_elsewhere: bool = False
     is_beside_training: bool = False
+    why_read: str = ""
 
 
 @frozen
@@ -87,7 +88,7 @@ class _Planning:
             if name not in grouped:
                 is_clear = not file.named and self.project.facts[name] is not None
                 is_open = name in self.project.links.importers
-                yield Unit((self._member(name, file, Part.ASKED, {name}, is_open),), file.settings, is_clear)
+                yield Unit((self._member(name, file, Part.ASKED, "", {name}, is_open),), file.settings, is_clear)
 
     def _units_of(self, group: Group) -> Iterator[Unit]:
         """One unit for all settings that files of the group are asked about under; mostly that is one."""
@@ -95,25 +96,32 @@ class _Planning:
         asked = {name: self.asked[name].settings for name in group.files if name in self.asked}
         for number, settings in enumerate(dict.fromkeys(asked.values())):
 
-            def part(name: str, settings: Settings = settings, is_first: bool = number == 0) -> Part:
-                if name in asked:
-                    return Part.ASKED if asked[name] == settings else Part.READ
-                return Part.UNNAMED if is_first and name in group.files else Part.READ
+            def part(name: str, settings: Settings = settings, is_first: bool = number == 0) -> tuple[Part, str]:
+                if name in group.beside:
+                    return (
+                        Part.READ,
+                        "the project is so large that it is analysed in parts, and that file is in another",
+                    )
+                if asked.get(name) == settings:
+                    return Part.ASKED, ""
+                is_unnamed = is_first and name not in asked
+                return (Part.UNNAMED, "") if is_unnamed else (Part.READ, "other settings hold for that file")
 
             whole = set(names)
             is_open = self.project.links.open(whole)
             members = (
                 self._member(
-                    name, self.asked.get(name) or self._found(name, settings), part(name), whole, name in is_open
+                    name, self.asked.get(name) or self._found(name, settings), *part(name), whole, name in is_open
                 )
                 for name in names
             )
             yield Unit(tuple(members), settings)
 
-    def _member(self, name: str, file: FoundFile, part: Part, unit: set[str], is_open: bool) -> Member:
+    def _member(self, name: str, file: FoundFile, part: Part, why_read: str, unit: set[str], is_open: bool) -> Member:
         targets = self.project.links.imports[name].items()
         imports = {written: self.project.root / target for written, target in targets if target in unit}
-        return Member(file, part, imports, is_open, not file.named and self.project.is_beside_training(name))
+        is_beside_training = not file.named and self.project.is_beside_training(name)
+        return Member(file, part, imports, is_open, is_beside_training, why_read)
 
     def _found(self, name: str, settings: Settings) -> FoundFile:
         path = self.project.root / name

@@ -117,6 +117,7 @@ class Question:
         path: the file that it stands in; empty for the file of the finding.
         watchable: whether watching a run answers it: the shape, type, device or alias of a value, not that something
             never happens.
+        cell: in what the engine hands out, the cell of a notebook in which line and column count, from 1.
     """
 
     predicate: str
@@ -125,6 +126,7 @@ class Question:
     column: int
     path: str = ""
     watchable: bool = False
+    cell: int | None = None
 
 
 @frozen

@@ -40,7 +40,7 @@ class SourceError(Exception):
 
 
 class ForeignSource(SourceError):
-    """A notebook that is as it should be, but of a language or format that is not read."""
+    """A notebook of a language or format that is not read, or with a cell that is no Python."""
 
 
 @frozen

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfmod.cli.options import (
+    ExtendSelect,
     Format,
     Ignore,
     Isolated,
     Jobs,
+    LowImpact,
     NoCache,
     OutputFormat,
     Paths,
@@ -20,6 +22,7 @@ from perfmod.cli.options import (
     TimeLimit,
     Unsafe,
     Verbose,
+    apply_command,
     options,
 )
 from perfmod.cli.script_arguments import script_arguments
@@ -60,8 +63,10 @@ def apply(
     paths: Paths,
     dry_run: DryRun = False,
     select: Select = None,
+    extend_select: ExtendSelect = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
+    low_impact: LowImpact = None,
     patch: PatchFile = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
@@ -84,7 +89,7 @@ def apply(
 ) -> int:
     """Rewrite training code so that its steps run faster on CUDA.
 
-    By default only what is proven to leave the training unchanged; the rest is held back or refused, and -v says why.
+    By default only what leaves the training as it is and is worth it; the summary names the options for more.
     Given a file, the project files that it imports are rewritten as well, and no others. Rewrites that span
     several files are written together or not at all. From stdin (-), the new code goes to stdout.
     `perfmod revert` undoes the changes.
@@ -107,6 +112,7 @@ def apply(
         raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
     as_json = output_format is OutputFormat.JSON
     talk = console(stderr=True)
+    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
 
     def told(new: Sequence[Examined]) -> None:
         if not as_json:
@@ -115,7 +121,7 @@ def apply(
     results = examined(
         paths,
         # What a run can decide is proposed to it, and only what is proven is written.
-        evolve(options(select, ignore, unsafe, time_limit), proposing=verify),
+        evolve(chosen, proposing=verify),
         jobs,
         use_cache=not no_cache,
         isolated=isolated,
@@ -155,7 +161,7 @@ def apply(
     if as_json:
         write_result(json.render(rows).encode())
         return rows.exit_code or code
-    text.render_summary(rows, talk, verbose=verbose)
+    text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
     if dry_run and not patch:
         write_diff(b"".join(diffs.values()))
     elif from_stdin and not patch:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfmod.cli.options import (
+    ExtendSelect,
     Format,
     Ignore,
     Isolated,
     Jobs,
+    LowImpact,
     NoCache,
     OutputFormat,
     Paths,
@@ -19,6 +21,7 @@ from perfmod.cli.options import (
     TimeLimit,
     Unsafe,
     Verbose,
+    apply_command,
     options,
 )
 
@@ -29,7 +32,7 @@ ExplainAll = Annotated[
     bool,
     typer.Option(
         "--explain-all",
-        help="Like -v, plus findings silenced by comments and a count of all reasons.",
+        help="Like -v, plus what is left as it is or silenced by comments, and a count of all reasons.",
     ),
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if something would be rewritten.")]
@@ -38,8 +41,10 @@ ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if
 def check(
     paths: Paths,
     select: Select = None,
+    extend_select: ExtendSelect = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
+    low_impact: LowImpact = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
@@ -51,8 +56,8 @@ def check(
 ) -> int:
     """List what makes training steps slow, and change nothing.
 
-    Exits with 1 if `apply` with the same options would rewrite something; held-back, refused and advice findings do
-    not count. Given a file, the project files that it imports are examined as well, as in `apply`.
+    Exits with 1 if `apply` with the same options would rewrite something. Given a file, the project files that it
+    imports are examined as well, as in `apply`.
     """
     from perfmod.cli.examining import examined
     from perfmod.codemods import catalog
@@ -68,7 +73,7 @@ def check(
         if not as_json:
             text.render_findings(finding_rows(new, catalog.rules()), out, verbose=verbose, everything=explain_all)
 
-    chosen = options(select, ignore, unsafe, time_limit)
+    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
     results = examined(
         paths, chosen, jobs, use_cache=not no_cache, isolated=isolated, told=told, beside=None if as_json else out
     )
@@ -78,5 +83,6 @@ def check(
         write_result(json.render(rows, reasons).encode())
     else:
         text.render_reasons(reasons or (), out)
-        text.render_summary(rows, console(stderr=True), verbose=verbose)
+        command = apply_command(paths, chosen, isolated=isolated)
+        text.render_summary(rows, console(stderr=True), command=command, verbose=verbose, everything=explain_all)
     return rows.exit_code_of_files if exit_zero else rows.exit_code

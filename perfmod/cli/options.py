@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +25,19 @@ Paths = Annotated[
 ]
 Select = Annotated[
     list[str] | None,
-    typer.Option("--select", metavar="RULE", help="Run only these rules: code, name or prefix, such as PM101 or PM1."),
+    typer.Option(
+        "--select",
+        metavar="RULE",
+        help="Run these rules instead of the default ones: code, name or prefix, such as PM101 or PM1.",
+    ),
+]
+ExtendSelect = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--extend-select",
+        metavar="RULE",
+        help="Run these rules as well; a code or name also selects a rule that is off by default.",
+    ),
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -32,7 +45,11 @@ Ignore = Annotated[
 ]
 Unsafe = Annotated[
     bool | None,
-    typer.Option("--unsafe/--no-unsafe", help="Include rewrites that are usually right but could not be proven."),
+    typer.Option("--unsafe/--no-unsafe", help="Take the open questions of rewrites as answered with yes."),
+]
+LowImpact = Annotated[
+    bool | None,
+    typer.Option("--low-impact/--no-low-impact", help="Make rewrites, too, that are safe and gain little."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--output-format", help="Output format.")]
 Jobs = Annotated[
@@ -54,18 +71,48 @@ TimeLimit = Annotated[
 ]
 Verbose = Annotated[
     bool,
-    typer.Option("--verbose", "-v", help="Also show held-back and refused findings and advice, each with its reason."),
+    typer.Option(
+        "--verbose", "-v", help="Give reasons; also show open questions, low impact, rewrites on request and advice."
+    ),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore cached results and analyse every file again.")]
 
 
 def options(
-    select: list[str] | None, ignore: list[str] | None, unsafe: bool | None, time_limit: float | None = None
+    select: list[str] | None,
+    extend_select: list[str] | None,
+    ignore: list[str] | None,
+    *,
+    unsafe: bool | None,
+    low_impact: bool | None,
+    time_limit: float | None = None,
 ) -> Options:
     """The settings that the command line gives; rules may be listed with commas."""
     from perfmod.config import Options
 
-    return Options(_split(select), _split(ignore), unsafe, time_limit)
+    return Options(
+        select=_split(select),
+        extend_select=_split(extend_select),
+        ignore=_split(ignore),
+        unsafe=unsafe,
+        low_impact=low_impact,
+        time_limit=time_limit,
+    )
+
+
+def apply_command(paths: list[str], options: Options, *, isolated: bool) -> str:
+    """The `perfmod apply` of these arguments, to which hints add theirs."""
+    words = ["perfmod", "apply", *paths]
+    for name, rules in (
+        ("--select", options.select),
+        ("--extend-select", options.extend_select),
+        ("--ignore", options.ignore),
+    ):
+        words += [name, ",".join(rules)] if rules else []
+    for name, given in (("unsafe", options.unsafe), ("low-impact", options.low_impact)):
+        words += [] if given is None else [f"--{name}" if given else f"--no-{name}"]
+    words += ["--time-limit", f"{options.time_limit:g}"] if options.time_limit is not None else []
+    return shlex.join([*words, *(["--isolated"] if isolated else [])])
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

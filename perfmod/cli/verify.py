@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from perfmod.cli.options import Format, Ignore, Isolated, OutputFormat, Select, Unsafe, options
+from perfmod.cli.options import (
+    ExtendSelect,
+    Format,
+    Ignore,
+    Isolated,
+    LowImpact,
+    OutputFormat,
+    Select,
+    Unsafe,
+    options,
+)
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
     Device,
@@ -92,8 +102,10 @@ def verify(
     report: ReportFolder = None,
     numerics: ClosenessName = Closeness.ROUNDING,
     select: Select = None,
+    extend_select: ExtendSelect = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
+    low_impact: LowImpact = None,
     isolated: Isolated = False,
     propose: Proposed = Propose.DEFAULT,
     link: Link = None,
@@ -145,8 +157,8 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            wanted = evolve(options(select, ignore, unsafe), proposing=propose is Propose.ALL)
-            found = examined([script], wanted, isolated=isolated)
+            chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
+            found = examined([script], evolve(chosen, proposing=propose is Propose.ALL), isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     if report is not None:
         files.write(evidence, report)

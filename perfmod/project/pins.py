@@ -1,8 +1,7 @@
 """The newest torch and Python that a project allows, as the lists of requirements beside its files tell it.
 
 A rewrite may need a newer torch than a repository of some years ago asks for. Such lists are read as text, because none
-of them is run here: `requirements*.txt`, `environment*.yml`, `pyproject.toml`, `setup.cfg` and `setup.py`. Where none
-says anything of torch's version, a README does that names none but versions before 1.0, as "PyTorch 0.4 or 0.5".
+of them is run here: `requirements*.txt`, `environment*.yml`, `pyproject.toml`, `setup.cfg` and `setup.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from perfmod.roots import project_root, shown
 
 _LISTS = ("requirements*.txt", "environment*.yml", "environment*.yaml", "pyproject.toml", "setup.cfg", "setup.py")
 _PROJECTS = ("pyproject.toml", "setup.cfg", "setup.py")
-_READMES = ("README*", "readme*", "Readme*")
 _LARGEST = 200_000
 """Bytes of a list; what is larger is none that somebody wrote."""
 _REQUIREMENT = re.compile(
@@ -31,13 +29,6 @@ _PYTHON = re.compile(
     r"(?:requires-python|python_requires|^python)[ \t]*=[^#\n]*<(?P<too>=?)[ \t]*3\.(?P<minor>\d+)", re.MULTILINE
 )
 _LAST_THAT_FORKS = 13
-_NUMBER = r"v?\d+\.\d+(?:\.\d+)*"
-_MENTION = re.compile(
-    rf"(?<![\w./])(?:py)?torch(?:[ \t]*(?:version|[:(\[=<>~-]))*[ \t]*"
-    rf"(?P<versions>{_NUMBER}(?:[ \t]*(?:and|or|/|,)[ \t]*{_NUMBER})*)",
-    re.IGNORECASE,
-)
-_OPEN = re.compile(r"[ \t]*(?:\+|x\b|or[ \t]+(?:\w+[ \t]+)?(?:higher|later|newer|above|greater|more))", re.IGNORECASE)
 
 
 @define
@@ -66,7 +57,7 @@ class Pins:
 
     def _at(self, folder: Path, root: Path) -> Pin | None:
         if folder not in self._known:
-            pins = list(_in_lists(folder)) or list(_in_readme(folder))
+            pins = list(_in_lists(folder))
             above = self._at(folder.parent, root) if folder != root and folder != folder.parent else None
             self._known[folder] = min(pins, key=lambda pin: pin.newest) if pins else above
         return self._known[folder]
@@ -78,25 +69,8 @@ def _in_lists(folder: Path) -> Iterator[Pin]:
             yield from _in_line(line.partition("#")[0], name)
 
 
-def _in_readme(folder: Path) -> Iterator[Pin]:
-    """What a README asks for, if it names no version of torch from 1.0 on and no list of requirements names any."""
-    if any(_REQUIREMENT.search(text) for _, text in _texts(folder, _LISTS)):
-        return
-    for name, text in _texts(folder, _READMES):
-        mentions = list(_MENTION.finditer(text))
-        versions = {mention: max(map(_version, re.findall(_NUMBER, mention["versions"]))) for mention in mentions}
-        is_open = any(">" in mention[0] or _OPEN.match(text, mention.end()) for mention in mentions)
-        if mentions and not is_open and max(versions.values()) < (1,):
-            newest = max(mentions, key=lambda mention: versions[mention])
-            yield Pin(versions[newest], f"{name} asks for {' '.join(newest[0].split())}")
-
-
-def _version(number: str) -> tuple[int, ...]:
-    return tuple(map(int, number.lstrip("vV").split(".")))
-
-
 def _texts(folder: Path, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The files of a folder that match, by name, with what they hold; not what nobody wrote or cannot be read."""
+    """Files of a folder by name, with what they hold; not what nobody wrote or cannot be read."""
     for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
         try:
             text = path.read_text("utf-8") if path.stat().st_size <= _LARGEST else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,29 +11,42 @@ from pathlib import Path
 import attrs
 from attrs import frozen
 
-from perfmod.codemods.engine import FileResult, Outcome
+from perfmod.codemods.engine import FileResult, Outcome, is_on_request
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.roots import shown
 from perfmod.transforms.rule import Family, Finding, Question, Rule, Safety
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a field of the rows changes its meaning or goes; new fields may come without."""
 
 
 class State(str, enum.Enum):
-    """What became of a finding."""
+    """What became of a finding, the strongest first: where several speak of one place, one counts."""
 
     REWRITTEN = "rewritten"
     """It is in the new code."""
-    HELD_BACK = "held-back"
-    """It has a rewrite that a flag admits."""
-    REFUSED = "refused"
-    """A rewrite could change the training."""
+    LOW_IMPACT = "low-impact"
+    """It has a rewrite that is worth little; `--low-impact` applies it."""
+    QUESTION = "open-question"
+    """It has a rewrite that is right if the answer to a question is yes; `--unsafe` takes it as answered so."""
+    ON_REQUEST = "on-request"
+    """It has a rewrite that has to be asked for: by selecting its rule, or by naming the file that it needs, too."""
     ADVICE = "advice"
     """There is something to gain, but no rewrite."""
+    LEFT = "left-as-it-is"
+    """It is fine, or a change would be wrong."""
     SUPPRESSED = "suppressed"
     """A comment in the file silences it."""
+
+    @property
+    def words(self) -> str:
+        """How people read it."""
+        return self.value.replace("-", " ")
+
+
+HELD_BACK = (State.LOW_IMPACT, State.QUESTION, State.ON_REQUEST)
+"""Those of the rewrites that an option applies."""
 
 
 @frozen
@@ -49,15 +63,34 @@ class EditRow:
 
 
 @frozen
+class QuestionRow:
+    """What is open about a rewrite, so that a person or a run can answer it with yes.
+
+    Attributes:
+        predicate: what is asked of the expression, in kebab-case: `is-scalar`, `is-on-device`.
+        watchable: whether watching a run answers it.
+    """
+
+    predicate: str
+    expression: str
+    path: str
+    cell: int | None
+    line: int
+    column: int
+    watchable: bool
+
+
+@frozen
 class FindingRow:
     """One finding.
 
     Attributes:
         line, column, end_line, end_column: where it stands in the file as it was, from 1; the end is behind its last
             character. In a notebook they count in the code cell that is number `cell` of all its cells, from 1.
-        flag: what has to be added to the command line so that a rewrite that is held back is made: the paths of other
+        flag: what has to be added to the command line so that a rewrite that is not made is made: the paths of other
             files that it changes, options, or both.
-        fixable: whether there is a rewrite: it is made, or held back.
+        questions: what is open about it.
+        fixable: whether there is a rewrite: it is made, or an option makes it.
         edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
             finding's rewrite has written.
         imports: the modules that the rewrite needs to be imported in its own file.
@@ -92,7 +125,7 @@ class FindingRow:
     imports: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     figures_may_differ: bool = False
-    questions: tuple[Question, ...] = ()
+    questions: tuple[QuestionRow, ...] = ()
     observed: tuple[str, ...] = ()
 
     @property
@@ -146,13 +179,13 @@ class Report:
         counts = Counter(row.state for row in self.findings)
         return {state.value: counts[state] for state in State}
 
-    def flags(self) -> dict[str, int]:
-        """The flags that admit what is held back, with the number of findings of each."""
-        return dict(Counter(row.flag for row in self.findings if row.state is State.HELD_BACK))
+    def flags(self, state: State) -> dict[str, int]:
+        """What has to be added to the command line for the findings of a state, with the number of findings of each."""
+        return dict(Counter(row.flag for row in self.findings if row.state is state))
 
     @property
     def exit_code(self) -> ExitCode:
-        """What `apply` would do counts for `check`, also where other files failed; what is held back does not."""
+        """What `apply` with the same options would do counts for `check`, also where other files failed."""
         found = self.command == "check" and self.count_findings()[State.REWRITTEN]
         return ExitCode.FOUND if found else self.exit_code_of_files
 
@@ -198,16 +231,18 @@ def _file_row(each: Examined, patch: bytes | None) -> FileRow:
 
 
 def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[FindingRow]:
-    states = {
-        State.REWRITTEN: result.applied,
-        State.HELD_BACK: result.held_back,
-        State.REFUSED: tuple(finding for finding in result.refused if finding.refused),
-        State.ADVICE: tuple(finding for finding in result.refused if not finding.refused),
-        State.SUPPRESSED: result.suppressed,
-    }
-    found = [(state, finding) for state, findings in states.items() for finding in findings]
+    found = [
+        *((State.REWRITTEN, finding) for finding in result.applied),
+        *((_held_back(finding, by_code[finding.code]), finding) for finding in result.held_back),
+        *((State.LEFT if finding.refused else State.ADVICE, finding) for finding in result.refused),
+        *((State.SUPPRESSED, finding) for finding in result.suppressed),
+    ]
     for state, finding in sorted(found, key=lambda pair: _order(pair[1])):
         rule = by_code[finding.code]
+        if state in (*HELD_BACK, State.ADVICE, State.LEFT) and any(
+            _speaks_for(*each, state, finding) for each in found
+        ):
+            continue
         yield FindingRow(
             path=result.path,
             line=finding.line,
@@ -218,12 +253,12 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             name=rule.name,
             family=rule.family,
             state=state,
-            fixable=state in (State.REWRITTEN, State.HELD_BACK),
+            fixable=state in (State.REWRITTEN, *HELD_BACK),
             message=shown(finding.message),
             reason=shown(finding.reason),
             safety=finding.safety,
             numerics=finding.numerics.value,
-            flag=_flag(finding, rule) if state is State.HELD_BACK else "",
+            flag=_flag(finding, rule) if state in HELD_BACK else "",
             scope=finding.scope,
             step_in_sight=finding.step_in_sight,
             fingerprint=finding.fingerprint,
@@ -233,9 +268,38 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
             imports=finding.imports,
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
             figures_may_differ=finding.figures_may_differ,
-            questions=finding.questions,
+            questions=tuple(_question(each, result.path) for each in finding.questions),
             observed=finding.observed,
         )
+
+
+def _held_back(finding: Finding, rule: Rule) -> State:
+    if is_on_request(finding, rule) or finding.unnamed:
+        return State.ON_REQUEST
+    return State.QUESTION if finding.safety is Safety.UNSAFE else State.LOW_IMPACT
+
+
+def _speaks_for(stronger: State, other: Finding, state: State, finding: Finding) -> bool:
+    """Whether a finding is not told because another of its place is: of its rule, or a rewrite of code that stays."""
+    states = list(State)
+    if stronger is State.SUPPRESSED or states.index(stronger) >= states.index(state):
+        return False
+    if (other.cell, other.start, other.end) == (finding.cell, finding.start, finding.end):
+        return other.code == finding.code or state is State.LEFT
+    meet = other.start < finding.end and finding.start < other.end
+    return meet and other.code == finding.code and not finding.edits
+
+
+def _question(question: Question, path: str) -> QuestionRow:
+    return QuestionRow(
+        question.predicate,
+        shown(question.expression),
+        shown(question.path) or path,
+        question.cell,
+        question.line,
+        question.column,
+        question.watchable,
+    )
 
 
 def _order(finding: Finding) -> tuple[int, int, int, str]:
@@ -250,5 +314,6 @@ def _edits(finding: Finding) -> tuple[EditRow, ...] | None:
 
 def _flag(finding: Finding, rule: Rule) -> str:
     named = map(shown, finding.unnamed)
-    chosen = [f"--select {finding.code}"] if Safety.OPT_IN in (finding.safety, rule.safety) else []
-    return " ".join([*named, *chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])
+    chosen = [f"--extend-select {finding.code}"] if is_on_request(finding, rule) else []
+    admitted = {Safety.UNSAFE: ["--unsafe"], Safety.LOW_IMPACT: ["--low-impact"]}.get(finding.safety, [])
+    return " ".join([*map(shlex.quote, named), *chosen, *admitted])

@@ -21,13 +21,21 @@ if TYPE_CHECKING:
 
 _STYLES = {
     State.REWRITTEN: "green",
-    State.HELD_BACK: "yellow",
-    State.REFUSED: "magenta",
+    State.LOW_IMPACT: "yellow",
+    State.QUESTION: "yellow",
+    State.ON_REQUEST: "yellow",
     State.ADVICE: "blue",
+    State.LEFT: "dim",
     State.SUPPRESSED: "dim",
 }
-_QUIET = {State.REFUSED: "refused", State.ADVICE: "advice", State.SUPPRESSED: "silenced by comments"}
-"""What is only counted, and how that is called."""
+_ANSWERS = {
+    State.QUESTION: ("open question", "takes {} as answered with yes"),
+    State.LOW_IMPACT: ("low impact", "applies {}"),
+    State.ON_REQUEST: ("on request", "applies {}"),
+}
+"""How rewrites are called that an option applies, and what the command with that option does with them."""
+_UNLISTED = (State.LEFT, State.SUPPRESSED)
+"""What is only listed where everything is asked for."""
 _NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
 """What is said of rewrites that are not in the files, by command."""
 
@@ -37,35 +45,39 @@ def render_findings(
 ) -> None:
     """A line for each rewrite: where, which rule, what is wrong there.
 
-    With `verbose` also what is held back, what is refused, and advice, each with a second line that says why;
-    suppressed ones only if `everything` is wanted.
+    With `verbose` also for what an option would rewrite and for advice, each with a second line that says what became
+    of it and why; for what is left as it is, or silenced, only if `everything` is wanted.
     """
     for row in rows:
-        if row.state is State.REWRITTEN or (verbose and row.state is not State.SUPPRESSED) or everything:
+        if row.state is State.REWRITTEN or (verbose and row.state not in _UNLISTED) or everything:
             along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere and not verbose else ""
             _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{along}")
             if verbose or everything:
-                why = f": {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}"
-                _print(console, (_became(row), _STYLES[row.state]), why, indent=4)
+                why = f"{_how(row)}: {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}"
+                _print(console, (row.state.words, _STYLES[row.state]), why, indent=4)
 
 
 def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
     """One line for each kind of reason: how many, what became of them, rule, reason."""
     width = len(str(max((row.count for row in reasons), default=0)))
     for row in reasons:
-        became = row.state.value.replace("-", " ")
         _print(
             console,
             (f"{row.count:>{width}} ", "bold"),
-            (became, _STYLES[row.state]),
+            (row.state.words, _STYLES[row.state]),
             " ",
             (row.code, "bold cyan"),
             f" {row.name}: {row.reason}",
         )
 
 
-def render_summary(report: Report, console: Console, *, verbose: bool = False) -> None:
-    """What there is to know besides the rewrites: what is held back and how to get it, and what was not done."""
+def render_summary(
+    report: Report, console: Console, *, command: str, verbose: bool = False, everything: bool = False
+) -> None:
+    """What there is to know besides the rewrites: which others there are and how to get them, and what was not done.
+
+    `command` is the `perfmod apply` that makes the rewrites; options are added to it.
+    """
     for file in report.files:
         for warning in file.warnings:
             _print(console, (file.path, "bold"), ": ", ("warning", "yellow"), f": {warning}")
@@ -81,14 +93,23 @@ def render_summary(report: Report, console: Console, *, verbose: bool = False) -
         _print(console, (f"{number} in {files[Outcome.CHANGED.value]} of {total}", "bold"), ending)
     else:
         _print(console, (f"nothing to rewrite in {total}", "bold"))
-    held_back = findings[State.HELD_BACK.value]
-    if held_back:
-        ways = ", ".join(f"{number} with {flag}" for flag, number in report.flags().items())
-        hint = "" if verbose else "; -v shows them"
-        _print(console, (f"{held_back} held back", "yellow"), f": {ways}{hint}")
-    others = [f"{findings[state.value]} {word}" for state, word in _QUIET.items() if findings[state.value]]
-    if others:
-        _print(console, ", ".join(others), "" if verbose else "; -v says why")
+    listed = 0
+    for state, (noun, answer) in _ANSWERS.items():
+        for flag, number in report.flags(state).items():
+            called = _counted(number, noun) if state is State.QUESTION else f"{number} {noun}"
+            does = answer.format("it" if number == 1 else "them")
+            _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
+            listed += number
+    advice = findings[State.ADVICE.value]
+    if advice:
+        _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
+    if listed + advice and not verbose:
+        _print(console, f"-v shows {'it' if listed + advice == 1 else 'them'}, and says why")
+    left = findings[State.LEFT.value]
+    if everything and left:
+        _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}")
+    if findings[State.SUPPRESSED.value]:
+        _print(console, f"{findings[State.SUPPRESSED.value]} silenced by comments")
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
         _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))
@@ -111,18 +132,16 @@ def _from(cwd: Path, path: Path) -> str:
     return shown(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
 
 
-def _became(row: FindingRow) -> str:
-    if row.state is State.REWRITTEN:
-        return f"rewrite, {row.numerics}"
-    if row.state is State.HELD_BACK:
-        return f"held back, add {row.flag}"
-    return str(row.state.value)
+def _how(row: FindingRow) -> str:
+    """How far results may move, or what has to be added to the command line."""
+    told = row.numerics if row.state is State.REWRITTEN else row.flag
+    return f" ({told})" if told else ""
 
 
 def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
-    unseen = row.family is Family.SYNCS and not row.step_in_sight
-    return " (no training step found)" if unseen else ""
+    unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
+    return "; no training loop in these files runs this line" if unseen else ""
 
 
 def _figures(row: FindingRow) -> str:
@@ -139,10 +158,10 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0) -> None:
-    """A line, as long as it is; on a terminal it is wrapped at its width."""
+def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0, is_wrapped: bool = True) -> None:
+    """A line, as long as it is; on a terminal it is wrapped at its width, unless it holds something to paste."""
     text = Text.assemble(*parts)
-    if console.is_terminal:
+    if console.is_terminal and is_wrapped:
         console.print(Padding(text, (0, 0, 0, indent), expand=False), highlight=False)
     else:
         console.print(" " * indent, text, sep="", soft_wrap=True, highlight=False)

@@ -386,7 +386,7 @@ def test_what_git_ignores_is_not_counted(tmp_path: Path) -> None:
 
 def test_a_loader_is_silent_where_one_of_its_lacks_is(tmp_path: Path) -> None:
     line = line_of(TRAIN, "train_loader = ")
-    about = {"code": "PM201", "path": "train.py", "line": line, "state": "refused", "reason": "no", "scope": ""}
+    about = {"code": "PM201", "path": "train.py", "line": line, "state": "left-as-it-is", "reason": "no", "scope": ""}
     assert reached(tmp_path, TRAIN, [about])["loaders", line] == ("silent", "pinning: no finding; workers: PM201: no")
     after = TRAIN.replace("batch_size=8)", "batch_size=8, pin_memory=True)")
     assert reached(tmp_path, after, [])["loaders", line] == ("silent", "workers: no finding; pinning: rewritten")
@@ -429,9 +429,9 @@ def test_what_is_gone_was_rewritten_and_the_rest_has_a_reason_or_none(tmp_path: 
         after,
         [
             finding(line_of(TRAIN, "total += loss.item() * x"), "PM106", "rewritten"),
-            finding(at, "PM106", "refused", "`history` is read again on line 30"),
+            finding(at, "PM106", "left-as-it-is", "`history` is read again on line 30"),
             finding(loader, "PM202", "rewritten"),
-            finding(loader, "PM201", "held-back", "it may draw random numbers (line 12)", scope=""),
+            finding(loader, "PM201", "open-question", "it may draw random numbers (line 12)", scope=""),
         ],
     )
     assert found["sums", line_of(TRAIN, "total += loss.item() * x")] == ("rewritten", "")

@@ -176,7 +176,10 @@ def test_notebook(write: Write, perfmod: Run) -> None:
     ("line", "complaint"),
     [
         ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
-        ("colour = 1", 'has no key "colour"; the keys are select, ignore, exclude, unsafe, time-limit'),
+        (
+            "colour = 1",
+            'has no key "colour"; the keys are select, extend-select, ignore, exclude, ',
+        ),
         ('select = "PM9"', '"select" must be a list of strings'),
         ("ignore = [1]", '"ignore" must be a list of strings'),
         ('unsafe = "yes"', '"unsafe" must be true or false'),
@@ -186,6 +189,8 @@ def test_notebook(write: Write, perfmod: Run) -> None:
         ("time-limit = true", '"time-limit" must be a positive number of seconds'),
         ('time-limit = "20"', '"time-limit" must be a positive number of seconds'),
         ("time_limit = 20", 'has no key "time_limit"; did you mean "time-limit"?'),
+        ('exclude = ["data/", "["]', "\"exclude\": invalid pattern '['"),
+        ('exclude = ["!"]', "\"exclude\": invalid pattern '!'"),
         ("select = [1 2]", "is not valid TOML"),
         ('unsafe = true\nselect = ["PM9" "PM1"]', "line 3"),
     ],
@@ -206,7 +211,7 @@ def test_table_that_is_none(write: Write, perfmod: Run) -> None:
     assert perfmod("apply", ".").complaint.endswith("tool.perfmod must be a table")
 
 
-@pytest.mark.parametrize("option", ["--select", "--ignore"])
+@pytest.mark.parametrize("option", ["--select", "--extend-select", "--ignore"])
 def test_unknown_rule(write: Write, perfmod: Run, option: str) -> None:
     write("pyproject.toml", "[tool.perfmod]\n")
     write("train.py", "torch_slow()\n")

@@ -30,9 +30,10 @@ def test_0_check_found_nothing(write: Write, perfmod: Run) -> None:
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        ("torch_kept", "refused: its result is used on line 41"),
-        ("torch_risky", "held back, add --unsafe: the fast one does the same"),
-        ("torch_optional", "held back, add --select PM903: the fast one does the same"),
+        ("torch_kept", ""),
+        ("torch_risky", "open question (--unsafe): the fast one does the same"),
+        ("torch_minor", "low impact (--low-impact): the fast one does the same"),
+        ("torch_optional", "on request (--extend-select PM903): the fast one does the same"),
     ],
 )
 def test_0_check_found_nothing_that_apply_would_rewrite(write: Write, perfmod: Run, call: str, why: str) -> None:

@@ -41,7 +41,7 @@ def test_json(write: Write, perfmod: Run) -> None:
     document = json.loads(ran.out)
     assert ran.code == ExitCode.FAILED
     assert ran.err == ""
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert (document["command"], document["wrote"]) == ("apply", False)
     bad, good = document["files"]
     assert (bad["path"], bad["outcome"], bad["patch"]) == ("bad.py", "failed", None)
@@ -56,9 +56,9 @@ def test_json(write: Write, perfmod: Run) -> None:
     }
     assert [(row["code"], row["state"], row["flag"]) for row in document["findings"]] == [
         ("PM901", "rewritten", ""),
-        ("PM902", "held-back", "--unsafe"),
-        ("PM903", "held-back", "--select PM903"),
-        ("PM904", "refused", ""),
+        ("PM902", "open-question", "--unsafe"),
+        ("PM903", "on-request", "--extend-select PM903"),
+        ("PM904", "left-as-it-is", ""),
     ]
     summary = document["summary"]
     assert sum(summary["files"].values()) == len(document["files"])
@@ -91,17 +91,29 @@ def test_places_and_pages(write: Write, perfmod: Run) -> None:
 
 
 def test_edits_made_by_hand_give_the_new_text(write: Write, perfmod: Run) -> None:
-    """Those of one finding, and those of all; held-back ones have theirs, too."""
+    """Those of one finding, and those of all; open questions have theirs, too."""
     code = "x = 'é'; torch_slow(torch_slow(2))\nif x:\n\ttorch_slow(\n\t\ttorch_risky())\n"
     path = write("train.py", code)
     rows = findings(perfmod, ".")
-    assert [row["state"] for row in rows] == ["rewritten", "rewritten", "rewritten", "held-back"]
+    assert [row["state"] for row in rows] == ["rewritten", "rewritten", "rewritten", "open-question"]
     (last,) = rows[3]["edits"]
     assert edited(code, [last]) == code.replace("risky", "brave")
     assert edited(code, rows[1]["edits"]) == code.replace("torch_slow(2)", "torch_fast(2)")
     perfmod("apply", ".")
     assert edited(code, [edit for row in rows[:3] for edit in row["edits"]]) == path.read_text()
     assert path.read_text() == code.replace("slow", "fast")
+
+
+def test_questions(write: Write, perfmod: Run) -> None:
+    """What is asked of which expression, where it stands in the file as it was; of a notebook, in its cell."""
+    write("train.py", "torch_twice(1)\nx = [torch_slow(),\n  torch_risky()]\n")
+    write("train.ipynb", notebooks.document("torch_slow()", "x = 1; torch_risky()"))
+    told = [row["questions"] for row in findings(perfmod, ".") if row["state"] == "open-question"]
+    asked = {"predicate": "is-callable", "expression": "torch_risky", "watchable": True}
+    assert told == [
+        [asked | {"path": "train.ipynb", "cell": 2, "line": 1, "column": 8}],
+        [asked | {"path": "train.py", "cell": None, "line": 3, "column": 3}],
+    ]
 
 
 def test_edits_of_several_files(write: Write, perfmod: Run) -> None:

@@ -18,11 +18,9 @@ NOTEBOOK = notebooks.document(
 )
 TALK = """\
 train.ipynb:cell 2:3:1: PM901 slow-call: a slow call
-    rewrite, bitwise: the fast one does the same (no training step found)
+    rewritten (bitwise): the fast one does the same; no training loop in these files runs this line
 train.ipynb:cell 2:4:1: PM902 risky-call: a slow call
-    held back, add --unsafe: the fast one does the same (no training step found)
-train.ipynb:cell 3:2:1: PM904 kept-call: a slow call
-    refused: its result is used on line 41 (no training step found)
+    open question (--unsafe): the fast one does the same; no training loop in these files runs this line
 """
 
 
@@ -97,7 +95,12 @@ def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run
         (b"{torch_slow", "failed: is not a notebook: broken JSON", "failed: is not a notebook: broken JSON"),
         (b"", "failed: is not a notebook: it is empty", ""),
         (b'{"cells": [1', "failed: is not a notebook: broken JSON", ""),
-        (notebooks.document("torch_slow(", "x"), "failed: line 1 of cell 1", "failed: line 1 of cell 1"),
+        (notebooks.document("torch_slow(", "x"), "failed: line 1 of cell 1", "skipped: line 1 of cell 1"),
+        (
+            notebooks.document("torch_slow()", "First we train, then we look."),
+            "failed: line 1 of cell 2, column 7: syntax error: First we train",
+            "skipped: line 1 of cell 2, column 7: syntax error: First we train",
+        ),
         (notebooks.document("x = (", "y"), "failed: line 1 of cell 1", ""),
         (
             notebooks.document("torch_slow()", metadata={"kernelspec": {"language": "R"}}),
@@ -112,7 +115,7 @@ def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run
     ],
 )
 def test_what_cannot_be_read(write: Write, perfmod: Run, data: bytes, named: str, found: str) -> None:
-    """A failure where somebody gave it by name; in a folder only where it is broken, and rules would look into it."""
+    """A failure where somebody gave it by name; in a folder only a broken file, if rules would look into it."""
     write("a.ipynb", data)
     for target, expected in (("a.ipynb", named), (".", found)):
         ran = perfmod("apply", target)

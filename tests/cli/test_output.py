@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 
+import cli_fakes
 import pytest
 from cli_fakes.running import Run, RunProcess, Write
 
 from perfmod.errors import ExitCode
 
-ALL = "torch_slow()\ntorch_risky()\ntorch_optional()\ntorch_kept()\n"
+ALL = "torch_slow()\ntorch_risky()\ntorch_optional()\ntorch_kept()\ntorch_minor()\n"
 TALK = "train.py:1:1: PM901 slow-call: a slow call\n"
 SUMMARY = """\
 1 rewrite in 1 of 1 file; nothing was written
-2 held back: 1 with --unsafe, 1 with --select PM903; -v shows them
-1 refused; -v says why
+1 open question: `perfmod apply train.py --unsafe` takes it as answered with yes
+1 low impact: `perfmod apply train.py --low-impact` applies it
+1 on request: `perfmod apply train.py --extend-select PM903` applies it
+-v shows them, and says why
 """
 VERBOSE_TALK = """\
 train.py:1:1: PM901 slow-call: a slow call
-    rewrite, bitwise: the fast one does the same (no training step found)
+    rewritten (bitwise): the fast one does the same; no training loop in these files runs this line
 train.py:2:1: PM902 risky-call: a slow call
-    held back, add --unsafe: the fast one does the same (no training step found)
+    open question (--unsafe): the fast one does the same; no training loop in these files runs this line
 train.py:3:1: PM903 optional-call: a slow call
-    held back, add --select PM903: the fast one does the same; printed values may differ in the last \
-digits (no training step found)
-train.py:4:1: PM904 kept-call: a slow call
-    refused: its result is used on line 41 (no training step found)
+    on request (--extend-select PM903): the fast one does the same; printed values may differ in the last \
+digits; no training loop in these files runs this line
+train.py:5:1: PM909 minor-call: a slow call
+    low impact (--low-impact): the fast one does the same; no training loop in these files runs this line
 """
-VERBOSE_SUMMARY = """\
-1 rewrite in 1 of 1 file; nothing was written
-2 held back: 1 with --unsafe, 1 with --select PM903
-1 refused
-"""
+VERBOSE_SUMMARY = SUMMARY.replace("-v shows them, and says why\n", "")
 
 
 def git(*arguments: str, cwd: Path, stdin: bytes = b"") -> None:
@@ -88,19 +88,55 @@ def test_numbers(write: Write, perfmod: Run) -> None:
         write(name, "torch_slow(\n")
     assert perfmod("check", ".").err.splitlines()[2:] == [
         "4 rewrites in 2 of 5 files; `perfmod apply` makes them",
-        "8 held back: 4 with --unsafe, 4 with --select PM903; -v shows them",
-        "4 refused; -v says why",
+        "4 open questions: `perfmod apply . --unsafe` takes them as answered with yes",
+        "4 low impact: `perfmod apply . --low-impact` applies them",
+        "4 on request: `perfmod apply . --extend-select PM903` applies them",
+        "-v shows them, and says why",
         "2 files failed",
     ]
     assert perfmod("apply", ".").err.splitlines()[6] == "4 rewrites made in 2 of 5 files"
     assert perfmod("check", "pkg").err == "nothing to rewrite in 1 file\n"
 
 
-def test_flags_that_are_named_do_what_they_say(write: Write, perfmod: Run) -> None:
-    path = write("train.py", ALL)
-    perfmod("apply", "train.py", "--unsafe")
-    perfmod("apply", "train.py", "--select", "PM903")
-    assert path.read_text() == "torch_fast()\ntorch_brave()\ntorch_chosen()\ntorch_kept()\n"
+def test_commands_that_are_named_do_what_they_say(write: Write, perfmod: Run) -> None:
+    """They can be pasted as they are, in any order, and keep what was given already."""
+    path = write("a file.py", ALL)
+    hints = [
+        line.split("`")[1] for line in perfmod("check", "a file.py").err.splitlines() if "`perfmod apply 'a" in line
+    ]
+    commands = [shlex.split(hint)[1:] for hint in hints]
+    assert [len(command) for command in commands] == [3, 3, 4]
+    for command in reversed(commands):
+        perfmod(*command)
+    assert path.read_text() == "torch_fast()\ntorch_brave()\ntorch_chosen()\ntorch_kept()\ntorch_major()\n"
+
+
+def test_commands_keep_what_was_given(write: Write, perfmod: Run) -> None:
+    write("train.py", ALL)
+    given = (
+        "--select",
+        "PM902",
+        "--extend-select",
+        "PM903,PM904",
+        "--no-low-impact",
+        "--time-limit",
+        "9",
+        "--isolated",
+    )
+    ran = perfmod("check", "train.py", *given)
+    assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` takes it" in ran.err
+
+
+def test_one_place_has_one_outcome(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The strongest: what is rewritten is not left as it is as well, whichever rules say so."""
+    for name in ("slow", "kept"):
+        write(f"{name}.py", f"torch_{name}()\n")
+    monkeypatch.setattr(cli_fakes.KeptCall, "slow", "torch_slow")
+    monkeypatch.setattr(cli_fakes.KeptCall, "triggers", frozenset({"torch_slow", "torch_kept"}))
+    ran = perfmod("check", ".", "--explain-all")
+    assert ran.out.decode().count("slow.py:1:1") == 1
+    assert "left as it is" not in ran.out.decode() + ran.err
+    assert perfmod("check", ".", "--explain-all", "--select", "PM904").out.decode().count("left as it is") == 2
 
 
 @pytest.mark.parametrize("where", [".", "pkg", "pkg/deep"])
@@ -175,7 +211,7 @@ def test_warnings_about_comments(write: Write, perfmod: Run, again: int) -> None
 def test_suppressed_findings_are_counted(write: Write, perfmod: Run) -> None:
     path = write("train.py", "torch_slow()  # perfmod: ignore[PM901]\ntorch_slow()\n")
     ran = perfmod("apply", ".")
-    assert ran.err.endswith("\n1 rewrite made in 1 of 1 file\n1 silenced by comments; -v says why\n")
+    assert ran.err.endswith("\n1 rewrite made in 1 of 1 file\n1 silenced by comments\n")
     assert path.read_text() == "torch_slow()  # perfmod: ignore[PM901]\ntorch_fast()\n"
 
 
@@ -184,7 +220,7 @@ def test_rules(perfmod: Run) -> None:
     assert ran.code == ExitCode.OK
     assert ran.out.splitlines()[0] == b"PM901\tslow-call\tbitwise\tsafe\ta slow call"
     rows = json.loads(perfmod("rules", "--output-format", "json").out)["rules"]
-    assert [row["code"] for row in rows] == [f"PM90{number}" for number in range(1, 9)]
+    assert [row["code"] for row in rows] == [f"PM90{number}" for number in range(1, 10)]
 
 
 @pytest.mark.parametrize("name", ["PM901", "pm901", "slow-call"])

@@ -189,6 +189,26 @@ def test_thousands_of_files(write: Write, perfmod: Run, monkeypatch: pytest.Monk
     assert "lib/m500.py" in dry(perfmod, "lib/m500.py")
 
 
+def test_files_that_are_read_do_not_depend_on_the_rules(
+    write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a rule finds in a file depends on the others, and is the same if the rule is selected alone."""
+    write("train.py", "import helper\ntorch_far()\n")
+    write("helper.py", "import inner\ntorch_slow()\n")
+    write("inner.py", "import innermost\n")
+    read: list[tuple[str, ...]] = []
+    run = Task.run
+
+    def record(task: Task) -> object:
+        read.append(tuple(file.path for file in task.files))
+        return run(task)
+
+    monkeypatch.setattr(Task, "run", record)
+    for options in ([], ["--select", "PM906"], ["--ignore", "PM901"]):
+        perfmod("check", ".", "--no-cache", *options)
+    assert read == [("helper.py", "inner.py", "train.py")] * 3
+
+
 class TestCache:
     """What is clean depends on all files that are read together."""
 
@@ -218,7 +238,7 @@ class TestCache:
     def test_a_finding_through_another_file_is_not_forgotten(self, write: Write, perfmod: Run) -> None:
         write("train.py", "from engine import torch_far\ntorch_far()\n")
         write("engine.py", "def torch_near(): pass\n")
-        assert b"refused" in perfmod("check", "train.py", "-v").out
+        assert b"left as it is" in perfmod("check", "train.py", "--explain-all").out
         write("engine.py", "def torch_far(): pass\n")
         assert perfmod("check", "train.py").code == ExitCode.FOUND
 
@@ -286,13 +306,15 @@ class TestTogether:
         assert ran.code == ExitCode.OK
         first, second = ran.out.decode().splitlines()
         assert first == "train.py:3:1: PM906 far-call: a slow call"
-        assert second.startswith("    held back, add evaluate.py: also needs evaluate.py: pass it too (also changes ")
-        assert ran.err == "nothing to rewrite in 2 files\n1 held back: 1 with evaluate.py\n"
+        reason = "the fast one does the same; evaluate.py has to change as well"
+        assert second.startswith(f"    on request (evaluate.py): {reason} (also changes ")
+        hint = "1 on request: `perfmod apply train.py evaluate.py` applies it"
+        assert ran.err == f"nothing to rewrite in 2 files\n{hint}\n"
         assert perfmod("apply", "train.py").code == ExitCode.OK
         assert perfmod("apply", "train.py", "--dry-run").out == b""
         assert self.unchanged(paths)
         (row,) = json.loads(perfmod("check", "train.py", "--output-format", "json").out)["findings"]
-        assert (row["state"], row["flag"], row["fixable"]) == ("held-back", "evaluate.py", True)
+        assert (row["state"], row["flag"], row["fixable"]) == ("on-request", "evaluate.py", True)
         assert row["elsewhere"] == ["engine.py", "evaluate.py"]
         for names in (["train.py", row["flag"]], ["."]):
             assert perfmod("check", *names).code == ExitCode.FOUND
@@ -303,11 +325,14 @@ class TestTogether:
         """Their paths are those from where the user stands."""
         write("tools/export.py", FAR["evaluate.py"])
         ran = perfmod("check", "train.py", "-v")
-        assert "also needs evaluate.py and tools/export.py: pass them too" in ran.out.decode()
-        assert "1 with evaluate.py tools/export.py" in ran.err
+        assert "evaluate.py and tools/export.py have to change as well" in ran.out.decode()
+        assert "`perfmod apply train.py evaluate.py tools/export.py`" in ran.err
         monkeypatch.chdir(project / "tools")
         ran = perfmod("check", "../train.py", "export.py")
-        assert ran.err == "nothing to rewrite in 3 files\n1 held back: 1 with ../evaluate.py; -v shows them\n"
+        hint = (
+            "1 on request: `perfmod apply ../train.py export.py ../evaluate.py` applies it\n-v shows it, and says why"
+        )
+        assert ran.err == f"nothing to rewrite in 3 files\n{hint}\n"
         assert perfmod("apply", "../train.py", "export.py", "../evaluate.py").code == ExitCode.OK
         assert not self.unchanged(paths)
 
@@ -317,14 +342,14 @@ class TestTogether:
         write("engine.py", "def torch_far(x): pass\n")
         write("evaluate.py", "from engine import torch_far\n")
         ran = perfmod("check", "train.py", "-v")
-        reason = "the fast one may not take arguments; it also needs evaluate.py: pass it too"
-        assert f"    held back, add evaluate.py --unsafe: {reason} (" in ran.out.decode()
+        reason = "the fast one may not take arguments; evaluate.py has to change as well"
+        assert f"    on request (evaluate.py --unsafe): {reason} (" in ran.out.decode()
         ran = perfmod("check", "train.py", "evaluate.py", "-v")
         assert ran.code == ExitCode.OK
-        assert "    held back, add --unsafe: the fast one may not take arguments (" in ran.out.decode()
+        assert "    open question (--unsafe): the fast one may not take arguments (" in ran.out.decode()
         ran = perfmod("check", "train.py", "--unsafe", "-v")
         assert ran.code == ExitCode.OK
-        assert ": also needs evaluate.py: pass it too (" in ran.out.decode()
+        assert f"    on request (evaluate.py --unsafe): {reason} (" in ran.out.decode()
         assert perfmod("check", "train.py", "evaluate.py", "--unsafe").code == ExitCode.FOUND
 
     def test_diffs_and_reports_show_all(self, project: Path, paths: dict[str, Path], perfmod: Run) -> None:
@@ -428,9 +453,19 @@ class TestTogether:
         assert self.unchanged(paths)
 
     def test_isolated(self, paths: dict[str, Path], perfmod: Run) -> None:
-        ran = perfmod("apply", *TRAINING, "--isolated", "-v")
-        assert "refused: `torch_far` is not in sight" in ran.err
+        ran = perfmod("check", *TRAINING, "--isolated", "--explain-all")
+        assert "left as it is: `torch_far` is not in sight" in ran.out.decode()
         assert self.unchanged(paths)
+
+    def test_settings_of_another_folder_are_respected(self, write: Write, paths: dict[str, Path], perfmod: Run) -> None:
+        """A file under other settings is not changed along, and that is the reason that is told."""
+        write("lib/pyproject.toml", "[tool.perfmod]\nunsafe = true\n")
+        write("lib/export.py", "from engine import torch_far\n")
+        ran = perfmod("check", ".", "lib", "--explain-all")
+        reason = "lib/export.py would have to change as well, and other settings hold for that file"
+        assert f"    left as it is: {reason}\n" in ran.out.decode()
+        assert perfmod("apply", ".", "lib").code == ExitCode.OK
+        assert self.unchanged(paths, "other.py")
 
     def test_several_files_are_one_request(self, paths: dict[str, Path], perfmod: Run) -> None:
         """As pre-commit gives them."""
@@ -442,9 +477,9 @@ class TestTogether:
 
 def test_stdin_is_alone(write: Write, perfmod_process: RunProcess) -> None:
     write("engine.py", FAR["engine.py"])
-    ran = perfmod_process("apply", "-", "-v", stdin=FAR["train.py"].encode())
-    assert ran.out.decode() == FAR["train.py"]
-    assert "is not in sight" in ran.err
+    assert perfmod_process("apply", "-", stdin=FAR["train.py"].encode()).out.decode() == FAR["train.py"]
+    ran = perfmod_process("check", "-", "--explain-all", stdin=FAR["train.py"].encode())
+    assert "is not in sight" in ran.out.decode()
 
 
 def test_explain_all(write: Write, perfmod: Run) -> None:
@@ -455,19 +490,21 @@ def test_explain_all(write: Write, perfmod: Run) -> None:
     assert "train.py:7:1: PM901 slow-call: a slow call" in lines
     assert lines[-6:] == [
         "1 rewritten PM901 slow-call: the fast one does the same",
-        "1 held back PM902 risky-call: the fast one does the same",
-        "1 held back PM903 optional-call: the fast one does the same",
-        "2 refused PM904 kept-call: its result is used on line N",
-        "1 refused PM906 far-call: \u2026 is not in sight",
+        "1 open question PM902 risky-call: the fast one does the same",
+        "1 on request PM903 optional-call: the fast one does the same",
+        "2 left as it is PM904 kept-call: its result is used on line N",
+        "1 left as it is PM906 far-call: \u2026 is not in sight",
         "1 suppressed PM901 slow-call: the fast one does the same",
     ]
     verbose = perfmod("check", ".", "-v").out.decode().splitlines()
-    assert verbose == [line for line in lines[:-6] if "train.py:7" not in line and "suppressed" not in line]
+    assert verbose == lines[:6]
+    assert [line.split(":")[1] for line in lines[6:-6:2]] == ["4", "5", "6", "7"]
+    assert "\n3 left as they are\n1 silenced by comments\n" in ran.err
     assert perfmod("check", ".").out.decode().splitlines() == lines[:1]
     document = json.loads(perfmod("check", ".", "--explain-all", "--output-format", "json").out)
     assert sum(row["count"] for row in document["reasons"]) == len(document["findings"]) == 7
     assert document["reasons"][3] == {
-        "state": "refused",
+        "state": "left-as-it-is",
         "code": "PM904",
         "name": "kept-call",
         "reason": "its result is used on line N",

@@ -43,6 +43,12 @@ def test_rules_are_selected_by_code_name_prefix_and_family(
 
 
 @pytest.mark.usefixtures("toy_catalog")
+def test_rules_are_added_to_the_selected_ones() -> None:
+    """Whatever else is ignored."""
+    assert [rule.code for rule in catalog.select(["PM101"], ["PM2"], ["worker-restart"])] == ["PM101", "PM203"]
+
+
+@pytest.mark.usefixtures("toy_catalog")
 @pytest.mark.parametrize(
     ("selector", "hint"),
     [
@@ -53,9 +59,9 @@ def test_rules_are_selected_by_code_name_prefix_and_family(
     ],
 )
 def test_an_unknown_selector_names_the_nearest(selector: str, hint: str) -> None:
-    for select, ignore in (([selector], []), ([], [selector])):
+    for select, ignore, extend in (([selector], [], []), ([], [selector], []), ([], [], [selector])):
         with pytest.raises(catalog.SelectionError, match=selector) as caught:
-            catalog.select(select, ignore)
+            catalog.select(select, ignore, extend)
         assert hint in str(caught.value)
         assert "\n" not in str(caught.value)
 

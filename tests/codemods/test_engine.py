@@ -12,7 +12,7 @@ from attrs import evolve
 
 from perfmod.codemods.engine import MAX_ROUNDS, Choice, Outcome, rewrite
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Finding, Safety
+from perfmod.transforms.rule import Edit, Finding, Numerics, Safety
 
 CODE = "import torch\nx = slow(1)\ny = 2\nz = slow(3)\n"
 
@@ -71,6 +71,22 @@ def test_unsafe_and_opt_in_findings_are_held_back_until_chosen() -> None:
     )
     opted = rewrite(CODE.encode(), "a.py", [unsafe, chosen], Choice(opted_in=frozenset({"PM902"})))
     assert opted.after == CODE.replace("y", "w").encode()
+
+
+@pytest.mark.parametrize("safety", [Safety.SAFE, Safety.LOW_IMPACT, Safety.UNSAFE])
+def test_what_changes_the_training_waits_until_its_rule_is_chosen(safety: Safety) -> None:
+    """Whatever else is admitted."""
+
+    def check(file: FileFacts) -> Iterator[Finding]:
+        if "slow" in file.source.text:
+            edit = Edit(start := file.source.text.index("slow"), start + 4, "fast")
+            yield evolve(toys.at(file, edit.start, edit.end, edit, safety=safety), numerics=Numerics.BEHAVIOURAL)
+
+    def outcome(*opted_in: str) -> Outcome:
+        choice = Choice(unsafe=True, low_impact=True, opted_in=frozenset(opted_in))
+        return rewrite(CODE.encode(), "a.py", [toys.rule(check)], choice).outcome
+
+    assert (outcome(), outcome("PM901")) == (Outcome.UNCHANGED, Outcome.CHANGED)
 
 
 def test_an_unsafe_finding_of_an_opt_in_rule_needs_both() -> None:

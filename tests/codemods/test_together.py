@@ -150,7 +150,7 @@ def test_what_may_be_done_with_the_other_file(part: Part) -> None:
     else:
         assert {result.outcome for result in results.values()} == {Outcome.UNCHANGED}
         assert [each.reason for each in results["a.py"].refused] == [
-            "b.py would have to change too, and perfmod only reads that file"
+            "b.py would have to change as well, and is only read"
         ]
 
 
@@ -275,8 +275,7 @@ def test_a_file_that_nobody_named_is_not_changed(choice: Choice) -> None:
     """The finding is held back, whatever else is admitted, and a comment silences it as any other."""
     result = together({"a.py": A, "b.py": B}, [pairing(safety=Safety.UNSAFE)], choice, b=Part.UNNAMED)
     (finding,) = result["a.py"].held_back
-    needs = "also needs b.py: pass it too"
-    assert finding.reason == (needs if choice.unsafe else f"as on line 5 of b.py; it {needs}")
+    assert finding.reason == "as on line 5 of b.py; b.py has to change as well"
     assert finding.unnamed == ("b.py",)
     assert {each.outcome for each in result.values()} == {Outcome.UNCHANGED}
     silenced = together({"a.py": A.replace("(1)", "(1)  # perfmod: ignore"), "b.py": B}, [pairing()], b=Part.UNNAMED)
@@ -297,7 +296,7 @@ def test_a_file_of_another_framework_is_not_changed_along(b: str) -> None:
     result = together(files, [pairing()])["a.py"]
     assert result.outcome is Outcome.UNCHANGED
     assert [each.reason for each in result.refused] == [
-        "b.py would have to change too, and also trains with another framework"
+        "b.py would have to change as well, and also trains with another framework"
     ]
 
 

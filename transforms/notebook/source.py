@@ -11,7 +11,7 @@ from attrs import define
 from perfmod.transforms.notebook.cells import Cells
 from perfmod.transforms.notebook.document import Document
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.source import LINE_NUMBERS, Place, Source, SourceError, parse_module
+from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Place, Source, SourceError, parse_module
 
 
 @define(eq=False)
@@ -29,8 +29,8 @@ class Notebook(Source):
         """Decode and parse a notebook.
 
         Raises:
-            ForeignSource: a notebook of another format or language.
-            SourceError: no notebook, or a cell with a syntax error.
+            ForeignSource: a notebook of another format or language, or a cell that is no Python.
+            SourceError: no notebook.
         """
         document = Document.read(data)
         return cls._of(path, Cells.read(document))
@@ -96,10 +96,10 @@ class Notebook(Source):
         return comment is not None and comment.value == f"# {self.cells.marks.mark}|"
 
 
-def _explained(cells: Cells) -> SourceError:
-    """What is wrong with the first cell that is no Python by itself."""
+def _explained(cells: Cells) -> ForeignSource:
+    """What is wrong with the first cell that is no Python by itself; most likely it is prose."""
     complaints = (_complaint(cells, offset, part) for offset, part in cells.parts())
-    return SourceError(next(filter(None, complaints), "a cell reaches into the next"))
+    return ForeignSource(next(filter(None, complaints), "a cell reaches into the next"))
 
 
 def _complaint(cells: Cells, offset: int, part: str) -> str:

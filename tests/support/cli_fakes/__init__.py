@@ -16,7 +16,7 @@ import libcst.matchers as m
 
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status, question
+from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Question, Rule, Safety, Status, question
 
 
 class _CallRule(Rule):
@@ -51,14 +51,15 @@ class _CallRule(Rule):
                     [edit],
                     imports=self.needed,
                     figures_may_differ=self.figures_may_differ,
-                    questions=[
-                        question(file, self.predicate, argument.value, watchable=True)
-                        for argument in call.args[:1]
-                        if self.predicate
-                    ],
+                    questions=self._asked(file, call),
                 )
             else:
                 yield self.refused(file, call, "its result is used on line 41")
+
+    def _asked(self, file: FileFacts, call: cst.Call) -> list[Question]:
+        if self.predicate:
+            return [question(file, self.predicate, arg.value, watchable=True) for arg in call.args[:1]]
+        return [question(file, "is-callable", call.func, watchable=True)] if self.safety is Safety.UNSAFE else []
 
 
 class SlowCall(_CallRule):
@@ -72,7 +73,7 @@ class SlowCall(_CallRule):
 
 
 class RiskyCall(_CallRule):
-    """Held back as unsafe."""
+    """An open question about what is called."""
 
     code = "PM902"
     name = "risky-call"
@@ -84,7 +85,7 @@ class RiskyCall(_CallRule):
 
 
 class OptionalCall(_CallRule):
-    """Held back as opt-in; shown figures may differ."""
+    """On request; shown figures may differ."""
 
     code = "PM903"
     name = "optional-call"
@@ -97,7 +98,7 @@ class OptionalCall(_CallRule):
 
 
 class KeptCall(_CallRule):
-    """Refused."""
+    """Left as it is."""
 
     code = "PM904"
     name = "kept-call"
@@ -149,6 +150,17 @@ class TwiceCall(_CallRule):
     triggers = frozenset({slow})
 
 
+class MinorCall(_CallRule):
+    """Safe and of low impact."""
+
+    code = "PM909"
+    name = "minor-call"
+    safety = Safety.LOW_IMPACT
+    slow = "torch_minor"
+    fast = "torch_major"
+    triggers = frozenset({slow})
+
+
 class FarCall(_CallRule):
     """Safe without arguments, and renames the function in the file that defines it, along with its calls elsewhere."""
 
@@ -178,7 +190,17 @@ class FarCall(_CallRule):
                 yield self.refused(file, call, f"`{self.slow}` is not in sight")
 
 
-RULES = (SlowCall(), RiskyCall(), OptionalCall(), KeptCall(), EndlessCall(), FarCall(), BusyCall(), TwiceCall())
+RULES = (
+    SlowCall(),
+    RiskyCall(),
+    OptionalCall(),
+    KeptCall(),
+    EndlessCall(),
+    FarCall(),
+    BusyCall(),
+    TwiceCall(),
+    MinorCall(),
+)
 
 
 def install() -> None:

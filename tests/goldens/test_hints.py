@@ -1,0 +1,64 @@
+"""What has to be added to the command line yields what it promises, for every golden that leaves something to add."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_harness.golden import Golden, goldens
+
+from perfmod.cli.main import app
+
+EVERY = 8
+"""Every so many goldens are tried each time."""
+PARAMS = [
+    pytest.param(golden, marks=[pytest.mark.exhaustive] if number % EVERY else [], id=golden.name)
+    for number, golden in enumerate(goldens())
+]
+Row = Mapping[str, Any]
+Find = Callable[..., list[Row]]
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Find:
+    """What `perfmod apply --dry-run` finds in a golden with some options."""
+    monkeypatch.chdir(tmp_path)
+
+    def find(golden: Golden, *options: str) -> list[Row]:
+        (tmp_path / "train.py").write_bytes(golden.before)
+        usual = ("--dry-run", "--output-format", "json", "--no-cache", "--jobs", "1", "--time-limit", "60")
+        app(["apply", "train.py", *usual, *options], prog_name="perfmod", standalone_mode=False)
+        rows: list[Row] = json.loads(capsysbinary.readouterr().out)["findings"]
+        return rows
+
+    return find
+
+
+@pytest.mark.parametrize("golden", PARAMS)
+def test_what_is_promised_is_made(golden: Golden, found: Find) -> None:
+    rows = [row for row in found(golden) if row["flag"]]
+    for flag in {row["flag"] for row in rows}:
+        made = {row["fingerprint"] for row in found(golden, *shlex.split(flag)) if row["state"] == "rewritten"}
+        promised = [row for row in rows if row["flag"] == flag]
+        assert [(row["line"], row["code"]) for row in promised if row["fingerprint"] not in made] == [], flag
+
+
+@pytest.mark.parametrize("golden", PARAMS)
+def test_a_rule_finds_the_same_when_it_is_selected_alone(golden: Golden, found: Find) -> None:
+    """Where no other rule rewrites what it finds it in."""
+    rows = found(golden)
+    for code in {row["code"] for row in rows if row["edits"]}:
+        if {row["code"] for row in rows if row["state"] == "rewritten"} <= {code}:
+            alone, together = (
+                [
+                    (row["line"], row["column"], row["safety"], row["reason"], row["edits"])
+                    for row in each
+                    if row["edits"]
+                ]
+                for each in (found(golden, "--select", code), [row for row in rows if row["code"] == code])
+            )
+            assert alone == together
