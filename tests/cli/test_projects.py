@@ -462,7 +462,7 @@ class TestTogether:
         write("lib/pyproject.toml", "[tool.perfmod]\nunsafe = true\n")
         write("lib/export.py", "from engine import torch_far\n")
         ran = perfmod("check", *TRAINING, "lib", "--explain-all")
-        reason = "lib/export.py would have to change as well, and other settings hold for that file"
+        reason = "export.py would have to change as well, and other settings hold for that file"
         assert f"    left as it is: {reason}\n" in ran.out.decode()
         assert perfmod("apply", *TRAINING, "lib").code == ExitCode.OK
         assert self.unchanged(paths)
