@@ -96,8 +96,9 @@ class Words:
         self._elsewhere = re.compile(rf"(?P<lines>{LINE_NUMBERS.pattern}) of (?P<label>{named})(?!\w)")
 
     def in_given(self, finding: Finding, text: Text) -> Finding:
-        """A finding of the current texts, with its place and the lines that it names in the given ones."""
+        """A finding of the current texts, with its place, code and the lines that it names in the given ones."""
         start = text.start_in_given(finding.start)
+        end = max(start, text.end_in_given(finding.end))
         line, column = text.given.position(start)
 
         def reworded(message: str) -> str:
@@ -110,9 +111,10 @@ class Words:
         return evolve(
             finding,
             start=start,
-            end=max(start, text.end_in_given(finding.end)),
+            end=end,
             line=line,
             column=column,
+            snippet=text.given.text[start:end],
             message=reworded(finding.message),
             reason=reworded(finding.reason),
         )

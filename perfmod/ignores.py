@@ -76,7 +76,7 @@ def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
         (pattern,) = GitIgnoreSpec.from_lines([line]).patterns
     except ValueError:
         pattern = None
-    if pattern is None or pattern.include is None:
+    if pattern is None or pattern.include is None or pattern.regex is None:
         raise ValueError(f"invalid pattern {line!r}")
     return pattern.include, pattern.regex
 

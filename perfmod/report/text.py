@@ -95,11 +95,11 @@ def render_summary(
         _print(console, (f"nothing to rewrite in {total}", "bold"))
     listed = 0
     for state, (noun, answer) in _ANSWERS.items():
-        for flag, number in report.flags(state).items():
-            called = _counted(number, noun) if state is State.QUESTION else f"{number} {noun}"
-            does = answer.format("it" if number == 1 else "them")
+        for flag, count in report.flags(state).items():
+            called = _counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
+            does = answer.format("it" if count == 1 else "them")
             _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
-            listed += number
+            listed += count
     advice = findings[State.ADVICE.value]
     if advice:
         _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
