@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: change
 """A class of a function has no name that a worker could import."""
 import torch
 from torch import nn
