@@ -337,7 +337,7 @@ def test_what_another_file_sets_is_not_there_in_a_worker() -> None:
     files = {"data.py": data, "engine.py": ENGINE, "main.py": main}
     results = run(LoaderWithoutWorkers(), files)
     assert (
-        "they need what line 9 of main.py defines, which only this process runs" in results["data.py"].applied[0].reason
+        "they need what line 10 of main.py defines, which only this process runs" in results["data.py"].applied[0].reason
     )
 
 
