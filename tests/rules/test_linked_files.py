@@ -335,10 +335,8 @@ def test_what_another_file_sets_is_not_there_in_a_worker() -> None:
     data = SAMPLES.replace("class Samples", "SIZE = 3\n\nclass Samples").replace("(3,)", "(SIZE,)")
     main = MAIN.replace("    train, val", "    import data\n    data.SIZE = 5\n    train, val")
     files = {"data.py": data, "engine.py": ENGINE, "main.py": main}
-    results = run(LoaderWithoutWorkers(), files)
-    assert (
-        "they need what line 10 of main.py defines, which only this process runs" in results["data.py"].applied[0].reason
-    )
+    (finding,) = run(LoaderWithoutWorkers(), files)["data.py"].applied
+    assert "they need what line 10 of main.py defines, which only this process runs" in finding.reason
 
 
 @pytest.mark.parametrize(
