@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: change
 """A class of a function has no name that a worker could import."""
 import torch
 from torch import nn
@@ -11,11 +11,11 @@ def main():
             return 6
 
         def __getitem__(self, index):
-            return torch.full((3,), float(index))
+            return torch.full((3,), float(index)).sqrt()
 
     model = nn.Linear(3, 1)
     for x in DataLoader(Local(), batch_size=3):
-        model(x).sum().backward()
+        model(x.to(model.weight.device)).sum().backward()
     return model
 
 

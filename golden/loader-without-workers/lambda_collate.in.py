@@ -1,4 +1,4 @@
-# golden: stay refused="lambda"
+# golden: change
 """A lambda cannot be sent to a worker that is spawned."""
 import torch
 from torch import nn
@@ -10,14 +10,14 @@ class Words(Dataset):
         return 6
 
     def __getitem__(self, index):
-        return torch.ones(index % 3 + 1)
+        return torch.ones(index % 3 + 1).sqrt()
 
 
 def main():
     loader = DataLoader(Words(), batch_size=3, collate_fn=lambda samples: nn.utils.rnn.pad_sequence(samples, True))
     scale = torch.ones((), requires_grad=True)
     for x in loader:
-        (scale * x).sum().backward()
+        (scale * x.to(scale.device)).sum().backward()
     return scale.grad
 
 

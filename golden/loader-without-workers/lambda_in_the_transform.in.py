@@ -1,4 +1,4 @@
-# golden: stay refused="lambda"
+# golden: change
 """The lambda hides in the data set's transform."""
 import torch
 from torch import nn

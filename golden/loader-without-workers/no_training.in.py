@@ -1,4 +1,4 @@
-# golden: stay refused="it is only used for evaluation, where starting workers may cost more than it gains"
+# golden: stay refused="this loader only evaluates, where starting workers may cost more than it gains"
 """A loader that only feeds evaluation: one look at the first batch."""
 import torch
 from torch.utils.data import DataLoader, Dataset

@@ -1,4 +1,4 @@
-# golden: change opt-in script
+# golden: change script
 """The loop stands at module level: workers that are spawned would run it again, so a guard is put around it."""
 import torch
 import torch.nn as nn

@@ -1,4 +1,4 @@
-# golden: change opt-in script
+# golden: change script
 """The loop stands at module level: workers that are spawned would run it again, so a guard is put around it."""
 import os
 
@@ -16,27 +16,28 @@ class Steps(Dataset):
         return x.cos(), x.sum() / 40
 
 
-if __name__ == "__main__":
-    torch.manual_seed(3)
-    train_loader = DataLoader(Steps(), batch_size=3, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
+torch.manual_seed(3)
+train_loader = DataLoader(Steps(), batch_size=3, shuffle=True,
+                          num_workers=min(8, os.cpu_count() or 1),
+                          multiprocessing_context="fork")
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = nn.Linear(5, 1).to(device)
-    criterion = nn.MSELoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-
-    # train step
-    def train(data):
-        inputs, targets = data
-        loss = criterion(model(inputs.to(device)).squeeze(1), targets.to(device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(5, 1).to(device)
+criterion = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 
-    for epoch in range(2):
-        for step, batch in enumerate(train_loader):
-            loss = train(batch)
-            print(epoch, step, repr(loss.item()))
+# train step
+def train(data):
+    inputs, targets = data
+    loss = criterion(model(inputs.to(device)).squeeze(1), targets.to(device))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+for epoch in range(2):
+    for step, batch in enumerate(train_loader):
+        loss = train(batch)
+        print(epoch, step, repr(loss.item()))

@@ -271,23 +271,12 @@ def test_pipelines_of_one_data_set_move_together(is_shown: bool) -> None:
     assert "model(normalize(x.cuda()))" in cells[4]
 
 
-def test_workers_of_what_a_cell_defines_are_held_back() -> None:
+def test_workers_of_a_notebook_are_forked() -> None:
     loader = "loader = DataLoader(Files(paths), batch_size=64)"
-    (finding,) = by("PM201", IMPORTS, FILES, loader, LOOP).held_back
-    assert finding.safety is Safety.UNSAFE
-    assert "is defined in a cell (line " in finding.reason
-    assert "right under fork" in finding.reason
-    unsafe = by("PM201", IMPORTS, FILES, loader, LOOP, unsafe=True)
-    assert unsafe.outcome is Outcome.CHANGED
-    assert "__name__" not in unsafe.after.decode()
-
-
-def test_a_collate_function_of_a_cell_is_held_back() -> None:
-    imports = f"{IMPORTS}\nfrom torchvision import datasets"
-    collate = "def collate(batch):\n    return torch.stack([x for x, y in batch]), torch.tensor([y for x, y in batch])"
-    loader = "loader = DataLoader(datasets.MNIST('.'), collate_fn=collate)"
-    (finding,) = by("PM201", imports, collate, loader, LOOP).held_back
-    assert "collate is defined in a cell (line 1 of cell 2)" in finding.reason
+    result = by("PM201", IMPORTS, FILES, loader, LOOP)
+    assert result.applied[0].safety is Safety.SAFE
+    assert "multiprocessing_context=" in result.after.decode()
+    assert "__name__" not in result.after.decode()
 
 
 def test_a_loader_in_a_cell_and_its_loop_in_a_module() -> None:

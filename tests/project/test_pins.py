@@ -178,3 +178,23 @@ def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
     wrapped = b"from torch.utils.ffi import _wrap_function\n"
     assert examined(wrapped) == [reason]
     assert examined(b"try:\n    " + wrapped + b"except ImportError:\n    pass\n") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "forks"),
+    [
+        ("pyproject.toml", 'requires-python = ">=3.9,<3.14"', True),
+        ("pyproject.toml", 'requires-python = "<=3.13"', True),
+        ("pyproject.toml", 'python = ">=3.8,<3.12"', True),
+        ("setup.py", "setup(python_requires='>=3.6, <3.11')", True),
+        ("pyproject.toml", 'requires-python = ">=3.9,<=3.14"', False),
+        ("pyproject.toml", 'requires-python = ">=3.9,<4"', False),
+        ("pyproject.toml", 'requires-python = ">=3.9"', False),
+        ("README.md", 'requires-python = "<3.12"', False),
+    ],
+)
+def test_a_python_that_forks_by_default(name: str, line: str, forks: bool, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / name).write_text(f"{line}\n")
+    assert Pins().forks_by_default(tmp_path / "src" / "train.py") is forks

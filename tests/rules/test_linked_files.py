@@ -273,16 +273,13 @@ def test_workers_start_where_the_loader_is_made() -> None:
     assert results["main.py"].outcome is Outcome.UNCHANGED, "it has its guard"
 
 
-def test_a_script_that_trains_at_its_top_level_gets_the_guard() -> None:
+def test_a_script_that_trains_at_its_top_level_forks_its_workers() -> None:
     main = textwrap.dedent(MAIN.replace('if __name__ == "__main__":\n    main()', "main()"))
     results = run(LoaderWithoutWorkers(), {"data.py": SAMPLES, "engine.py": ENGINE, "main.py": main})
-    assert after(results, "main.py").endswith('if __name__ == "__main__":\n    main()\n')
-    assert results["data.py"].together == ("main.py",)
+    assert 'multiprocessing_context="fork"' in after(results, "data.py")
+    assert results["data.py"].together == ()
     (finding,) = results["data.py"].applied
-    assert (
-        "a `__main__` guard is put around line 13 of main.py, because workers may import the script again"
-        in finding.reason
-    )
+    assert "line 13 of main.py trains as soon as the script is imported" in finding.reason
 
 
 REGISTRY = """
@@ -320,21 +317,6 @@ def test_a_script_that_only_hands_functions_on_keeps_its_guard_as_it_is() -> Non
     assert results["main.py"].outcome is Outcome.UNCHANGED, "what stands in a guard needs none"
 
 
-def test_a_guard_is_never_put_into_another() -> None:
-    main = REGISTRY.replace("\nTASKS", '\nprint("tasks")\nTASKS')
-    results = run(LoaderWithoutWorkers(), {"data.py": SAMPLES, "engine.py": ENGINE, "main.py": main})
-    assert {result.outcome for result in results.values()} == {Outcome.UNCHANGED}
-    assert "line 19 of main.py stands outside of the __main__ guard on line 22 of main.py" in reasons(results)
-
-
-def test_a_script_that_others_import_gets_none() -> None:
-    main = MAIN.replace('if __name__ == "__main__":\n    main()', "main()")
-    files = {"data.py": SAMPLES, "engine.py": ENGINE, "main.py": main, "again.py": "import main\n"}
-    assert "line 13 of main.py trains as soon as line 1 of again.py imports it" in reasons(
-        run(LoaderWithoutWorkers(), files)
-    )
-
-
 @pytest.mark.parametrize(
     ("helper", "safety"),
     [
@@ -353,8 +335,8 @@ def test_what_another_file_sets_is_not_there_in_a_worker() -> None:
     data = SAMPLES.replace("class Samples", "SIZE = 3\n\nclass Samples").replace("(3,)", "(SIZE,)")
     main = MAIN.replace("    train, val", "    import data\n    data.SIZE = 5\n    train, val")
     files = {"data.py": data, "engine.py": ENGINE, "main.py": main}
-    assert "SIZE, which the workers read on line 11 of data.py" not in reasons(run(LoaderWithoutWorkers(), files))
-    assert "SIZE, which the workers read on line 11" in reasons(run(LoaderWithoutWorkers(), files))
+    (finding,) = run(LoaderWithoutWorkers(), files)["data.py"].applied
+    assert "they need what line 10 of main.py defines, which only this process runs" in finding.reason
 
 
 @pytest.mark.parametrize(

@@ -9,34 +9,43 @@ the next batches during the step:
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
 More than eight workers seldom help, and each costs memory and start-up time. Where another loader of the file has
-workers, or the call reads other options of a command line that has one for their number (`opt.n_cpu`), that number is
-used. Where nothing reads such an option, the rewrite is held back: it should be passed.
+workers, or the script has a setting for their number (an option `opt.n_cpu` of the command line, a field or an item of
+the object that the call reads, a parameter of the function), that is used instead. An option that nothing reads and
+that is 0 by default becomes 4. Where several processes train together (`init_process_group`, `DistributedSampler`),
+they share the processors, and how many workers each should have is an open question.
 
-The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers
-are separate processes. They get a copy of the dataset, so the dataset must be picklable, and changes that a sample
-makes to it are lost. Under spawn and forkserver they import the script again; a script that trains at module level
-gets an `if __name__ == "__main__":` around the training part, if that is short: at most 30 lines without a function
-or class definition. Longer parts are only indented when the rule is selected by its code or name; `git diff -w` shows
-what else has changed. A notebook gets no guard: workers can find what is defined in its cells only if they are forked
-(Linux, before Python 3.14), so a loader that needs it is held back there.
+The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers are
+separate processes with a copy of the dataset each. So a loader is left as it is where samples use the GPU, change the
+dataset, read a file, archive or database that was opened before (all workers would read from one position), or depend
+on what the loop changes.
+
+Python starts workers by fork on Linux up to 3.13, and by forkserver from 3.14 on, which imports the script again and
+pickles the dataset. Where that would fail, because the script trains at module level without a `__main__` guard, or
+passes a lambda, a method or a local class, the call asks for a fork:
+
+    DataLoader(dataset, collate_fn=lambda items: pad(items), num_workers=4, multiprocessing_context="fork")
+
+Nothing is added where the project asks for a Python below 3.14 (`requires-python`). PyTorch raises an error for a
+context without workers, so where the number may be 0 it says `multiprocessing_context="fork" if opt.workers else None`.
+A start method that the script chooses itself is respected. Windows and macOS do not fork workers: with
+`target = "portable"`, a loader that needs it is an open question.
 
 A number that the user chooses is never overwritten. Where the default is 0, because a parser, a dataclass, a variable
 or a dictionary of keywords says so, the default is changed, provided that only loaders read it and all of them may
-have workers. The default of a command-line option becomes 4. Where the call has the number in a comment,
-`# num_workers=4`, somebody switched the workers off: that is held back as unsafe. So is a 0 with a comment on its line,
-and one among the settings of a script, `num_workers = 0` at its top level or next to `batch_size = 32`: somebody chose
-it.
+have workers. The default of a command-line option becomes 4. Where somebody switched the workers off, that is an open
+question: a comment `# num_workers=4` in the call, a 0 with a comment on its line, or one among the settings of a
+script, `num_workers = 0` at its top level or next to `batch_size = 32`.
 
 Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
-only pad and stack them, that is held back until the rule is selected by its code or name. Where `ToTensor` converts
-such samples, it is held back if there are 10,000 epochs or more: those are short, and each would start workers anew.
+only pad and stack them, workers have low impact. Where `ToTensor` converts such samples, they are left to those who
+select the rule if there are 10,000 epochs or more: those are short, and each would start workers anew.
 
-So are loaders in code that runs nothing on a GPU, where workers would compete with the training for the CPU, and
-loaders that a loop makes in numbers, as for the clients of federated learning: each would start its own workers.
+So are loaders of a training on the CPU, where workers would compete with it, and loaders that a loop makes in numbers,
+as for the clients of federated learning: each would start its own workers.
 
-Only loaders of a training loop that was found are rewritten. An evaluation loader is reported and left: it often
-reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
+Only loaders of a training loop that was found are rewritten. A loader that only evaluates is reported and left: it
+often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
 `Trainer.fit` counts as a training loop. The Trainer of Hugging Face creates its loaders itself: there the argument is
 `dataloader_num_workers`.
 """

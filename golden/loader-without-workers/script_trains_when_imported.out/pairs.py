@@ -19,4 +19,5 @@ class Pairs(Dataset):
 
 def make_loader(count):
     return DataLoader(Pairs(count), batch_size=6,
-                      num_workers=min(8, os.cpu_count() or 1))
+                      num_workers=min(8, os.cpu_count() or 1),
+                      multiprocessing_context="fork")
