@@ -402,3 +402,35 @@ def test_a_branch_under_another_that_waits_for_the_same_is_no_gain() -> None:
     assert [(each.safety, each.reason) for each in found.held_back] == [
         (Safety.OPT_IN, "the `if` on line 11 waits for `big` anyway, so nothing is gained")
     ]
+
+
+SETTING = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def forward(self, x, eps):
+        y = (x + eps).mean()
+        if eps > 0{more}:
+            print(y)
+        return y
+
+
+def fit(loader, optimizer, eps):
+    model = Net()
+    for x in loader:
+        loss = model(x.cuda(), {given})
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("more", ["", " and self.training"])
+@pytest.mark.parametrize(("given", "waits"), [("eps", False), ("0.1", False), ("torch.rand((), device='cuda')", True)])
+def test_a_parameter_that_is_compared_is_a_tensor_only_where_a_caller_shows_it(
+    given: str, waits: bool, more: str
+) -> None:
+    code = SETTING.format(given=given, more=more)
+    found = rewrite(code.encode(), "train.py", [TensorBranch()], Choice(unsafe=True))
+    assert bool(found.refused) is waits

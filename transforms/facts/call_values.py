@@ -290,7 +290,7 @@ class CallValues:
         if short in torch_api.FLOAT_RESULTS or is_division:
             return DType.FLOATING
         if short in torch_api.ARITHMETIC | {"div", "divide"}:
-            dtype = first.dtype
+            dtype: DType | None = first.dtype
             for value in given:
                 dtype = dtype if value.kind in (Kind.NONE, Kind.TEXT) else promoted(dtype, value.dtype)
             return dtype

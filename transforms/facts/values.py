@@ -348,6 +348,9 @@ class Values:
             return UNKNOWN
         if param.annotation is not None and not _mentions_tensor(param.annotation):
             return UNKNOWN
+        # A setting decides branches, `if eps > 0:`; for a tensor that would wait.
+        if param.annotation is None and any(map(self._decides, self._flow.uses(definition))):
+            return UNKNOWN
         for use in self._flow.uses(definition):
             parent = self._tree.parent(use)
             if isinstance(parent, cst.BinaryOperation):
@@ -368,6 +371,15 @@ class Values:
         return isinstance(comparison, cst.Comparison) and any(
             isinstance(target.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for target in comparison.comparisons
         )
+
+    def _decides(self, use: cst.CSTNode) -> bool:
+        """Whether a value itself is compared, and the answer decides a branch."""
+        side = self._tree.parent(use)
+        test = self._tree.parent(side) if isinstance(side, cst.ComparisonTarget) else side
+        around = self._tree.parent(test) if isinstance(test, cst.Comparison) else None
+        is_test = isinstance(around, (cst.If, cst.IfExp, cst.While, cst.Assert)) and around.test is test
+        is_identity = isinstance(test, cst.Comparison) and self._is_identity_test(test)
+        return not is_identity and (is_test or isinstance(around, cst.BooleanOperation))
 
     def _is_used_as_tensor(self, definition: Definition) -> bool:
         """Whether some use of the name only works on a tensor: `x.cuda()`, `torch.nonzero(x == k)`, `F.relu(x)`."""
