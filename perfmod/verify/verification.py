@@ -152,7 +152,10 @@ class Verification:
         except CannotRun as error:
             evidence, kept, exercised = self._not_run(error), (), rewriting
         proven = {each.file.real: self._with_observed(each) for each in exercised.under(kept)}
-        files = [proven.get(each.file.real) or each.left_alone() for each in rewriting.examined]
+        told = {each.file.real: each for each in exercised.examined}
+        files = [
+            proven.get(each.file.real) or told.get(each.file.real, each).left_alone() for each in rewriting.examined
+        ]
         return self._told(evidence, rewriting), files
 
     def _best(self, rewriting: Rewriting) -> tuple[Evidence, Stack, Rewriting]:
