@@ -53,7 +53,8 @@ PatchFile = Annotated[
 Verify = Annotated[
     bool,
     typer.Option(
-        "--verify", help="Run the script, keep only rewrites proven equal and faster; script arguments after --."
+        "--verify",
+        help="Try all rewrites that a run can prove, keep those proven equal and faster; script arguments after --.",
     ),
 ]
 

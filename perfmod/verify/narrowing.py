@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from perfmod.codemods.engine import Place, Withheld
 from perfmod.transforms.rule import Finding, Safety
@@ -25,7 +25,7 @@ OVER: Final = "not proven within --budget"
 
 @frozen
 class Group:
-    """Findings that are applied together or not at all, because they edit the same statement.
+    """Findings that edit the same statement, and are tried together as long as that holds.
 
     Attributes:
         rank: how doubtful the most doubtful of them is; its rule is `code`, and that of the first one otherwise.
@@ -43,7 +43,7 @@ class Narrowing:
     Attributes:
         judge: says whether a version leaves the training the same.
         budget: so many versions are tried.
-        judged: the verdicts on those that were tried, by the groups in them.
+        judged: the verdicts on those that were tried, by the findings in them.
         withdrawn: the findings that are not in the version that `proven` gives, with the reason.
         refuting: the verdict that a finding was withdrawn for.
     """
@@ -51,7 +51,7 @@ class Narrowing:
     rewriting: Rewriting
     judge: Callable[[Rewriting], Equality]
     budget: int = BUDGET
-    judged: dict[frozenset[Group], Equality] = field(factory=dict)
+    judged: dict[frozenset[Place], Equality] = field(factory=dict)
     withdrawn: dict[Place, Withheld] = field(factory=dict)
     refuting: dict[Place, Equality] = field(factory=dict)
     _all: list[Group] = field(init=False)
@@ -62,17 +62,22 @@ class Narrowing:
     def proven(self) -> tuple[Rewriting, Equality | None]:
         """The version that is kept, with its verdict; None where nothing is left of it."""
         kept = self._grown([], self._all)
-        return self._version(kept), self.judged.get(frozenset(kept))
+        return self._version(kept), self.judged.get(_places(kept))
 
     @property
     def whole(self) -> Equality:
         """The verdict on everything together."""
-        return self.judged[frozenset(self._all)]
+        return self.judged[_places(self._all)]
 
     def refuting_rule(self, code: str) -> Equality | None:
         """The verdict that findings of a rule were withdrawn for; None where there were no tries left."""
         found = [equality for place, equality in self.refuting.items() if place.code == code]
         return found[-1] if found else None
+
+    def why(self, code: str) -> str:
+        """Why findings of a rule are gone for which there is no verdict of their own."""
+        is_over = any(place.code == code for place in self.withdrawn)
+        return OVER if is_over else "what was added to the default rewrites does not pay"
 
     def _grown(self, kept: list[Group], rest: Sequence[Group]) -> list[Group]:
         """The most of `rest` that can be added to what is kept."""
@@ -81,6 +86,8 @@ class Narrowing:
         equality = self._verdict([*kept, *rest])
         if equality is not None and equality.verdict is Verdict.PROVEN:
             return [*kept, *rest]
+        if len(rest) == 1:
+            rest = [evolve(rest[0], places=frozenset({place})) for place in sorted(rest[0].places)]
         if equality is None or self._is_hopeless(equality) or len(rest) == 1:
             self._withdraw(rest, equality)
             return kept
@@ -89,7 +96,7 @@ class Narrowing:
 
     def _verdict(self, wanted: Sequence[Group]) -> Equality | None:
         """On a version; None where there are no tries left."""
-        key = frozenset(wanted)
+        key = _places(wanted)
         if key not in self.judged:
             if len(self.judged) >= self.budget:
                 return None
@@ -102,8 +109,7 @@ class Narrowing:
 
     def _version(self, kept: Iterable[Group]) -> Rewriting:
         """The files without the groups that are not kept."""
-        held = frozenset(kept)
-        gone = [place for group in self._all if group not in held for place in group.places]
+        gone = _places(self._all) - _places(kept)
         return self.rewriting.without({place: self.withdrawn.get(place, Withheld("withdrawn")) for place in gone})
 
     def _withdraw(self, gone: Sequence[Group], equality: Equality | None) -> None:
@@ -111,8 +117,12 @@ class Narrowing:
             if equality is None:
                 self.withdrawn[place] = Withheld(OVER, is_open=True)
             else:
-                self.withdrawn[place] = Withheld(f"withdrawn: {equality.reason}")
+                self.withdrawn[place] = Withheld(f"a run decided against it: {equality.reason}")
                 self.refuting[place] = equality
+
+
+def _places(groups: Iterable[Group]) -> frozenset[Place]:
+    return frozenset(place for group in groups for place in group.places)
 
 
 def groups(rewriting: Rewriting) -> list[Group]:

@@ -22,7 +22,7 @@ from perfmod.verify.failures import Kind
 from perfmod.verify.interrupts import terminable
 from perfmod.verify.laboratory import Laboratory, Progress
 from perfmod.verify.measuring import Stopwatch
-from perfmod.verify.narrowing import OVER, Narrowing
+from perfmod.verify.narrowing import Narrowing
 from perfmod.verify.proving import Candidate, CannotRun, Prover
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
@@ -33,7 +33,7 @@ from perfmod.verify.speed import too_good
 from perfmod.verify.stacks import Rewriting, Stack, place_of, prefixes
 from perfmod.verify.staleness import files_run
 from perfmod.verify.tree import Tree
-from perfmod.verify.watching import Watch
+from perfmod.verify.watching import Watch, unasked
 
 _NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD, Kind.ON_CPU})
 _EXIT: Final = {
@@ -152,7 +152,10 @@ class Verification:
         except CannotRun as error:
             evidence, kept, exercised = self._not_run(error), (), rewriting
         proven = {each.file.real: self._with_observed(each) for each in exercised.under(kept)}
-        files = [proven.get(each.file.real) or each.left_alone() for each in rewriting.examined]
+        told = {each.file.real: each for each in exercised.examined}
+        files = [
+            proven.get(each.file.real) or told.get(each.file.real, each).left_alone() for each in rewriting.examined
+        ]
         return self._told(evidence, rewriting), files
 
     def _best(self, rewriting: Rewriting) -> tuple[Evidence, Stack, Rewriting]:
@@ -165,10 +168,16 @@ class Verification:
             record = self._record(gone.side(gone.whole), search.whole)
             return evolve(record, rules=gone.rows((), (), None)), (), narrowed
         evidence, kept = self._paying(StackJudge(narrowed, self._prover, {narrowed.stack: equality}))
+        chosen = narrowed if kept else narrowed.without(dict.fromkeys(unasked(narrowed), Withheld("it does not pay")))
+        if not kept and chosen.stack and chosen.findings != narrowed.findings:
+            equality = self._equality(chosen)
+            if equality.verdict is Verdict.PROVEN:
+                evidence, kept = self._paying(StackJudge(chosen, self._prover, {chosen.stack: equality}))
+                narrowed = chosen
         withdrawn = []
         for row in gone.rows((), (), None):
             if row.code not in narrowed.stack:
-                equality = search.refuting_rule(row.code) or Equality(Verdict.INCONCLUSIVE, OVER, "")
+                equality = search.refuting_rule(row.code) or Equality(Verdict.INCONCLUSIVE, search.why(row.code), "")
                 withdrawn.append(evolve(row, equality=equality.verdict, reason=equality.reason))
         rows = sorted((*evidence.rules, *withdrawn), key=lambda row: row.code)
         return evolve(evidence, rules=tuple(rows)), kept, narrowed

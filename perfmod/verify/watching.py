@@ -107,14 +107,22 @@ class _Asked:
         return tuple(found)
 
 
+def unasked(rewriting: Rewriting) -> list[Place]:
+    """The applied findings that neither the default nor an option admits."""
+    return [place_of(each, finding) for each in rewriting.examined for finding in _unasked(each)]
+
+
 def _proposed(each: Examined) -> Iterator[Finding]:
-    """The applied findings that neither the default nor an option admits; what is safe and small needs no answer."""
+    """Those of a file that a run has to answer for; what is safe and small needs no answer."""
+    return (finding for finding in _unasked(each) if finding.safety is not Safety.LOW_IMPACT)
+
+
+def _unasked(each: Examined) -> Iterator[Finding]:
     if each.task is None:
         return
     rules = {rule.code: rule for rule in rules_for(each.file.settings)[0]}
     for finding in each.result.applied:
-        chosen = each.task.choice.is_chosen(finding, rules[finding.code])
-        if not chosen and finding.safety is not Safety.LOW_IMPACT:
+        if not each.task.choice.is_chosen(finding, rules[finding.code]):
             yield finding
 
 

@@ -166,6 +166,27 @@ def test_apply_keeps_what_is_proven(project: Path, perfmod: Run, write: Write) -
     assert "proven" in ran.err
 
 
+def test_a_run_answers_open_questions(project: Path, perfmod: Run, write: Write) -> None:
+    """The made-up rule asks whether the argument of `torch_risky` is a scalar."""
+    risky = "\n\ndef torch_risky(x):\n    return 1.0\n\n\ndef torch_brave(x):\n    return 1.0\n"
+    calls = "    torch_risky(loss)\n    torch_risky(inputs)\n    torch_risky(loss + 1)\n    optimizer.step()"
+    text = SCRIPT.replace("torch_slow", "other").replace("\n\ndef other", f"{risky}\n\ndef other")
+    path = write("train.py", text.replace("    optimizer.step()", calls))
+    ran = perfmod("apply", "train.py", "--verify", *FAST, "--report", "out", "--output-format", "json", "--", "9")
+    assert ran.code == ExitCode.OK, ran.err
+    assert "torch_brave(loss)\n    torch_risky(inputs)\n    torch_risky(loss + 1)\n" in path.read_text()
+    rows = {row["line"]: row for row in json.loads(ran.out)["findings"]}
+    kept, wrong, unseen = (rows[line] for line in sorted(rows))
+    assert kept["observed"] == ["`loss`: a float32 tensor of shape [] on cpu"]
+    assert kept["questions"][0]["predicate"] == "is-scalar"
+    assert "it saw a float32 tensor of shape [64, 4] on cpu" in wrong["reason"]
+    assert "a run cannot answer this" in unseen["reason"]
+    found = json.loads((project / "out" / "evidence.json").read_text("utf-8"))["findings"]
+    assert [row["outcome"] for row in found] == ["kept", "withdrawn", "open"]
+    again = perfmod("verify", "train.py", "--read", "out/evidence.json")
+    assert "stale: train.py has changed since" in again.out.decode()
+
+
 @pytest.mark.exhaustive
 def test_apply_withdraws_what_is_refuted(perfmod: Run, write: Write) -> None:
     text = SCRIPT.replace("def torch_fast():\n    return 1.0", "def torch_fast():\n    return 1.1")

@@ -71,9 +71,14 @@ def test_what_changes_the_training_is_found_and_the_rest_is_kept(rewriting: Rewr
     assert equality is not None
     assert equality.verdict is Verdict.PROVEN
     ((place, withheld),) = search.withdrawn.items()
-    assert (place.code, withheld.is_open, withheld.reason) == ("PM901", False, "withdrawn: another loss")
+    assert (place.code, withheld.is_open, withheld.reason) == ("PM901", False, "a run decided against it: another loss")
     (refused,) = (each for file in version.examined for each in file.result.refused)
-    assert (refused.line, refused.reason) == (4, "withdrawn: another loss")
+    assert (refused.line, refused.reason) == (4, "a run decided against it: another loss")
+
+
+def test_of_two_in_one_statement_one_is_kept(rewriting: Rewriting) -> None:
+    version, _ = Narrowing(rewriting, refuting("torch_fast(2)")).proven()
+    assert "torch_slow(2), torch_brave()" in written(version)
 
 
 def test_two_that_do_not_go_together(rewriting: Rewriting) -> None:

@@ -12,16 +12,17 @@ import pytest
 import traced_training
 from attrs import define, field
 
+from perfmod.codemods.engine import Choice
 from perfmod.config import Options
 from perfmod.errors import ExitCode
-from perfmod.examine import examine
+from perfmod.examine import Examined, examine
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED, Job, Mode
 from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
-from perfmod.verify.running import Ran
+from perfmod.verify.running import Ran, Watched
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, Side
 from perfmod.verify.stacks import Rewriting
@@ -76,6 +77,8 @@ class MadeUp:
     ends_early: bool = False
     jobs: list[tuple[set[str], Mode, int]] = field(factory=list)
     scratch: Scratch | None = None
+    reaches: bool = True
+    files: Sequence[Examined] = ()
 
     def run(self, side: Side, job: Job) -> Ran:
         return self.run_all([(side, job)])[0]
@@ -90,7 +93,8 @@ class MadeUp:
             return Ran(self.trouble)
         record, numbers = trained(0.05 if self.spoiled_by not in rules else 0.06)
         if job.mode is Mode.EQUALITY:
-            return Ran(None, ({"loaders": [], "modules": [], "environment": {}, **record},), (numbers,))
+            seen = tuple(Watched(number, True, "") for number in range(len(job.points)) if self.reaches)
+            return Ran(None, ({"loaders": [], "modules": [], "environment": {}, **record},), (numbers,), watched=seen)
         if job.mode is Mode.PROFILE:
             count = 5 * (2 - len(rules))
             sync = {"file": "train.py", "line": 10, "function": "step", "count": count, "ms": 1.0, "inside": ""}
@@ -123,6 +127,7 @@ def verified(tmp_path: Path) -> Callable[..., tuple[Evidence, list[str], MadeUp]
         if not keep:
             return verification.of_stack(Rewriting.of(found)), [], runner
         evidence, left = verification.of_best_stack(Rewriting.of(found))
+        runner.files = left
         return evidence, sorted({each.code for file in left for each in file.result.applied}), runner
 
     return verify
@@ -168,6 +173,29 @@ def test_what_slows_the_others_down_is_withdrawn_alone(verified: Callable[..., A
     assert (evidence.verdict, kept) == (Verdict.PROVEN, ["PM104"])
     assert [(row.code, row.withdrawn) for row in evidence.rules] == [("PM101", True), ("PM104", False)]
     assert "slower" in evidence.rules[0].reason
+
+
+def test_what_nobody_asked_for_does_not_spoil_the_gain_of_the_rest(
+    verified: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Choice, "is_chosen", lambda _self, finding, _rule: finding.code == "PM104")
+    monkeypatch.setattr(Choice, "admits", lambda *_args: True)
+    slow = MadeUp(lambda rules: 10.0 + 6.0 * ("PM101" in rules) - 5.0 * ("PM104" in rules))
+    evidence, kept, _ = verified(slow, quick=True)
+    assert (evidence.verdict, kept) == (Verdict.PROVEN, ["PM104"])
+    assert [(row.code, row.withdrawn) for row in evidence.rules] == [("PM101", True), ("PM104", False)]
+    assert "does not pay" in evidence.rules[0].reason
+
+
+def test_what_is_open_is_not_written_and_is_told(verified: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Choice, "is_chosen", lambda *_args: False)
+    monkeypatch.setattr(Choice, "admits", lambda *_args: True)
+    evidence, kept, runner = verified(MadeUp(lambda rules: 10.0 - 2.0 * len(rules), reaches=False))
+    assert (evidence.verdict, kept) == (Verdict.NO_CHANGE, [])
+    assert {(row.code, row.outcome) for row in evidence.findings} == {("PM101", "open"), ("PM104", "open")}
+    held_back = [finding for file in runner.files for finding in file.result.held_back]
+    assert len(held_back) == len(evidence.findings)
+    assert all("do not run this code" in finding.reason for finding in held_back)
 
 
 def test_slower_is_refuted(verified: Callable[..., Any]) -> None:
