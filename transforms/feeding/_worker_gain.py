@@ -30,7 +30,7 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     if len(loops) == len(work) and (epochs := next(filter(None, loops), None)) is not None:
         return f"the loop on line {file.line(epochs)} would start workers anew for each of its many short epochs"
     if not uses_accelerator(file):
-        return "nothing here moves to a GPU: workers would compete with the training for the processors"
+        return "this script never uses the GPU: workers would compete with the training for the CPU"
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"

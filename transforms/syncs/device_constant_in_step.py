@@ -25,7 +25,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import called_once, in_evaluation
+from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
@@ -105,7 +105,7 @@ class DeviceConstantInStep(Rule):
         if (name := unread(file, made.node)) is not None:
             return self.refused(file, made.node, f"`{name}` is never used: delete it")
         better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
-        safety = Safety.OPT_IN if better else None
+        safety = Safety.LOW_IMPACT if better else None
         return self.found(file, made.node, better or reason, edits, safety=safety, imports=imports)
 
 
@@ -121,8 +121,6 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
     if isinstance(choice, cst.IfExp) or (ends_step(file, made) and not _is_made_again(file, made)):
         assert choice is not None
         return f"it runs only under the `if` on line {file.line(choice)}, not in every step"
-    if calls := called_once(file, made):
-        return f"it is called on {file.lines(calls)}, and no loop runs it"
     for use in file.handing.uses(made):
         for ancestor in file.tree.ancestors(use.node):
             if isinstance(ancestor, cst.Attribute) and ancestor.attr.value in _READ_BACK:

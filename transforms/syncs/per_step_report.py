@@ -55,6 +55,6 @@ class PerStepReport(Rule):
                     move.node,
                     next(iter(move.doubts), no_gain or reason),
                     move.edits,
-                    safety=Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None,
+                    safety=Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None,
                     figures_may_differ=move.figures_may_differ,
                 )

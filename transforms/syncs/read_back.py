@@ -66,7 +66,7 @@ class ReadBack(Rule):
                 count.node,
                 no_gain or "comparing and counting give the same result on the device",
                 edits,
-                safety=Safety.OPT_IN if no_gain is not None else None,
+                safety=Safety.LOW_IMPACT if no_gain is not None else None,
                 numerics=Numerics.ROUNDING if count.is_rounded else Numerics.BITWISE,
             )
 
