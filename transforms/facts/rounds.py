@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
@@ -59,7 +60,7 @@ def unshown_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | No
     loop = round_loop(file, node)
     if loop is None or evaluates(file, loop) or file.steps.in_sight(node) or file.steps.in_forward(node):
         return None
-    return loop if not _runs_model(file, loop) else None
+    return loop if not (_runs_model(file, loop) or _moves_batch(loop)) else None
 
 
 def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
@@ -84,6 +85,13 @@ def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
             switches += [decorator.decorator for decorator in ancestor.decorators]
             break
     return any((file.qualified(switch) or "").endswith(_WITHOUT_GRADIENTS) for switch in switches)
+
+
+def _moves_batch(loop: cst.For | cst.While) -> bool:
+    """Whether each round moves what it goes through to a device, as with the batches of a loader."""
+    targets = {name.value for name in find_all(loop.target, cst.Name)} if isinstance(loop, cst.For) else set()
+    moved = (each.func for each in find_all(loop.body, cst.Call) if isinstance(each.func, cst.Attribute))
+    return any(each.attr.value in ("to", "cuda") and dotted(each.value) in targets for each in moved)
 
 
 def _runs_model(file: FileFacts, loop: cst.For | cst.While) -> bool:
