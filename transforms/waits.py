@@ -98,6 +98,15 @@ class Waits:
                 return wait.node
         return None
 
+    def is_queued_between(self, first: cst.CSTNode, last: cst.CSTNode) -> bool:
+        """Whether a round queues work behind one statement and before another one, or in it."""
+        around = round_loop(self._file, first)
+        if around is None:
+            return False
+        found = self._round(around)
+        start, end = (found.orders.get(id(self._file.tree.statement(each)), 0) for each in (first, last))
+        return any(start < launch <= end for launch in found.launches)
+
     def again(
         self, node: cst.CSTNode, mask: cst.BaseExpression, goes: Callable[[cst.CSTNode], bool]
     ) -> cst.CSTNode | None:

@@ -245,4 +245,5 @@ def _edits(finding: Finding) -> tuple[EditRow, ...] | None:
 def _flag(finding: Finding, rule: Rule) -> str:
     named = map(shown, finding.unnamed)
     chosen = [f"--select {finding.code}"] if Safety.OPT_IN in (finding.safety, rule.safety) else []
+    chosen += ["--low-impact"] if finding.safety is Safety.LOW_IMPACT else []
     return " ".join([*named, *chosen, *(["--unsafe"] if finding.safety is Safety.UNSAFE else [])])

@@ -309,3 +309,22 @@ def test_a_wait_that_stays_beside_one_of_a_gan_is_named() -> None:
     line = code[: code.index("print(errG")].count("\n") + 1
     assert [each.reason for each in found.held_back] == [f"line {line} waits for the device in every step anyway"]
     assert "D_x = output.mean().detach()" in found.after.decode()
+
+
+@pytest.mark.parametrize(
+    ("report", "moved"),
+    [
+        ("print(errD_real.item(), D_x, D_G_z1)", {"D_x", "D_G_z1"}),
+        ("print(D_x, D_G_z1)", {"D_x", "D_G_z1"}),
+        # One value waits once, wherever it is read.
+        ("print(D_x)", set()),
+        ("if D_x > errD_real.item():\n            print(i)", set()),
+    ],
+)
+def test_a_report_of_several_values_in_every_step_waits_once(report: str, moved: set[str]) -> None:
+    code = HEAD + GAN.format(more="")
+    head, tail = code.index("        if i % 50"), code.index("    print(sum(")
+    code = f"{code[:head]}        {report}\n{code[tail:]}"
+    after = rewrite(code.encode(), "train.py", [ScalarAccumulation(), PerStepReport()], Choice()).after.decode()
+    assert {name for name in ("D_x", "D_G_z1") if f"{name} = output.mean().detach()" in after} == moved
+    assert all(f"{name}.item()" in after for name in moved)
