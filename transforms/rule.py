@@ -279,7 +279,7 @@ class Rule(ABC):
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
         `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need. What would
-        be safe is opt-in where nothing is gained, because no training runs the code.
+        be safe is of low impact where no training step or evaluation runs the code.
         """
         start, end = file.source.span(node)
         line, column = file.source.position(start)
@@ -287,7 +287,7 @@ class Rule(ABC):
         safety = safety or self.safety
         idle = why_idle(file, node) if safety is not Safety.ADVICE else None
         if idle is not None:
-            safety, reason = Safety.OPT_IN if safety is Safety.SAFE else safety, f"{reason}; {idle}"
+            safety, reason = Safety.LOW_IMPACT if safety is Safety.SAFE else safety, f"{reason}; {idle}"
         return Finding(
             code=self.code,
             start=start,

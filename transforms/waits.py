@@ -1,37 +1,35 @@
 """Where the host waits for the device in one round of a loop, in the order in which the round comes by.
 
-A wait that stays makes the removal of another one worth nothing: behind `loss.item()` or `if loss.isnan():`
-everything that was queued before has run, and a sum that is kept on the device has saved no time. What runs under a
-condition counts for the code under the same condition only. A blocking copy of a batch to the device waits for what
-was queued before it: behind the model it counts, at the head of the round it does not. So does a tensor of the host
-that is written into one of the device: `bank[i:j] = index`.
+A wait that stays makes the removal of another one worth nothing where no work is queued between the two: a model, a
+backward pass, a step of an optimizer. Then both wait for the same, and the step has as many waits as before. What runs
+under a condition counts for the code under the same condition only. A tensor of the host that is written into one of
+the device waits as well: `bank[i:j] = index`. So does the `step` of an enabled `GradScaler`, which asks for `inf`.
+Copies of batches to the device do not count: they wait no more once their memory is pinned.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterator
 
 import libcst as cst
 from attrs import define, evolve, field, frozen
 
 from perfmod.transforms import implicit_reads, operations
-from perfmod.transforms.facts.batch_copies import copies
-from perfmod.transforms.facts.calls import passed
+from perfmod.transforms.facts.calls import argument, passed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, parameters
+from perfmod.transforms.facts.flow import dotted, parameters
 from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop, runs_model
 from perfmod.transforms.facts.tree import children, find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import filled, implicit_read
-from perfmod.transforms.operations import COPY, NUMBER, WRITTEN, Operation, goes_on, operation
+from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
 
 _NODES = (*operations.NODES, *implicit_reads.NODES)
 _NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
-# Methods and attributes that show the same values.
-_SAME = frozenset({"detach", "data", "cpu", "numpy", "item", "tolist", "view", "reshape", "squeeze", "float", "double"})
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "std", "var"})
 
 _Path = frozenset[int]
@@ -47,16 +45,12 @@ class _Wait:
         order: of the statement that it stands in, or that calls the function where it stands.
         tensor: what is waited for; None for a wait of a function that is called, and for an explicit one.
         path: the branches around it.
-        is_read: whether it reads values: `.item()` and the like by name, and a tensor that is written to the host.
-        is_copy: whether it is a batch's copy to the device, which waits for what was queued before, and nothing else.
     """
 
     node: cst.CSTNode
     order: int
     tensor: cst.BaseExpression | None
     path: _Path
-    is_read: bool
-    is_copy: bool = False
 
 
 @define(eq=False)
@@ -76,9 +70,7 @@ class _Round:
             sides = [path | {id(part)} for part in (choice.body, choice.orelse)]
             first, other = (next((wait for wait in self.waits.values() if wait.path == side), None) for side in sides)
             if first is not None and other is not None:
-                is_read, is_copy = first.is_read and other.is_read, first.is_copy or other.is_copy
-                both = evolve(first, tensor=None, path=path, is_read=is_read, is_copy=is_copy)
-                self.waits[id(first.node), path] = both
+                self.waits[id(first.node), path] = evolve(first, tensor=None, path=path)
 
 
 class Waits:
@@ -88,14 +80,10 @@ class Waits:
         self._file = file
         self._rounds: dict[cst.CSTNode, _Round] = {}
 
-    def remaining(
-        self, read: cst.CSTNode, tensor: cst.BaseExpression, gone: Container[cst.CSTNode]
-    ) -> cst.CSTNode | None:
-        """A wait of every round that comes by `read` which leaves nothing to wait for there, or waits for it again.
+    def remaining(self, read: cst.CSTNode, gone: Container[cst.CSTNode]) -> cst.CSTNode | None:
+        """A wait of every round that comes by `read`, if nothing is queued between the two, so that one costs nothing.
 
-        It is a read such as `.item()`, or stands behind `read`, or is for `tensor` or something that is
-        computed behind that, or nothing is queued between it and `read`. `gone` are the waits that rewrites take away,
-        `read` among them.
+        `gone` are the waits that rewrites take away, `read` among them.
         """
         file = self._file
         around = round_loop(file, read) or file.tree.function(read)
@@ -103,18 +91,21 @@ class Waits:
             return None
         found, path = self._round(around), _path(file, read, around)
         here = found.orders.get(id(file.tree.statement(read)), 0)
-        made = self._made(tensor, found, here)
         for wait in found.waits.values():
-            is_later = wait.order > made if wait.tensor is None else self._made(wait.tensor, found, wait.order) >= made
-            is_idle = not any(wait.order < launch <= here for launch in found.launches)
-            if wait.is_copy:
-                counts = is_later or (is_idle and any(launch < wait.order <= here for launch in found.launches))
-            else:
-                counts = is_later or wait.is_read or wait.order >= here or is_idle
-            # A copy that a read has in it stays: `(pred == y.to(device)).sum().item()`.
-            if counts and wait.path <= path and (wait.is_copy or wait.node not in gone):
+            first, last = sorted((here, wait.order))
+            is_close = not any(first < launch <= last for launch in found.launches)
+            if is_close and wait.path <= path and wait.node not in gone:
                 return wait.node
         return None
+
+    def is_queued_between(self, first: cst.CSTNode, last: cst.CSTNode) -> bool:
+        """Whether a round queues work behind one statement and before another one, or in it."""
+        around = round_loop(self._file, first)
+        if around is None:
+            return False
+        found = self._round(around)
+        start, end = (found.orders.get(id(self._file.tree.statement(each)), 0) for each in (first, last))
+        return any(start < launch <= end for launch in found.launches)
 
     def again(
         self, node: cst.CSTNode, mask: cst.BaseExpression, goes: Callable[[cst.CSTNode], bool]
@@ -136,22 +127,6 @@ class Waits:
             if any(same_mask(file, part, mask) for part in parts) and not goes(wait.node):
                 return wait.node
         return None
-
-    def _made(self, tensor: cst.BaseExpression, found: _Round, order: int) -> int:
-        """When a round computes a tensor: where its variable gets it, else in the statement that has this order."""
-        node: cst.CSTNode = tensor
-        while True:
-            inner = node.func if isinstance(node, cst.Call) and not node.args else node
-            if isinstance(inner, cst.Attribute) and inner.attr.value in _SAME:
-                node = inner.value
-            elif isinstance(node, cst.Subscript):
-                node = node.value
-            else:
-                break
-        definitions = self._file.flow.definitions(node) if isinstance(node, cst.Name) else ()
-        if not definitions or any(definition.binding is Binding.PARAMETER for definition in definitions):
-            return order
-        return max(found.orders.get(id(self._file.tree.statement(each.node)), -1) for each in definitions)
 
     def _round(self, around: cst.CSTNode) -> _Round:
         known = self._rounds.get(around)
@@ -195,17 +170,15 @@ class Waits:
         if asked is not None and asked.code not in _NO_WAITS and not is_part and _waits(file, asked):
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
-            is_read = operations.is_read(node) or asked.wait in (COPY, WRITTEN)
-            found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner, is_read)
-        elif isinstance(node, cst.Assign) and _fills_device(file, node):
-            found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False)
+            found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
+        elif (isinstance(node, cst.Assign) and _fills_device(file, node)) or _steps_scaled(file, node):
+            found.waits[id(node), path] = _Wait(node, order, None, path)
         if not isinstance(node, cst.Call):
             return
-        if node in self._file.once(_blocking_copies):
-            found.waits[id(node), path] = _Wait(node, order, None, path, is_read=False, is_copy=True)
         if self._queues(node):
             found.launches.add(order)
         for function in self._called(node):
+            found.launches |= {order} if self._round(function).launches else set()
             certain = _left_out(node, function)
             always = [wait for wait in self._round(function).waits.values() if wait.path <= certain]
             found.waits.update(
@@ -228,9 +201,18 @@ class Waits:
         yield from self._file.values.calls.handed(call)
 
 
-def _blocking_copies(file: FileFacts) -> frozenset[cst.CSTNode]:
-    """The copies of batches to the device that wait until they are done."""
-    return frozenset(copy.call for copy in copies(file) if copy.blocks and copy.origins)
+def _steps_scaled(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a node is the `step` of an enabled `GradScaler`, which reads whether a gradient is infinite."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "step":
+        return False
+    made = [end.node for end in file.tracing.ends(node.func.value) if not end.path]
+    return bool(made) and all(isinstance(each, cst.Call) and _is_scaler(file, each) for each in made)
+
+
+def _is_scaler(file: FileFacts, call: cst.Call) -> bool:
+    enabled = argument(call, "enabled")
+    is_on = enabled is None or dotted(enabled) == "True"
+    return is_on and re.fullmatch(r"torch\..*amp\..*GradScaler", file.qualified(call) or "") is not None
 
 
 def _fills_device(file: FileFacts, statement: cst.Assign) -> bool:

@@ -122,6 +122,10 @@ def test_conditions_around_the_training(code: str, expected: bool) -> None:
         "what may stay empty": ("if not self.items:\n    use()\n    self.items = list(self.all)", False),
         "what is dropped": ("if self.mask is None:\n    self.mask = use()\nself.mask = None", False),
         "a default": ("if mask is None:\n    mask = use()", False),
+        "an optimizer's state": ("s = self.state[p]\nif len(s) == 0:\n    s['m'] = use()", True),
+        "an optimizer's state, not": ("s = self.state[p]\nif not s:\n    s['m'] = use()", True),
+        "a state that may stay empty": ("s = self.state[p]\nif len(s) == 0:\n    use()", False),
+        "a new state": ("s = dict()\nif len(s) == 0:\n    s['m'] = use()", False),
     }.values(),
 )
 def test_conditions_that_hold_once(code: str, expected: bool) -> None:

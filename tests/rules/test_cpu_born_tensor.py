@@ -137,7 +137,7 @@ def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
     (held,) = run(code).held_back
     assert body(run(code)) == code
     assert (held.safety, held.reason) == (
-        Safety.OPT_IN,
+        Safety.LOW_IMPACT,
         "`Variable` does nothing since torch 0.4: remove it first",
     )
 
@@ -152,7 +152,7 @@ def test_what_is_wrapped_as_of_old_is_held_back(code: str) -> None:
 def test_what_both_sides_of_a_choice_make_is_held_back(code: str) -> None:
     (held,) = run(code).held_back
     assert body(run(code)) == code
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert re.fullmatch(r"both sides of the `if` on line 9 make it: make it once, on the device .*", held.reason)
     assert run("torch.ones(n).cuda() if options.gpu else torch.zeros(n)").applied
 
@@ -172,7 +172,7 @@ def f(lens):
     result = rewrite(code.encode(), "train.py", [CpuBornTensor()])
     (held,) = result.held_back
     assert result.outcome is Outcome.UNCHANGED
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert re.fullmatch(r"`pack_padded_sequence` on line \d+ needs its lengths on the CPU: drop the copy", held.reason)
 
 

@@ -66,8 +66,7 @@ def script(
 
 
 def run(code: str, *, is_selected: bool = True) -> FileResult:
-    opted_in = frozenset({"PM205"}) if is_selected else frozenset[str]()
-    return rewrite(code.encode(), "train.py", [CpuNormalisation()], Choice(opted_in=opted_in))
+    return rewrite(code.encode(), "train.py", [CpuNormalisation()], Choice(low_impact=is_selected))
 
 
 def outcome(code: str) -> list[torch.Tensor]:
@@ -963,6 +962,6 @@ def test_where_a_module_is_more_than_most_want(code: str, reason: str) -> None:
     result = run(code, is_selected=False)
     assert bool(result.applied) is not bool(reason)
     assert [(each.safety, each.reason.rpartition("; ")[2]) for each in result.held_back] == (
-        [(Safety.OPT_IN, reason)] if reason else []
+        [(Safety.LOW_IMPACT, reason)] if reason else []
     )
     assert run(code).applied

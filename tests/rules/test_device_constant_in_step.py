@@ -294,7 +294,7 @@ def test_an_element_that_needs_a_gradient_is_no_leaf() -> None:
 )
 def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert held.reason.startswith("its value is read back on line")
 
 
@@ -323,7 +323,7 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
 )
 def test_constants_that_an_expert_would_not_fill(body: str, reason: str) -> None:
     (held,) = result("from torch.autograd import Variable\n" + step(body)).held_back
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert held.reason.startswith(reason)
 
 
@@ -367,7 +367,7 @@ def test_an_early_return_is_filled_where_the_rest_of_the_function_fills_the_same
 )
 def test_what_few_steps_make_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert held.reason == "it runs only under the `if` on line 14, not in every step"
 
 

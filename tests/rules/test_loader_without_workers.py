@@ -67,7 +67,7 @@ def test_a_training_on_the_cpu_is_held_back() -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "the training runs on the CPU, and workers would compete with it"
+    assert held.reason == "this script never uses the GPU: workers would compete with the training for the CPU"
 
 
 @pytest.mark.parametrize(

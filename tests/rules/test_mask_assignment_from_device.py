@@ -144,7 +144,7 @@ def test_a_tensor_that_is_trained_itself_stays_the_same_tensor() -> None:
 def test_an_if_that_waits_for_the_mask_is_no_gain() -> None:
     found = BODIES.result("m = x > 0\nif m.any():\n    x[m] = w[m]\n    print(1)\nreturn x", unsafe=False)
     assert [(each.safety, each.reason) for each in found.held_back] == [
-        (Safety.OPT_IN, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
+        (Safety.LOW_IMPACT, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
     ]
 
 
@@ -168,7 +168,7 @@ GAINS = {
 @pytest.mark.parametrize("name", STAYS)
 def test_another_wait_for_the_mask_is_no_gain(name: str) -> None:
     (found,) = BODIES.result(STAYS[name], unsafe=False).held_back
-    assert found.safety is Safety.OPT_IN
+    assert found.safety is Safety.LOW_IMPACT
     assert re.fullmatch(r"line \d+ waits for `b` anyway, so nothing is gained", found.reason)
 
 

@@ -1257,7 +1257,7 @@ def test_an_if_around_waits_for_the_mask_anyway(test: str) -> None:
     body = f"losses = x - y\nmask = losses > 0\nif {test}:\n    print(losses[mask].mean())\nreturn losses"
     line = module(body)[: module(body).index("if ")].count("\n") + 1
     why = f"the `if` on line {line} waits for `mask` anyway, so nothing is gained"
-    assert held(body) == [(Safety.OPT_IN, why)]
+    assert held(body) == [(Safety.LOW_IMPACT, why)]
 
 
 @pytest.mark.parametrize(
@@ -1266,7 +1266,7 @@ def test_an_if_around_waits_for_the_mask_anyway(test: str) -> None:
 def test_an_if_directly_in_front_waits_for_the_mask_anyway(between: str, stays: bool) -> None:
     front = "losses = x - y\nmask = losses > 0\nif mask.sum() == 0:\n    return x.sum()\n"
     body = f"{front}{between}picked = losses[mask]\nreturn picked.mean() + y.sum()"
-    assert [safety for safety, _ in held(body)] == [Safety.OPT_IN] * stays
+    assert [safety for safety, _ in held(body)] == [Safety.LOW_IMPACT] * stays
     assert (result(body, unsafe=False).outcome is Outcome.UNCHANGED) is stays
 
 

@@ -516,7 +516,7 @@ def test_what_may_have_a_dimension_is_fine_where_nothing_is_formatted() -> None:
 
 def test_meter_that_every_step_waits_for_anyway() -> None:
     (held,) = result(script(step=UPDATE + "\nprint(loss.item())")).held_back
-    assert (held.safety, held.reason) == (Safety.OPT_IN, "line 32 waits for the device in every step anyway")
+    assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 32 waits for the device in every step anyway")
 
 
 def test_a_meter_that_every_round_of_an_evaluation_shows() -> None:

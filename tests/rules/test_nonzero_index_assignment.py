@@ -262,7 +262,7 @@ def test_an_if_that_waits_for_the_mask_is_no_gain() -> None:
     body = "m = x > 0\nif m.any():\n    at = torch.nonzero(m, as_tuple=True)\n    x[at] = 0.0\n    print(1)\nreturn x"
     found = BODIES.result(body, unsafe=False)
     assert [(each.safety, each.reason) for each in found.held_back] == [
-        (Safety.OPT_IN, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
+        (Safety.LOW_IMPACT, "the `if` on line 7 waits for `m` anyway, so nothing is gained")
     ]
 
 
@@ -270,6 +270,6 @@ def test_another_wait_for_the_mask_is_no_gain() -> None:
     body = "b = labels == 1\nkept = w[b]\ni = b.nonzero(as_tuple=True)\nlabels[i] = -1\nreturn kept, labels"
     (found,) = BODIES.result(body, unsafe=False).held_back
     assert (found.safety, found.reason) == (
-        Safety.OPT_IN,
+        Safety.LOW_IMPACT,
         "line 7 waits for `b` anyway, so nothing is gained",
     )

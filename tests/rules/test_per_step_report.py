@@ -145,7 +145,7 @@ def test_late_reads_that_stay(body: str, reason: str) -> None:
 def test_a_late_read_saves_nothing_where_the_step_waits_anyway() -> None:
     found = result(step("v = kl.item()\nif i % 10 == 0:\n    print(v)\nprint(loss.item())"))
     (held,) = found.held_back
-    assert (held.safety, held.reason) == (Safety.OPT_IN, "line 18 waits for the device in every step anyway")
+    assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 18 waits for the device in every step anyway")
 
 
 EVERY_STEP = "it is reported in every step: report it every N steps to save the wait"

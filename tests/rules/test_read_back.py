@@ -118,7 +118,7 @@ def test_a_count_beside_copies_that_stay() -> None:
         step("n = (pred.cpu() == y.cpu()).sum().item()\nscore(out.cpu())").encode(), "train.py", [ReadBack()]
     )
     (held,) = found.held_back
-    assert (held.safety, held.reason) == (Safety.OPT_IN, "line 14 waits for the device in every step anyway")
+    assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 14 waits for the device in every step anyway")
 
 
 REFUSED = {

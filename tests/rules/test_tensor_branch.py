@@ -400,7 +400,7 @@ def test_a_branch_under_another_that_waits_for_the_same_is_no_gain() -> None:
     body = "h = x * 2\nif big.any():\n    print('clipped')\n    if big.any():\n        h[big] = 0.0\nreturn h"
     found = result(function(body))
     assert [(each.safety, each.reason) for each in found.held_back] == [
-        (Safety.OPT_IN, "the `if` on line 11 waits for `big` anyway, so nothing is gained")
+        (Safety.LOW_IMPACT, "the `if` on line 11 waits for `big` anyway, so nothing is gained")
     ]
 
 

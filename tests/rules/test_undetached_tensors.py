@@ -159,8 +159,9 @@ def test_parts_of_the_loss_that_keep_the_same_graph(whole: str, is_held: bool) -
         "        loss, part = losses(model(x), y)\n        loss.backward()\n        total += loss\n"
         "        first += part\n    return float(total), float(first)\n"
     )
-    (found,) = FILES.result(code).applied
-    assert found.safety is (Safety.OPT_IN if is_held else Safety.SAFE)
+    result = FILES.result(code)
+    (found,) = result.held_back if is_held else result.applied
+    assert found.safety is (Safety.LOW_IMPACT if is_held else Safety.SAFE)
     assert ("would keep the same graph: detach both" in found.reason) is is_held
 
 

@@ -172,7 +172,7 @@ def test_an_if_that_waits_as_well_is_no_gain() -> None:
     found = rewrite(function(body).encode(), "train.py", [UniqueCount()])
     assert found.outcome is Outcome.UNCHANGED
     (held,) = found.held_back
-    assert held.safety is Safety.OPT_IN
+    assert held.safety is Safety.LOW_IMPACT
     assert held.reason == "the `if` on line 6 waits for the answer anyway, so nothing is gained"
 
 

@@ -58,7 +58,12 @@ def _shown_behind(file: FileFacts, loop: cst.CSTNode, time: cst.BinaryOperation)
         return None
     uses = [use for each in file.flow.definitions(kept) for use in file.flow.uses(each)]
     others = [use for use in uses if not file.tree.is_within(use, statement)]
-    is_behind = all(file.comes_before(loop, use) and not file.tree.is_within(use, loop) for use in others)
+    is_behind = all(
+        file.comes_before(loop, use)
+        and not file.tree.is_within(use, loop)
+        and file.tree.function(use) is file.tree.function(loop)
+        for use in others
+    )
     return others[0] if others and is_behind else None
 
 

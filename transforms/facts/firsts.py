@@ -1,4 +1,6 @@
-"""Conditions that hold once: `if step == 0:`; `if x is None:`, `if not self.is_ready:` where that is then set."""
+"""Conditions that hold once: `if step == 0:`; `if x is None:`, `if not self.is_ready:` where that is then set, and
+`if len(state) == 0:` where it is then filled.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def runs_once(tree: Tree, branch: cst.If, child: cst.CSTNode, rounds: tuple[cst.
     what is None before. `rounds` are the loops that train: a counter of another loop begins anew in each step.
     """
     if child is branch.body:
-        is_cached = _sets_attribute(tree, branch) or _fills_cache(tree, branch, rounds)
+        is_cached = _sets_attribute(tree, branch) or _fills_cache(tree, branch, rounds) or _fills_state(tree, branch)
         return is_cached or _is_at(tree, branch.test, _FIRST, rounds)
     return isinstance(child, cst.Else) and child is branch.orelse and _is_at(tree, branch.test, _LATER, rounds)
 
@@ -104,6 +106,28 @@ def _fills_cache(tree: Tree, branch: cst.If, rounds: tuple[cst.CSTNode, ...]) ->
         for n in find_all(d, cst.Subscript)
     )
     return not removed and not deleted and all(f is None or f.name.value == "__init__" for f in functions)
+
+
+def _fills_state(tree: Tree, branch: cst.If) -> bool:
+    """Whether a body fills what is kept elsewhere and empty before, as an optimizer's state: `state = self.state[p]`,
+    `if len(state) == 0:`, `state["step"] = 0`.
+    """
+    test = branch.test
+    asked = test.expression if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) else None
+    if isinstance(test, cst.Comparison) and isinstance(test.left, cst.Call) and len(test.left.args) == 1:
+        (compared,) = test.comparisons[:1]
+        is_empty = isinstance(compared.operator, cst.Equal) and dotted(test.left.func) == "len"
+        is_zero = isinstance(compared.comparator, cst.Integer) and compared.comparator.value == "0"
+        asked = test.left.args[0].value if is_empty and is_zero else None
+    name = dotted(asked) if asked is not None else ""
+    if not name:
+        return False
+    function = tree.function(branch) or tree.module_of(branch)
+    assigned = [(target.target, each.value) for each in find_all(function, cst.Assign) for target in each.targets]
+    made = [value for target, value in assigned if dotted(target) == name]
+    stored = [target for target, _ in assigned if isinstance(target, cst.Subscript) and dotted(target.value) == name]
+    is_kept = bool(made) and all(isinstance(value, cst.Subscript) and "." in dotted(value.value) for value in made)
+    return is_kept and any(tree.is_within(target, branch.body) for target in stored)
 
 
 def _flag(test: cst.BaseExpression) -> str:

@@ -14,7 +14,6 @@ from attrs import define, frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.programs import imports, reached_from
-from perfmod.transforms.facts.signatures import why_it_raises
 from perfmod.transforms.facts.tree import children, find_any
 
 _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "staticmethod", "inference_mode"})
@@ -22,23 +21,9 @@ _PASSIVE = frozenset({"abstractmethod", "classmethod", "no_grad", "property", "s
 _TRAINS = re.compile(r"backward|^\.?fit|optim|training_step|[tT]rainer|^train(_.*)?(epoch|step|loop|model|net|\(\))$")
 """What tells of a training in a name, behind which `()` stands where it is called."""
 
-_OLD = frozenset(
-    {
-        "archive",
-        "archived",
-        "backup",
-        "bak",
-        "deprecated",
-        "legacy",
-        "obsolete",
-        "old",
-    }
-)
-"""Names of folders and files that hold what is no longer in use, without underscores around them."""
 _LOOK_UPS = frozenset({"__import__", "attrgetter", "eval", "exec", "globals", "import_module", "locals", "vars"})
 """Functions that find others by texts; `getattr` does so too where its text is made."""
 _SELF = frozenset({"self", "cls"})
-_CACHES = frozenset({"lru_cache", "cache", "cached_property"})
 _TESTS = frozenset({"pytest", "unittest"})
 
 _FOUND_BY_NAME = frozenset({"__init__", "conftest", "hubconf"})
@@ -49,69 +34,22 @@ _OF_MODULES = frozenset({"apply", "eval", "train"})
 
 def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     """Why nothing is gained at a node, if so: nobody uses what it is part of, or only what never trains runs it."""
-    again = _defined_again(file, node)
-    if again is not None:
-        return f"line {file.line(again)} defines `{again.name.value}` once more, so that this one never runs"
-    outdated = next(filter(_is_deprecated, file.tree.ancestors(node)), None)
-    if isinstance(outdated, (cst.FunctionDef, cst.ClassDef)):
-        return f"`{outdated.name.value}` (line {file.line(outdated.name)}) is marked as deprecated"
-    cached = next(filter(_is_cached, file.tree.ancestors(node)), None)
-    if isinstance(cached, cst.FunctionDef):
-        return f"`{cached.name.value}` (line {file.line(cached.name)}) keeps its results, and seldom runs"
-    traced = next((each for each in file.tree.ancestors(node) if _is_traced(file, each)), None)
-    if traced is not None:
-        return f"`torch.jit.trace` runs the `lambda` on line {file.line(traced)} once, to record what it does"
     never = next(filter(_is_never, file.tree.ancestors(node)), None)
     if never is not None:
         return f"the condition on line {file.line(never)} is never true"
-    choice = _not_in_training(file, node)
-    if choice is not None:
-        return f"training never takes this branch of the `if` on line {file.line(choice)}"
-    raises = why_it_raises(file, node)
-    if raises is not None:
-        return raises
     uses = file.once(_Uses.of)
     module = file.source.module
     helps = "tests" in _path(file, module)[:-1] and uses.users(module)
     if _is_unit_test(file, module) or (helps and all(_is_unit_test(file, user) for user in uses.users(module))):
-        return "the file holds unit tests, or what only they use, and no training runs them"
-    old = _old_name(file, file.source.module)
-    if old and all(_old_name(file, user) for user in uses.users(file.source.module)):
-        return f"`{old}` in its path says that this is old code, and nothing in use imports it"
+        return "only unit tests run it"
     if file.world.is_beside_training(file.source) and _only_defines(file, module):
         return "the file only defines functions and classes, and nothing in its project imports it"
     unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
     if unused:
-        return f"nothing in the files read here uses `{unused[-1]}`"
+        return f"nothing here uses `{unused[-1]}`"
     if uses.only_evaluated(file.source.module):
-        return "nothing in the files read here trains with it, they only evaluate"
+        return "this script only evaluates, and nothing here trains"
     return None
-
-
-def _defined_again(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | None:
-    """What a class defines under the name of the method around a node, further below."""
-    function = file.tree.function(node)
-    cls = file.tree.class_of(function) if function is not None and not function.decorators else None
-    methods = [each for each in cls.body.body if isinstance(each, cst.FunctionDef)] if cls is not None else []
-    named = [each for each in methods if function is not None and each.name.value == function.name.value]
-    return named[-1] if function in named[:-1] else None
-
-
-def _is_deprecated(node: cst.CSTNode) -> bool:
-    """Whether a node is a function or class with a decorator `@deprecated`."""
-    return isinstance(node, (cst.FunctionDef, cst.ClassDef)) and "deprecated" in _decorators(node)
-
-
-def _is_cached(node: cst.CSTNode) -> bool:
-    """Whether a node is a function with a decorator such as `@lru_cache`."""
-    return isinstance(node, cst.FunctionDef) and not _CACHES.isdisjoint(_decorators(node))
-
-
-def _is_traced(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether a node is the `lambda` of `torch.jit.trace(lambda: ..., inputs)`."""
-    arg = file.tree.parent(node) if isinstance(node, cst.Lambda) else None
-    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
-    return isinstance(call, cst.Call) and file.qualified(call) == "torch.jit.trace"
 
 
 def _is_never(node: cst.CSTNode) -> bool:
@@ -124,32 +62,6 @@ def _is_never(node: cst.CSTNode) -> bool:
     )
 
 
-def _not_in_training(file: FileFacts, node: cst.CSTNode) -> cst.If | None:
-    """The `if not self.training` around a node, or the `if self.training` in whose `else` it stands."""
-    child = node
-    for around in file.tree.ancestors(node):
-        if isinstance(around, cst.If) and (
-            (child is around.body and _is_off(around.test)) or (child is around.orelse and _is_on(around.test))
-        ):
-            return around
-        child = around
-    return None
-
-
-def _is_on(test: cst.BaseExpression) -> bool:
-    """Whether a test is false only while a module is not trained: `self.training or labels is not None`."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
-        return _is_on(test.left) or _is_on(test.right)
-    return isinstance(test, cst.Attribute) and test.attr.value == "training"
-
-
-def _is_off(test: cst.BaseExpression) -> bool:
-    """Whether a test is true only while a module is not trained: `not self.training and last is not None`."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        return _is_off(test.left) or _is_off(test.right)
-    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not) and _is_on(test.expression)
-
-
 def _is_unit_test(file: FileFacts, module: cst.Module) -> bool:
     """Whether a file is called or placed like tests and holds some; a `test.py` that evaluates a model holds none."""
     *folders, stem = _path(file, module)
@@ -159,11 +71,6 @@ def _is_unit_test(file: FileFacts, module: cst.Module) -> bool:
     # What pytest collects is not called; `test_epoch(model, loader)` of a script is.
     functions = [each.name.value for each in module.body if isinstance(each, cst.FunctionDef)]
     return bool(_TESTS & imported) or any(name.startswith("test_") and f"{name}()" not in names for name in functions)
-
-
-def _old_name(file: FileFacts, module: cst.Module) -> str:
-    """The folder or file name that says that a file is no longer in use; empty where none does."""
-    return next((name for name in _path(file, module) if name.strip("_").lower() in _OLD), "")
 
 
 def _path(file: FileFacts, module: cst.Module) -> tuple[str, ...]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
-
-_HOOKS = frozenset(
-    {"after_run", "after_train", "before_run", "before_train", "on_fit_end", "on_fit_start", "on_init_end",
-     "on_train_begin", "on_train_end", "on_train_start"}
-)  # fmt: skip
-"""What runners and Trainers call at the start or end of a training only."""
 
 
 def runs_every_step(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -67,7 +60,7 @@ def unshown_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | cst.While | No
     loop = round_loop(file, node)
     if loop is None or evaluates(file, loop) or file.steps.in_sight(node) or file.steps.in_forward(node):
         return None
-    return loop if not _runs_model(file, loop) else None
+    return loop if not (_runs_model(file, loop) or _moves_batch(loop)) else None
 
 
 def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
@@ -92,6 +85,13 @@ def evaluates(file: FileFacts, loop: cst.CSTNode) -> bool:
             switches += [decorator.decorator for decorator in ancestor.decorators]
             break
     return any((file.qualified(switch) or "").endswith(_WITHOUT_GRADIENTS) for switch in switches)
+
+
+def _moves_batch(loop: cst.For | cst.While) -> bool:
+    """Whether each round moves what it goes through to a device, as with the batches of a loader."""
+    targets = {name.value for name in find_all(loop.target, cst.Name)} if isinstance(loop, cst.For) else set()
+    moved = (each.func for each in find_all(loop.body, cst.Call) if isinstance(each.func, cst.Attribute))
+    return any(each.attr.value in ("to", "cuda") and dotted(each.value) in targets for each in moved)
 
 
 def _runs_model(file: FileFacts, loop: cst.For | cst.While) -> bool:
@@ -127,39 +127,3 @@ def is_late(file: FileFacts, node: cst.CSTNode, fed: cst.CSTNode) -> bool:
     if loop is not None and file.tree.function(node) is file.tree.function(loop):
         return True
     return file.steps.is_gated(node) or not (file.steps.in_sight(node) or file.steps.in_forward(node))
-
-
-def called_once(file: FileFacts, node: cst.CSTNode) -> Sequence[cst.Call]:
-    """The calls of the function around `node`, where all are known, and no loop runs any of them; empty otherwise.
-
-    It runs when the program starts, or when a Trainer calls what it calls at the start or end of a training.
-    """
-    return _called_once(file, node, set())
-
-
-def _called_once(file: FileFacts, node: cst.CSTNode, seen: set[cst.FunctionDef]) -> Sequence[cst.Call]:
-    function = file.tree.function(node)
-    if function is None or function in seen or function.decorators or file.steps.in_forward(node):
-        return ()
-    seen.add(function)
-    callers, calls = file.values.calls.callers(function), file.values.calls
-    name, is_method = function.name.value, file.tree.class_of(function) is not None
-    named = [each for each in file.tree.all(cst.Attribute) if each.attr.value == name] if is_method else callers
-    if not calls.is_only_called(function) or len(named) > len(callers) or _in_loop(file, node):
-        return ()
-    for call in callers:
-        around = file.tree.function(call)
-        is_hook = around is not None and around.name.value in _HOOKS and file.tree.class_of(around) is not None
-        if _in_loop(file, call) or not (around is None or is_hook or _called_once(file, call, seen)):
-            return ()
-    return callers
-
-
-def _in_loop(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether a loop runs `node` again and again within its function, or whoever is given the `lambda` around it."""
-    for ancestor in file.tree.ancestors(node):
-        if isinstance(ancestor, (cst.For, cst.While, cst.BaseComp, cst.Lambda)):
-            return True
-        if isinstance(ancestor, cst.FunctionDef):
-            return False
-    return False

@@ -22,7 +22,7 @@ def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iter
         reason = why_no_gain(file, loader) or ("" if loader in left else _why_not_alone(file, loader, left))
         for finding in findings:
             is_held = reason and finding.safety is Safety.SAFE
-            yield evolve(finding, safety=Safety.OPT_IN, reason=reason) if is_held else finding
+            yield evolve(finding, safety=Safety.LOW_IMPACT, reason=reason) if is_held else finding
 
 
 def _why_left(file: FileFacts, loader: Loader, findings: list[Finding]) -> str:

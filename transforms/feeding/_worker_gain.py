@@ -29,7 +29,7 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     if len(loops) == len(work) and (epochs := next(filter(None, loops), None)) is not None:
         return f"the loop on line {file.line(epochs)} would start workers anew for each of its many short epochs"
     if not uses_accelerator(file):
-        return "the training runs on the CPU, and workers would compete with it"
+        return "this script never uses the GPU: workers would compete with the training for the CPU"
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"

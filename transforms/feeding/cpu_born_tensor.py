@@ -35,7 +35,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
-from perfmod.transforms.facts.rounds import called_once, in_evaluation
+from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.feeding._births import Birth, Target, born, target
@@ -111,21 +111,19 @@ class CpuBornTensor(Rule):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
-            safety, reason = Safety.OPT_IN, "`Variable` does nothing since torch 0.4: remove it first"
+            safety, reason = Safety.LOW_IMPACT, "`Variable` does nothing since torch 0.4: remove it first"
         elif (packed := _packed(file, call)) is not None:
             reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
-            safety = Safety.OPT_IN
+            safety = Safety.LOW_IMPACT
         elif (choice := _made_either_way(file, birth.call)) is not None:
             reason = (
                 f"both sides of the `if` on line {file.line(choice)} make it: make it once, on the device it is for"
             )
-            safety = Safety.OPT_IN
+            safety = Safety.LOW_IMPACT
         elif better := why_filled(file, call, birth):
-            safety, reason = Safety.OPT_IN, better
-        elif calls := called_once(file, call):
-            safety, reason = Safety.OPT_IN, f"it is called on {file.lines(calls)}, and no loop runs it"
+            safety, reason = Safety.LOW_IMPACT, better
         elif file.steps.found and not _is_in_step(file, call):
-            safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
+            safety, reason = Safety.LOW_IMPACT, "no training step runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:

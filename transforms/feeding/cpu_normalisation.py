@@ -77,5 +77,5 @@ class CpuNormalisation(Rule):
                 yield self.refused(file, found.node, found.reason)
             else:
                 reason = f"{found.reason}; {found.burden}" if found.burden else found.reason
-                safety = Safety.OPT_IN if found.burden else Safety.SAFE
+                safety = Safety.LOW_IMPACT if found.burden else Safety.SAFE
                 yield self.found(file, found.node, reason, found.edits, safety=safety, elsewhere=found.needs)

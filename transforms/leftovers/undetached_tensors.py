@@ -68,7 +68,7 @@ class UndetachedTensors(Rule):
                 found.statement,
                 doubt or left or "only its value is used, and nothing differentiates it",
                 _detached(file, found),
-                safety=Safety.UNSAFE if doubt else Safety.OPT_IN if left else None,
+                safety=Safety.UNSAFE if doubt else Safety.LOW_IMPACT if left else None,
             )
 
 

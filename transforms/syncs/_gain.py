@@ -1,14 +1,14 @@
-"""Whether a rewrite that takes waits away saves any: not where nothing waits, or where each step waits anyway.
+"""Whether a rewrite that takes waits away saves any: not where nothing waits, or where a step waits as often anyway.
 
-The rules count jointly: what one of them takes away is no wait that stays for the others.
+Steps are judged as a whole, with everything that can be rewritten together: what a rule takes away, with or without
+an open question, is no wait that stays for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import libcst as cst
-from attrs import frozen
 
 from perfmod.transforms.facts.accelerators import batch_on_cpu, uses_accelerator
 from perfmod.transforms.facts.anomaly import is_checked
@@ -17,45 +17,57 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
 from perfmod.transforms.facts.tree import find_any
+from perfmod.transforms.implicit_reads import implicit_read
+from perfmod.transforms.operations import operation
+from perfmod.transforms.rule import Finding, Safety
 from perfmod.transforms.syncs._host_copies import Counts
 from perfmod.transforms.syncs._moves import Move, Moves
+from perfmod.transforms.syncs.data_dependent_size import DataDependentSize
+from perfmod.transforms.syncs.explicit_sync import ExplicitSync
+from perfmod.transforms.syncs.mask_assignment_from_device import MaskAssignmentFromDevice
+from perfmod.transforms.syncs.masked_loss import MaskedLoss
+from perfmod.transforms.syncs.nonzero_index_assignment import NonzeroIndexAssignment
+from perfmod.transforms.syncs.tensor_branch import TensorBranch
+from perfmod.transforms.syncs.unique_count import UniqueCount
 from perfmod.transforms.waits import Waits
 
+_RULES = {
+    rule.code: rule
+    for rule in (
+        NonzeroIndexAssignment(), MaskAssignmentFromDevice(), UniqueCount(), MaskedLoss(), TensorBranch(),
+        DataDependentSize(), ExplicitSync(),
+    )
+}  # fmt: skip
+"""The rules that have rewrites for other waits."""
 
-def why_no_gain(
-    file: FileFacts,
-    waits: Sequence[tuple[cst.CSTNode, cst.BaseExpression]],
-    *,
-    of: Move | None = None,
-) -> str | None:
-    """Why it saves nothing to take some waits away, each with the tensor that it is for; `None` where it does.
 
-    `of` is the move that takes them away: a doubtful one is only made where others are, too.
-    """
+def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode]) -> str | None:
+    """Why it saves nothing to take some waits away; `None` where it does."""
     if not uses_accelerator(file):
-        return "nothing in the files given uses a GPU, and on the CPU nothing waits"
-    rounds = [round_loop(file, node) for node, _ in waits]
+        return "this script never uses the GPU"
+    rounds = [round_loop(file, node) for node in waits]
     copies = [batch_on_cpu(file, loop) if loop is not None else None for loop in rounds]
     if copies and copies[-1] is not None and None not in copies:
         return f"line {file.line(copies[-1])} moves the batch to the CPU, where nothing waits"
-    loops = [unshown_loop(file, node) for node, _ in waits]
+    loops = [unshown_loop(file, node) for node in waits]
     if loops and loops[-1] is not None and None not in loops:
-        return f"nothing in the files read here shows that training steps run the loop on line {file.line(loops[-1])}"
+        return f"no training step runs the loop on line {file.line(loops[-1])}"
     if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and is_checked(file):
         return "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"
-    # First without what others keep, for the message to name the wait that is the cause.
-    for kept in ((), file.once(_kept)):
-        if of in kept:
-            break  # it stays for a reason of its own
-        gone = _Gone(file, of is not None and bool(of.doubts), kept)
-        stay = [file.once(Waits).remaining(node, tensor, gone) for node, tensor in waits]
-        if stay and stay[-1] is not None and None not in stay:
-            return f"line {file.line(stay[-1])} waits for the device in every step anyway"
+    stay = [file.once(Waits).remaining(node, file.once(_Gone)) for node in waits]
+    if stay and stay[-1] is not None and None not in stay:
+        return f"line {file.line(stay[-1])} waits for the device in every step anyway"
     return None
 
 
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
     """The same of what moves to the device, and becomes a number behind a loop; or why the gain is not worth it."""
+    own = _why_kept(file, move)
+    return own or why_no_gain(file, [read.call for read in move.reads]) or move.untidy or None
+
+
+def _why_kept(file: FileFacts, move: Move) -> str | None:
+    """Why a step would wait for what moves all the same, or a time would no longer be right."""
     if move.inner is not None:
         return f"the read after the loop on line {file.line(move.inner)} would wait in every step"
     for use in move.uses:
@@ -64,8 +76,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         )
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
-    waits = [(read.call, read.tensor) for read in move.reads]
-    return _why_timed(file, move) or why_no_gain(file, waits, of=move) or move.untidy or None
+    return _why_timed(file, move)
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -116,42 +127,38 @@ def _why_timed(file: FileFacts, move: Move) -> str | None:
     return None
 
 
-@frozen
 class _Gone:
-    """The waits that rewrites take away, in whichever file.
+    """The waits that all rewrites together take away, in whichever file; made once for all files."""
 
-    Attributes:
-        kept: what stays where it is, so that its waits do.
-    """
-
-    file: FileFacts
-    with_doubts: bool
-    kept: Collection[Move] = ()
+    def __init__(self, file: FileFacts) -> None:
+        self._file = file
+        self._known: dict[tuple[str, str], list[Finding]] = {}
 
     def __contains__(self, node: object) -> bool:
         assert isinstance(node, cst.CSTNode)
-        file = self.file.world.files[self.file.source_of(node)]
-        moves = [
-            move
-            for move in Moves.of(file).moves
-            if not move.inner and (self.with_doubts or not move.doubts) and move not in self.kept
-        ]
+        file = self._file.world.files[self._file.source_of(node)]
         # What is read stays to be computed, with the waits in it, such as that of a mask.
-        return any(
-            file.tree.is_within(node, read.call) and not file.tree.is_within(node, read.tensor)
-            for move in moves
-            for read in move.reads
-        ) or any(file.tree.is_within(node, count.node) for count in Counts.of(file).counts)
+        return (
+            any(
+                file.tree.is_within(node, read.call) and not file.tree.is_within(node, read.tensor)
+                for move in Moves.of(file).moves
+                if _why_kept(file, move) is None
+                for read in move.reads
+            )
+            or any(file.tree.is_within(node, count.node) for count in Counts.of(file).counts)
+            or self._is_rewritten(file, node)
+        )
 
-
-def _kept(file: FileFacts) -> tuple[Move, ...]:
-    """What gains nothing even if all others go, or is untidy; what these wait for then stays for the others."""
-    waits, gone = file.once(Waits), _Gone(file, with_doubts=True)
-    return tuple(
-        move
-        for each in file.world.files.values()
-        for move in Moves.of(each).moves
-        if move.untidy
-        or _why_timed(each, move) is not None
-        or (move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads))
-    )
+    def _is_rewritten(self, file: FileFacts, node: cst.CSTNode) -> bool:
+        """Whether the rule that a wait belongs to has a rewrite for it."""
+        asked = operation(file, node) or implicit_read(file, node)
+        rule = _RULES.get(asked.code) if asked is not None else None
+        if rule is None:
+            return False
+        key = file.source.path, rule.code
+        if key not in self._known:
+            self._known[key] = [
+                each for each in rule.check(file) if each.edits and each.safety in (Safety.SAFE, Safety.UNSAFE)
+            ]
+        start, end = file.source.span(node)
+        return any(start < found.end and found.start < end for found in self._known[key])

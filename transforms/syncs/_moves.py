@@ -22,6 +22,7 @@ from perfmod.transforms.syncs._meters import keep_in_meter, makers_of
 from perfmod.transforms.syncs._sinks import Held, Listed, Metered, Sum, sink_of
 from perfmod.transforms.syncs._sums import Kept, Loop, keep_sum, own_definitions, read_late
 from perfmod.transforms.syncs._terms import Carrier, Returned, Term, carriers_of, kept_on_device, sources
+from perfmod.transforms.waits import Waits
 
 
 @frozen(eq=False)
@@ -193,7 +194,21 @@ class Moves:
         is_changed = isinstance(statement, cst.AugAssign) and statement.target is use
         # `float()` takes no `None` of before the loop.
         is_number = bool(carriers_of(file, use))
-        return is_here and is_number and not is_changed and is_late(file, use, carrier.node)
+        is_read_late = is_late(file, use, carrier.node) or self._is_shared(carrier.node, use)
+        return is_here and is_number and not is_changed and is_read_late
+
+    def _is_shared(self, carrier: cst.CSTNode, use: cst.BaseExpression) -> bool:
+        """Whether a statement of every round waits for other values too, behind further work: one wait is enough."""
+        file, statement = self.file, self.file.tree.statement(use)
+        if not isinstance(statement, cst.BaseSmallStatement) or not file.comes_before(carrier, statement):
+            return False
+        loops = file.tree.loops(carrier)[:1]
+        if loops != file.tree.loops(use)[:1] or not file.once(Waits).is_queued_between(carrier, statement):
+            return False
+        others = (file.flow.uses(each) for each in self._carriers if not isinstance(each, Returned))
+        named = (each for uses in others for each in uses if file.code(each) != file.code(use))
+        reads = (call for call in find_all(statement, cst.Call) if host_read(file, call) is not None)
+        return any(True for _ in reads) or any(file.tree.is_within(each, statement) for each in named)
 
     def _together(self) -> Iterator[tuple[list[Carrier], list[_Target]]]:
         """Carriers and targets, by what shares figures."""

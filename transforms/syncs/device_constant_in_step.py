@@ -26,7 +26,7 @@ import libcst as cst
 from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.rounds import called_once, in_evaluation
+from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
@@ -108,7 +108,7 @@ class DeviceConstantInStep(Rule):
         if (name := unread(file, made.node)) is not None:
             return self.refused(file, made.node, f"`{name}` is never used: delete it")
         better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
-        safety = Safety.UNSAFE if unseen else Safety.OPT_IN if better else None
+        safety = Safety.UNSAFE if unseen else Safety.LOW_IMPACT if better else None
         reason = file.callees.of(unseen[0]).basis if unseen else better or reason
         asked = [question(file, LEAVES_ARGUMENTS, call) for call in unseen]
         return self.found(file, made.node, reason, edits, safety=safety, imports=imports, questions=asked)
@@ -126,8 +126,6 @@ def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
     if isinstance(choice, cst.IfExp) or (ends_step(file, made) and not _is_made_again(file, made)):
         assert choice is not None
         return f"it runs only under the `if` on line {file.line(choice)}, not in every step"
-    if calls := called_once(file, made):
-        return f"it is called on {file.lines(calls)}, and no loop runs it"
     for use in file.handing.uses(made):
         for ancestor in file.tree.ancestors(use.node):
             if isinstance(ancestor, cst.Attribute) and ancestor.attr.value in _READ_BACK:

@@ -114,7 +114,7 @@ class MaskAssignmentFromDevice(Rule):
         if lost:
             reason, safety = "a comment inside the statement would be lost", Safety.UNSAFE
         elif asked is not None:
-            reason, safety = asked, Safety.OPT_IN
+            reason, safety = asked, Safety.LOW_IMPACT
         return self.found(
             file,
             statement,

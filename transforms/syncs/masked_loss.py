@@ -123,7 +123,7 @@ class MaskedLoss(Rule):
             reason = f"`{file.code(masks[0].node)}` is not known to be a boolean mask"
             safety = Safety.UNSAFE
         elif asked is not None:
-            reason, safety = asked, Safety.OPT_IN
+            reason, safety = asked, Safety.LOW_IMPACT
         return self.found(file, call, reason, edits, numerics=Numerics.BITWISE, safety=safety)
 
     def _judged(self, file: FileFacts, call: cst.Call, gathers: list[Gather], form: Form) -> Finding:
@@ -138,7 +138,7 @@ class MaskedLoss(Rule):
         elif doubt := form.doubt or _why_not_wanted(file, call, form):
             reason, safety = doubt, Safety.UNSAFE
         elif asked is not None:
-            reason, safety = asked, Safety.OPT_IN
+            reason, safety = asked, Safety.LOW_IMPACT
         return self.found(file, call, reason, form.edits, safety=safety, imports=form.imports)
 
 

@@ -91,7 +91,7 @@ class NonzeroIndexAssignment(Rule):
             index.node,
             doubt or asked or "the index is only used in assignments, and the mask selects the same elements",
             rewriting.edits,
-            safety=Safety.UNSAFE if doubt else Safety.OPT_IN if asked else None,
+            safety=Safety.UNSAFE if doubt else Safety.LOW_IMPACT if asked else None,
             imports=dict.fromkeys(rewriting.imports),
         )
 

@@ -8,8 +8,9 @@ A value that is reported now and then need not be read in every step:
         print(f"{i}: {d_x:.4f}")                        print(f"{i}: {d_x.item():.4f}")
 
 The tensor is kept, detached, and read where it is reported: the value is the same, and the CPU waits once in fifty
-steps. A report in every step waits in every step, however it is written: reporting only now and then, with `if step %
-50 == 0:`, gains more than anything else here, and is your decision.
+steps. A report in every step waits in every step, but once is enough: what is read earlier in the step, before more
+work is queued, is read where the report reads other values. Reporting only now and then, with `if step % 50 == 0:`,
+gains more than anything else here, and is your decision.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.rounds import is_late
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._gain import no_gain_of
 from perfmod.transforms.syncs._moves import Moves
@@ -49,12 +51,15 @@ class PerStepReport(Rule):
         for move in found.moves:
             if not move.labels:
                 no_gain = no_gain_of(file, move)
-                reason = f"the value is only used on {file.lines(move.uses)}, not in every step"
+                where = file.lines(move.uses)
+                reason = f"the value is only used on {where}, not in every step"
+                if not all(is_late(file, use, move.node) for use in move.uses):
+                    reason = f"other values are read on {where} as well: one wait instead of several"
                 yield self.found(
                     file,
                     move.node,
                     next(iter(move.doubts), no_gain or reason),
                     move.edits,
-                    safety=Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None,
+                    safety=Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None,
                     figures_may_differ=move.figures_may_differ,
                 )

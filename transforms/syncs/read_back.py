@@ -60,13 +60,13 @@ class ReadBack(Rule):
                 is_primary = isinstance(copy.tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
                 code = file.code(copy.tensor)
                 edits.append(replace(file.source, copy.node, code if is_primary else f"({code})"))
-            no_gain = why_no_gain(file, [(copy.node, copy.tensor) for copy in count.copies])
+            no_gain = why_no_gain(file, [copy.node for copy in count.copies])
             yield self.found(
                 file,
                 count.node,
                 no_gain or "comparing and counting give the same result on the device",
                 edits,
-                safety=Safety.OPT_IN if no_gain is not None else None,
+                safety=Safety.LOW_IMPACT if no_gain is not None else None,
                 numerics=Numerics.ROUNDING if count.is_rounded else Numerics.BITWISE,
             )
 

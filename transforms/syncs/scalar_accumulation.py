@@ -73,7 +73,7 @@ class ScalarAccumulation(Rule):
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
         where = f", on {file.lines(move.uses)}" if move.uses else ""
         reason = f"{labels} {are} only needed as a number outside of the steps{where}"
-        safety = Safety.UNSAFE if move.doubts else Safety.OPT_IN if no_gain is not None else None
+        safety = Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None
         # Where something else is open too, the answers do not settle it.
         asked = [doubt.question for doubt in move.doubts if isinstance(doubt, Doubt)]
         return self.found(

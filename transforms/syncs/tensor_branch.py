@@ -80,7 +80,7 @@ class TensorBranch(Rule):
             return self.refused(file, node.test, str(reason))
         masks = questions(file, node.test) if found.safety is Safety.SAFE else ()
         asked = why_asked(file, ((node, mask) for mask in masks))
-        safety = Safety.OPT_IN if asked is not None else found.safety
+        safety = Safety.LOW_IMPACT if asked is not None else found.safety
         return self.found(file, node.test, asked or found.reason, found.edits, safety=safety, imports=found.imports)
 
 

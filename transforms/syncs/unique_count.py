@@ -83,7 +83,7 @@ class UniqueCount(Rule):
             if isinstance(found.comparison.comparisons[0].operator, (cst.Equal, cst.NotEqual)):
                 reason, safety = "right unless the tensor is empty", Safety.UNSAFE
             elif waiting is not None:
-                line, safety = file.line(waiting), Safety.OPT_IN
+                line, safety = file.line(waiting), Safety.LOW_IMPACT
                 reason = f"the `if` on line {line} waits for the answer anyway, so nothing is gained"
             yield self.found(file, call, reason, edits, safety=safety)
 

@@ -29,7 +29,7 @@ class Head:
     Attributes:
         change: whether the rule rewrites the file; its `.out.py` says into what.
         unsafe: the rewrite is held back unless unsafe findings are admitted.
-        opt_in: the rewrite is held back unless the rule is selected by its code or name, though the rule is not opt-in.
+        opt_in: the rewrite is on request or of low impact, though its rule is neither.
         refused: the rule sees its pattern and refuses, for a reason that holds this text; None: it does not.
         advised: the rule gives advice that holds this text; None: it does not.
         silent: the rule reports nothing at all.
