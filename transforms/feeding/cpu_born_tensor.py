@@ -22,8 +22,8 @@ rule is selected by its code or name.
 
 Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
-Only code that runs in the steps of a training or evaluation, or in forward passes, is rewritten; a single copy at the
-start of a program does not matter.
+This is rewritten in the steps of a training or evaluation, in forward passes, and in functions and methods that these
+may call: loss functions, mask helpers, samplers. A single copy at the start of a program does not matter.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class CpuBornTensor(Rule):
         """Every tensor that a step makes on the host and moves."""
         for call in _moves(file):
             birth = born(file, call) or legacy_fill(file, call)
-            if birth is None or not (file.steps.reaches(call) or in_evaluation(file, call)):
+            steps = file.steps
+            if birth is None or not (steps.reaches(call) or steps.may_run(call) or in_evaluation(file, call)):
                 continue
             where = target(file, call, birth.call)
             if where is None:
@@ -124,8 +125,6 @@ class CpuBornTensor(Rule):
             safety, reason = Safety.OPT_IN, better
         elif calls := called_once(file, call):
             safety, reason = Safety.OPT_IN, f"it is called on {file.lines(calls)}, and no loop runs it"
-        elif file.steps.found and not _is_in_step(file, call):
-            safety, reason = Safety.OPT_IN, "none of the training steps in the files read here runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -166,10 +165,6 @@ class CpuBornTensor(Rule):
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
         return (*add_keyword(source, birth.call, text, wrap=False), *edits)
-
-
-def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
-    return file.steps.in_sight(call) or file.steps.in_forward(call) or in_evaluation(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
