@@ -16,7 +16,8 @@ the tensor on the device, and nothing is copied:
     zeros = torch.zeros_like(x)
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
-masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
+masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
+division may be rounded differently and is held back as unsafe. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
 generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
 rule is selected by its code or name.
 
@@ -29,6 +30,7 @@ may call: loss functions, mask helpers, samplers. A single copy at the start of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import libcst as cst
 
@@ -108,7 +110,7 @@ class CpuBornTensor(Rule):
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = "different random numbers: drawn on the device instead of the CPU"
-        elif birth.name in _ROUNDED and not is_integer(file, birth.call):
+        elif birth.is_rounded or any(_is_rounded(file, each) for each in (birth.call, *birth.others)):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
@@ -134,8 +136,9 @@ class CpuBornTensor(Rule):
             return (replace(source, call, text),)
         end = source.span(call)[1]
         dot = source.text.rindex(".", 0, source.span(call.func.attr)[0])
-        # A dot on a line of its own goes with its line.
-        start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
+        # A dot on a line of its own goes with its line, and with the continuation of the line before.
+        is_alone = not source.text[source.line_start(dot) : dot].strip()
+        start = len(source.text[:dot].rstrip().removesuffix("\\").rstrip()) if is_alone else dot
         text = f"device={where.device}"
         if birth.legacy_dtype:
             torch = file.code(cst.ensure_type(birth.call.func, cst.Attribute).value)
@@ -164,7 +167,15 @@ class CpuBornTensor(Rule):
             edits = (
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
-        return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+        others = (add_keyword(source, each, f"device={where.device}", wrap=False) for each in birth.others)
+        if isinstance(file.tree.parent(call), (cst.Assign, cst.Return)) and "\n" not in file.code(call):
+            edits += [Edit(*source.span(each), "") for each in (*call.func.value.lpar, *call.func.value.rpar)]
+        return (*add_keyword(source, birth.call, text, wrap=False), *chain.from_iterable(others), *edits)
+
+
+def _is_rounded(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a factory computes its numbers, other than by counting in integers."""
+    return (file.qualified(call) or "").removeprefix("torch.") in _ROUNDED and not is_integer(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
