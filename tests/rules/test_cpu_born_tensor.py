@@ -494,8 +494,7 @@ for x in loader:
         ("class Sampler:\n    def noise(self, x, n):\n        return LINE", True),
         ("class Sampler:\n    def __init__(self, x, n):\n        self.made = LINE", False),
         (
-            "class Sampler:\n    def __init__(self, x):\n        self.fill(x)\n"
-            "    def fill(self, x, n=3):\n        self.made = LINE",
+            "class Sampler:\n    def __init__(self, x):\n        self.fill(x)\n    def fill(self, x, n=3):\n        LINE",
             False,
         ),
         ("def penalty(x, n, step):\n    if step % 100 == 0:\n        return LINE", False),

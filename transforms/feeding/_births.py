@@ -125,8 +125,7 @@ def _births(file: FileFacts, node: cst.BaseExpression, way: _Way) -> list[Birth]
     if isinstance(node, cst.Call):
         return _births_of_call(file, node, way)
     if isinstance(node, cst.Subscript):
-        is_view = all(isinstance(each.slice, cst.Index) and _is(each.slice.value, "None") or _is_whole(each.slice)
-                      for each in node.slice)  # fmt: skip
+        is_view = all(_is_whole(part.slice) for part in node.slice)
         return _births(file, node.value, way) if is_view else None
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.BitInvert)):
         return _births(file, node.expression, evolve(way, is_computed=True))
@@ -196,14 +195,16 @@ def _births_of_call(file: FileFacts, node: cst.Call, way: _Way) -> list[Birth] |
 
 
 def _is_wide(file: FileFacts, dtype: cst.BaseExpression | None) -> bool:
-    """Whether a type is none of the half types, in which versions of PyTorch round numbers before or after they compute."""
+    """Whether a type is none of the half types, for which versions of PyTorch round numbers earlier or later."""
     name = "float32" if dtype is None else (file.qualified(dtype) or "float16").removeprefix("torch.")
     return not name.endswith(("float16", "half"))
 
 
-def _is_whole(piece: cst.BaseSlice) -> bool:
-    """Whether a slice is `:`."""
-    return isinstance(piece, cst.Slice) and piece.lower is None and piece.upper is None and piece.step is None
+def _is_whole(part: cst.BaseSlice) -> bool:
+    """Whether an index is `:`, or the `None` of a new dimension."""
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.upper is None and part.step is None
+    return isinstance(part, cst.Index) and _is(part.value, "None")
 
 
 def _casts_to_integer(file: FileFacts, move: cst.Call) -> bool:

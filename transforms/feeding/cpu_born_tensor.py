@@ -17,9 +17,9 @@ the tensor on the device, and nothing is copied:
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
 masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
-division may be rounded differently and is held back as unsafe. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
-generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
-rule is selected by its code or name.
+division may be rounded differently and is held back as unsafe. Random tensors (`torch.rand`, `torch.randn`,
+`torch.randint`) would use the device's generator instead of the CPU's and get other random numbers of the same
+distribution: they are rewritten only when the rule is selected by its code or name.
 
 Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
