@@ -194,12 +194,12 @@ class LoaderWithoutWorkers(Rule):
             yield Change(source.path, (Edit(*source.span(place.value), number), *told), imports)
         if not given:
             known = suggested(file, loader)
-            number, imports = (known, ()) if known else count(file, loader.call)
-            yield Change(file.source.path, self._added(file, loader, number, shelter), imports)
+            number, imports = (known, ()) if known else count(file, loader.written)
+            yield Change(file.source_of(loader.written).path, self._added(file, loader, number, shelter), imports)
 
     def _added(self, file: FileFacts, loader: Loader, number: str, shelter: Guard) -> tuple[Edit, ...]:
-        edits = add_keyword(file.source, loader.call, f"num_workers={number}")
-        if not shelter.indents(file.source, file.source.span(loader.call)[0]):
+        edits = add_keyword(file.source_of(loader.written), loader.written, f"num_workers={number}")
+        if loader.written is not loader.call or not shelter.indents(file.source, file.source.span(loader.call)[0]):
             return edits
         # Lines that are added inside the guard move with the others.
         level = file.source.module.default_indent
