@@ -494,12 +494,12 @@ for x in loader:
         ("class Sampler:\n    def noise(self, x, n):\n        return LINE", True),
         ("class Sampler:\n    def __init__(self, x, n):\n        self.made = LINE", False),
         (
-            "class Sampler:\n    def __init__(self, x):\n        self.fill(x)\n    def fill(self, x, n=3):\n        LINE",
+            "class Sampler:\n    def __init__(self, x):\n        self.go(x)\n    def go(self, x, n=3):\n        LINE",
             False,
         ),
         ("def penalty(x, n, step):\n    if step % 100 == 0:\n        return LINE", False),
         (
-            "from torch.utils.data import Dataset\nclass D(Dataset):\n    def __getitem__(self, x, n=3):\n        return LINE",
+            "class D(torch.utils.data.Dataset):\n    def __getitem__(self, x, n=3):\n        return LINE",
             False,
         ),
         ("def main(x, n):\n    made = LINE\n    for each in x:\n        each.sum().backward()", False),

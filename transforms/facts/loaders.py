@@ -321,19 +321,13 @@ class Loaders:
             taken = self._through(taken, init, further) if further is not None else None
             if further is not None and not any(arg.star == "**" for arg in further.args):
                 written = further
-        is_shared = cls is not None and written is not call and (is_open or len(self._constructing(cls)) > 1)
-        if cls is not None and (taken is None or is_shared):
+        is_shared = is_open or (cls is not None and len(self._values.calls.constructions(cls)) > 1)
+        if cls is not None and (taken is None or (written is not call and is_shared)):
             return {}, f"{cls.name} decides itself which arguments it passes on to DataLoader", call
         return *self._settings(taken or (), positional), written
 
-    def _constructing(self, cls: ClassFacts) -> list[cst.Call]:
-        """The constructions of a class, and of those that share an ancestor in sight with it."""
-        family = set(cls.lineage())
-        made = ((call, self._values.calls.constructed(call)) for call in self._tree.all(cst.Call))
-        return [call for call, of in made if of is not None and family & set(of.lineage())]
-
     def _through(self, taken: Sequence[_Taken], init: cst.FunctionDef, further: cst.Call) -> list[_Taken] | None:
-        """What the call of a base's `__init__` is given where its own is given what is `taken`; `None` where it changes."""
+        """What a base's `__init__` gets where the class gets what is `taken`; `None` where that is not known."""
         own = {param.name.value: param for param in list(parameters(init))[1:]}
         named = {name: param for name, param in own.items() if param.star not in ("*", "**")}
         places = [name for name, param in named.items() if param not in init.params.kwonly_params]
