@@ -54,6 +54,7 @@ def groups(links: Links, files: Mapping[str, Facts]) -> Iterator[Group]:
         if not kept:
             continue
         if _fits(kept, files):
+            kept = _with_imported(kept, links, files)
             yield Group(tuple(sorted(kept)))
         else:
             yield from _split(kept, links, files)
@@ -82,6 +83,18 @@ def _pruned(component: Sequence[str], links: Links, files: Mapping[str, Facts]) 
             if degrees[other] == 1 and other in kept and other not in near:
                 ends.append(other)
     return kept
+
+
+def _with_imported(kept: set[str], links: Links, files: Mapping[str, Facts]) -> set[str]:
+    """Files and what they import, import by import, as far as there is room.
+
+    A training runs those too: a `metrics.py` with `loss.item()` in it need not name torch.
+    """
+    while True:
+        wider = kept.union(*map(links.imported, kept))
+        if wider == kept or not _fits(wider, files):
+            return kept
+        kept = wider
 
 
 def _split(kept: set[str], links: Links, files: Mapping[str, Facts]) -> Iterator[Group]:

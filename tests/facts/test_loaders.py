@@ -40,6 +40,50 @@ def test_settings(code: str) -> None:
     assert settings(code) == SETTINGS[code]
 
 
+BASE = "class L(DataLoader):\n    def __init__(self, %s):\n        %s\nx = L(%s)"
+SUBCLASSES = {
+    ("data, n=0", "super().__init__(data, num_workers=n)", "d, 2"): {"dataset": ["d"], "num_workers": ["2"]},
+    ("data, n=0", "super().__init__(data, num_workers=n)", "data=d"): {"dataset": ["d"], "num_workers": ["0"]},
+    ("data, **more", "super(L, self).__init__(data, **more)", "d, shuffle=c"): {"dataset": ["d"], "shuffle": ["c"]},
+    ("*a, **k", "super().__init__(*a, **k)", "d, 4, drop_last=c"): {
+        "dataset": ["d"],
+        "batch_size": ["4"],
+        "drop_last": ["c"],
+    },
+    ("data, *, size", "DataLoader.__init__(self, f(data), batch_size=size)", "d, size=4"): {
+        "dataset": ["f(data)"],
+        "batch_size": ["4"],
+    },
+    ("n, *a", "n = n or 1; super().__init__(*a, num_workers=n)", "3, d"): {"dataset": ["d"], "num_workers": ["n"]},
+}
+
+
+@pytest.mark.parametrize("parts", SUBCLASSES)
+def test_settings_that_a_subclass_passes_on(parts: tuple[str, str, str]) -> None:
+    assert settings(BASE % parts) == SUBCLASSES[parts]
+
+
+def test_settings_that_several_subclasses_pass_on() -> None:
+    code = BASE % ("data, size", "super().__init__(data, batch_size=size)", "d, 4")
+    code = code.replace("\nx =", "\nclass M(L):\n    def __init__(self, *a):\n        super().__init__(*a)\nx =")
+    assert settings(code.replace("x = L", "x = M")) == {"dataset": ["d"], "batch_size": ["4"]}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("data, **more", "more.pop('n'); super().__init__(data, **more)", "d, n=3"),
+        ("data, n", "if n: super().__init__(data)", "d, 3"),
+        ("data, n=1, **more", "super().__init__(data, num_workers=n, **more)", "d, **m"),
+        ("data", "super().__init__(data)\n    def __iter__(self):\n        return f(self)", "d"),
+        ("data", "super().__init__(data)", "d); y = L(e"),
+    ],
+)
+def test_subclasses_that_decide_themselves(parts: tuple[str, str, str]) -> None:
+    loader = next(iter(facts(HEAD + BASE % parts).loaders))
+    assert loader.unseen == "L decides itself which arguments it passes on to DataLoader"
+
+
 UNSEEN = [
     "x = DataLoader(d, **k)",
     "def f(**k):\n    x = DataLoader(d, **k)",

@@ -571,3 +571,50 @@ for nodes, seeds, blocks in dgl.dataloading.DataLoader(graph, ids, sampler{given
     use(seeds)
 """
     assert asked(code) == [f"tensor {device} ? ?"]
+
+
+LOSSES = """
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Sub(nn.MSELoss):
+    pass
+
+def get(kind):
+    if kind == "mse":
+        return nn.MSELoss()
+    return nn.L1Loss(reduction="sum")
+
+class Head(nn.Module):
+    def forward(self, x, y):
+        return nn.functional.mse_loss(x, y)
+
+class Trainer:
+    def __init__(self, kind):
+        self.criterion = CRITERION
+
+    def step(self, x, y):
+        use(CALL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("criterion", "call"),
+    [
+        ("get(kind)", "self.criterion(x, y)"),
+        ("nn.MSELoss() if kind else nn.L1Loss()", "self.criterion(x, y)"),
+        ("Sub()", "self.criterion(x, y)"),
+        ("nn.MSELoss", "self.criterion()(x, y)"),
+        ("F.mse_loss", "self.criterion(x.cuda(), y)"),
+        ("Head", "self.criterion()(x.cuda(), y)"),
+    ],
+)
+def test_losses_that_are_chosen_derived_and_kept(criterion: str, call: str) -> None:
+    code = LOSSES.replace("CRITERION", criterion).replace("CALL", call)
+    assert asked(code)[0].endswith(" floating 0")
+
+
+@pytest.mark.parametrize("other", ["self.criterion = other", "trainer.criterion = other"])
+def test_a_class_that_is_kept_and_may_be_another(other: str) -> None:
+    code = LOSSES.replace("CRITERION", "Head").replace("CALL", "self.criterion()(x, y)")
+    assert asked(f"{code}\n        {other}") == ["unknown"]

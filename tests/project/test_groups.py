@@ -37,11 +37,18 @@ def test_all_that_is_linked() -> None:
 
 def test_what_neither_matters_nor_links_is_left_out() -> None:
     found = links("engine>names", "names>far", "test>main", "main>engine", "a>b")
-    assert grouped(found, engine=TRAINS) == [Group(("engine", "main", "names"))]
+    assert grouped(found, engine=TRAINS) == [Group(("engine", "far", "main", "names"))]
+
+
+def test_what_is_imported_by_what_is_imported_is_read_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training runs it, and it need not name torch; who imports the training is not followed further."""
+    found = links("engine>names", "names>far", "far>farther", "test>main", "main>engine")
+    monkeypatch.setattr(module, "MOST_FILES", 4)
+    assert grouped(found, engine=TRAINS) == [Group(("engine", "far", "main", "names"))]
 
 
 def test_what_lies_between_is_kept() -> None:
-    found = links("a>b", "b>c", "c>d", "d>e", "c>end")
+    found = links("a>b", "b>c", "c>d", "d>e", "end>c")
     assert grouped(found, a=MATTERS, e=MATTERS) == [Group(("a", "b", "c", "d", "e"))]
 
 

@@ -9,6 +9,7 @@ import pytest
 from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
 from perfmod.transforms.feeding.cpu_born_tensor import CpuBornTensor
 from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.syncs.device_constant_in_step import DeviceConstantInStep
 
 CODE = """\
 import torch
@@ -46,6 +47,25 @@ def body(result: FileResult) -> str:
         ("torch.eye(n).to('cuda:0', non_blocking=True)", "torch.eye(n, device='cuda:0')"),
         ("torch.arange(n).to(device=device)", "torch.arange(n, device=device)"),
         ("torch.arange(0, n, 2).to(device)", "torch.arange(0, n, 2, device=device)"),
+        (
+            "torch.triu(torch.ones(n, n) * float('-inf'), diagonal=1).to(device)",
+            "torch.triu(torch.ones(n, n, device=device) * float('-inf'), diagonal=1)",
+        ),
+        (
+            "(1 - torch.eye(n)[None] - torch.ones(n, n)).to(device)",
+            "1 - torch.eye(n, device=device)[None] - torch.ones(n, n, device=device)",
+        ),
+        (
+            "(torch.tril(torch.ones(n, n)) == 0).masked_fill(torch.eye(n) > 0, False).cuda()",
+            '(torch.tril(torch.ones(n, n, device="cuda")) == 0).masked_fill(torch.eye(n, device="cuda") > 0, False)',
+        ),
+        ("(torch.arange(n)[:, None] + 1).to(device)", "torch.arange(n, device=device)[:, None] + 1"),
+        ("torch.zeros(n) \\\n        .to(device)", "torch.zeros(n, device=device)"),
+        ("torch.zeros(n). \\\n        to(device)", "torch.zeros(n, device=device)"),
+        (
+            "torch.zeros(n) \\\n        .to(device) \\\n        .long()",
+            "torch.zeros(n, dtype=torch.long, device=device)",
+        ),
         ("torch.zeros(n).to(device, torch.long)", "torch.zeros(n, dtype=torch.long, device=device)"),
         ("torch.zeros(n).to(device=device, dtype=torch.long)", "torch.zeros(n, dtype=torch.long, device=device)"),
         ("torch.full((n,), 1.5).to(device, torch.long)", "torch.full((n,), 1.5, device=device).to(torch.long)"),
@@ -94,7 +114,7 @@ def body(result: FileResult) -> str:
         ("torch.zeros(n).to(options.gpu_id)", "torch.zeros(n, device=options.gpu_id)"),
         ("torch.zeros(n).to(get_device())", "torch.zeros(n, device=get_device())"),
         ("torch.full((n,), 7).long().to(device)", "torch.full((n,), 7, device=device).long()"),
-        ("(torch.zeros(n)).to(device)", "(torch.zeros(n, device=device))"),
+        ("(torch.zeros(n)).to(device)", "torch.zeros(n, device=device)"),
         ("torch.zeros(\n        n,\n    ).to(device)", "torch.zeros(\n        n,\n        device=device,\n    )"),
         ("(\n        torch.zeros(n)\n        .to(device)\n    )", "(\n        torch.zeros(n, device=device)\n    )"),
         ("torch.zeros(n, requires_grad=False).to(device)", "torch.zeros(n, requires_grad=False, device=device)"),
@@ -271,7 +291,9 @@ def test_what_is_something_else(before: str) -> None:
     [
         "torch.zeros(n).expand(3, n).to(device)",
         "torch.zeros(n).exp().to(device)",
-        "(torch.ones(n) / 3).to(device)",
+        "(torch.ones(n) * other).to(device)",
+        "(2 ** torch.arange(n)).to(device)",
+        "torch.ones(n)[1:].to(device)",
         "torch.zeros(n).lt(x.cpu()).to(device)",
     ],
 )
@@ -434,3 +456,58 @@ def test_not_as_a_tensor_that_does_not_lie_row_by_row(lines: str) -> None:
         rewrite(code.replace("BODY", "torch.zeros(a.shape).to(device)").encode(), "train.py", [CpuBornTensor()])
     )
     assert after == "torch.zeros(a.shape, device=device)"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "(torch.ones(n) / 3).to(device)",
+        "(torch.ones(n, dtype=torch.half) * 0.1).to(device)",
+        "(torch.ones(n, dtype=x.dtype) + 0.1).to(device)",
+        "(torch.ones(n).bfloat16() * 0.1).to(device)",
+        "(torch.eye(n) - torch.linspace(0, 1, n)).to(device)",
+    ],
+)
+def test_what_is_computed_on_the_way_and_may_be_rounded_is_held_back(before: str) -> None:
+    (finding,) = run(before).held_back
+    assert (finding.safety, finding.numerics) == (Safety.UNSAFE, Numerics.ROUNDING)
+
+
+def test_what_is_computed_on_the_way_may_be_no_integer_of_that_type() -> None:
+    (finding,) = run("(torch.ones(n) * float('inf')).long().to(device)").refused
+    assert "integer range" in finding.reason
+
+
+STEP = """
+import helper
+model, optimizer, loader = make()
+for x in loader:
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "is_made_there"),
+    [
+        ("def penalty(x, n):\n    return LINE", True),
+        ("class Sampler:\n    def noise(self, x, n):\n        return LINE", True),
+        ("class Sampler:\n    def __init__(self, x, n):\n        self.made = LINE", False),
+        (
+            "class Sampler:\n    def __init__(self, x):\n        self.go(x)\n    def go(self, x, n=3):\n        LINE",
+            False,
+        ),
+        ("def penalty(x, n, step):\n    if step % 100 == 0:\n        return LINE", False),
+        (
+            "class D(torch.utils.data.Dataset):\n    def __getitem__(self, x, n=3):\n        return LINE",
+            False,
+        ),
+        ("def main(x, n):\n    made = LINE\n    for each in x:\n        each.sum().backward()", False),
+    ],
+)
+@pytest.mark.parametrize("line", ["torch.zeros(n).to(x.device)", "torch.tensor([2.0]).to(x.device)"])
+def test_functions_that_a_step_may_call(around: str, line: str, *, is_made_there: bool) -> None:
+    """A step is in sight, in the same file, and none of its calls leads there."""
+    code = f"import torch\n{around.replace('LINE', line)}\n{STEP}"
+    result = rewrite(code.encode(), "train.py", [CpuBornTensor(), DeviceConstantInStep()])
+    assert len(result.applied) == is_made_there, result

@@ -1581,3 +1581,22 @@ def test_pinning_by_a_parameter_that_no_call_gives(given: str, is_refused: bool)
     result = run(code)
     assert bool(result.applied) is not is_refused
     assert any("gpu > -1 decides whether" in each.reason for each in result.refused) is is_refused
+
+
+def test_a_mover_that_is_handed_a_tuple_copies_its_parts() -> None:
+    code = written("x, y = helper((batch[0], batch[1]), device)")
+    (finding,) = run(code).applied
+    assert "return batch.to(where, non_blocking=True)" in run(code).after.decode(), finding
+
+
+SUBCLASS = (
+    "class Feed(DataLoader):\n    def __init__(self, size):\n        super().__init__(photos, size, num_workers=2)\n"
+)
+
+
+def test_a_subclass_of_a_loader_is_pinned_where_it_passes_its_arguments_on() -> None:
+    code = written("x = batch[0].to(device)", loader="Feed(4)").replace("\n\ndevice", f"\n\n{SUBCLASS}\ndevice", 1)
+    after = run(code).after.decode()
+    assert "super().__init__(photos, size, num_workers=2, pin_memory=True)" in after
+    again = run(code.replace("\n\n\nfor", "\nother = Feed(8)\n\n\nfor"))
+    assert "Feed decides itself which arguments it passes on to DataLoader" in [each.reason for each in again.refused]

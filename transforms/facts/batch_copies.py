@@ -89,7 +89,7 @@ def _copies(file: FileFacts) -> Iterator[Copy]:
             loader = file.loaders.of(end.node) if end.path[:1] == (None,) else None
             if loader is not None:
                 origins[loader] = (*origins.get(loader, ()), end.path)
-            elif not is_none(end.node) and not _cannot_be_iterated(file, end):
+            elif not is_none(end.node) and not (_cannot_be_iterated(file, end) or _is_container(end)):
                 others.append(end)
         yield Copy(
             call,
@@ -110,6 +110,12 @@ def _cannot_be_iterated(file: FileFacts, end: End) -> bool:
         return False
     is_logger = isinstance(made, cst.Call) and (file.qualified(made) or "").endswith(".SummaryWriter")
     return is_logger or file.value(made).kind in (Kind.NUMBER, Kind.DEVICE, Kind.OPTIMIZER)
+
+
+def _is_container(end: End) -> bool:
+    """Whether a value is a list, tuple or dictionary, which has no `to`: code that copies takes its items first."""
+    displays = (cst.Tuple, cst.List, cst.Dict, cst.ListComp, cst.DictComp)
+    return not end.path and isinstance(end.node, displays)
 
 
 def _behind_cast(file: FileFacts, end: End) -> list[End]:

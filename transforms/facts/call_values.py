@@ -66,6 +66,8 @@ class CallValues:
         target = self._values.of(node.func)
         if target.kind is Kind.MODULE:
             return self._module_call(node, target)
+        if target.kind is Kind.OBJECT and target.name is not None and target.call is None:
+            return self._library_call(node, target.name)  # a class or function that is kept: `self.loss = nn.MSELoss`
         found = UNKNOWN
         if isinstance(node.func, cst.Attribute):
             found = self._method_call(node, node.func, self._values.of(node.func.value))
@@ -110,13 +112,16 @@ class CallValues:
             return Value(Kind.LOADER, cls=cls, call=node)
         if cls.derives("torch.optim."):
             return Value(Kind.OPTIMIZER, cls=cls, call=node)
+        losses = {base for each in cls.lineage() for base in each.bases} & torch_api.LOSS_MODULES
+        if losses and cls.method("forward") is None and cls.method("__init__") is None:
+            return self._library_call(node, losses.pop())
         return Value(Kind.MODULE if cls.is_module else Kind.INSTANCE, cls=cls, call=node)
 
     def _module_call(self, node: cst.Call, module: Value) -> Value:
         given = join(self._values.of(arg.value) for arg in node.args[:1])
         is_scattered = given.origin is not None and self._values.is_parallel
         device = Device.ACCELERATOR if is_scattered else given.device or Device.ACCELERATOR
-        if module.name in torch_api.LOSS_MODULES:
+        if module.name in torch_api.LOSS_MODULES or (module.name is None and module.cls is None and module.rank == 0):
             # Whatever one side says: both have to be on one device.
             sides = {self._values.of(arg.value).device for arg in node.args}
             device = Device.ACCELERATOR if Device.ACCELERATOR in sides else device

@@ -136,9 +136,14 @@ class Calls:
         return self._class_named(call.func)
 
     def _class_named(self, node: cst.BaseExpression) -> ClassFacts | None:
-        """The class in sight whose name an expression is."""
+        """The class in sight whose name an expression is, or that an attribute of `self` holds: `self.head = Head`."""
         if not self._flow.is_variable(node):
-            return None
+            own = self._classes.self_attribute(node)
+            if own is None or self._classes.assigned_elsewhere(own[1]):
+                return None
+            held = [each.value for each in own[0].assignments(own[1])]
+            named = {self._class_named(each) if isinstance(each, cst.Name) else None for each in held}
+            return named.pop() if len(named) == 1 else None
         found = [self._classes.of(definition.node) for definition in self._flow.definitions(node)]
         return found[0] if len(found) == 1 else None
 

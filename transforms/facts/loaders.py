@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.classes import Classes, ClassFacts
@@ -16,7 +16,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.steps import Steps
 from perfmod.transforms.facts.tracing import End, Tracing, literal
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Tree, find_all
 from perfmod.transforms.facts.value import UNKNOWN, Kind
 from perfmod.transforms.facts.values import Values
 
@@ -64,6 +64,20 @@ class Setting:
 
 
 @frozen
+class _Taken:
+    """An argument that a loader's class gets: its keyword or star, where it has one, and as `Setting` has it."""
+
+    keyword: str
+    star: str
+    value: cst.BaseExpression
+    arg: cst.Arg | None
+
+    @classmethod
+    def of(cls, given: cst.Arg, arg: cst.Arg | None) -> _Taken:
+        return cls(given.keyword.value if given.keyword is not None else "", str(given.star), given.value, arg)
+
+
+@frozen
 class Iteration:
     """One place that draws batches from a loader.
 
@@ -95,6 +109,8 @@ class Loader:
         unseen: why some of the keywords are not known; empty where all are.
         open_keywords: the code of a dictionary of keywords that is known as the default of a parameter only, for which
             whoever calls may pass another: `**self.options`; else empty.
+        written: the call in which further arguments can be written: the construction, or where the `__init__` of a
+            subclass passes on only what it names, that of its base.
         iterations: every place in sight that draws batches from it.
     """
 
@@ -103,7 +119,8 @@ class Loader:
     cls: ClassFacts | None
     settings: dict[str, Setting]
     unseen: str
-    open_keywords: str = ""
+    open_keywords: str
+    written: cst.Call
     iterations: list[Iteration] = field(factory=list)
 
     @property
@@ -141,8 +158,9 @@ class Loaders:
             value = values.of(call) if self._may_construct(call) else UNKNOWN
             if value.kind is Kind.LOADER and value.call is call:
                 name = value.name or TORCH_LOADER
-                settings, unseen = self._settings(call, parameters_of(name))
-                self._by_call[call] = Loader(call, name, value.cls, settings, unseen, self._open_keywords(call))
+                settings, unseen, written = self._given(call, value.cls, parameters_of(name))
+                keywords = self._open_keywords(call)
+                self._by_call[call] = Loader(call, name, value.cls, settings, unseen, keywords, written)
         if self._by_call:
             self._collect_iterations()
 
@@ -279,24 +297,81 @@ class Loaders:
 
     # Arguments
 
-    def _settings(self, call: cst.Call, positional: Sequence[str]) -> tuple[dict[str, Setting], str]:
-        settings: dict[str, Setting] = {}
-        unseen = ""
+    def _written(self, call: cst.Call) -> list[_Taken]:
+        """The arguments of a call, those that `functools.partial` binds first."""
         bound = self._values.calls.bound(call)
         before = bound.args[1:] if bound is not None else ()
-        for position, arg in enumerate(sorted((*before, *call.args), key=_follows)):
-            if arg.star == "*":
-                unseen = f"the arguments in *{self._code(arg.value)} could not be determined"
-            elif arg.star == "**":
-                entries = self._entries(arg.value)
+        given = sorted((*before, *call.args), key=_follows)
+        return [_Taken.of(arg, None if arg in before else arg) for arg in given]
+
+    def _given(
+        self, call: cst.Call, cls: ClassFacts | None, positional: Sequence[str]
+    ) -> tuple[dict[str, Setting], str, cst.Call]:
+        """What a construction gives to `DataLoader` itself, by way of the `__init__` of subclasses; why some of it is
+        not known; and the call in which more can be written.
+        """
+        taken: list[_Taken] | None = self._written(call)
+        written, is_open = call, False
+        for each in cls.lineage() if cls is not None else ():
+            init = each.methods.get("__init__")
+            further = _call_of_base(init) if init is not None and "__iter__" not in each.methods else None
+            if init is None or taken is None:
+                continue
+            is_open = is_open or self._flow.is_open(init)
+            taken = self._through(taken, init, further) if further is not None else None
+            if further is not None and not any(arg.star == "**" for arg in further.args):
+                written = further
+        is_shared = is_open or (cls is not None and len(self._values.calls.constructions(cls)) > 1)
+        if cls is not None and (taken is None or (written is not call and is_shared)):
+            return {}, f"{cls.name} decides itself which arguments it passes on to DataLoader", call
+        return *self._settings(taken or (), positional), written
+
+    def _through(self, taken: Sequence[_Taken], init: cst.FunctionDef, further: cst.Call) -> list[_Taken] | None:
+        """What a base's `__init__` gets where the class gets what is `taken`; `None` where that is not known."""
+        own = {param.name.value: param for param in list(parameters(init))[1:]}
+        named = {name: param for name, param in own.items() if param.star not in ("*", "**")}
+        places = [name for name, param in named.items() if param not in init.params.kwonly_params]
+        values: dict[str, _Taken] = {}
+        rest: dict[str, list[_Taken]] = {"*": [], "**": []}
+        for each in taken:
+            if each.keyword in named or (not (each.keyword or each.star) and len(values) < len(places)):
+                values[each.keyword or places[len(values)]] = each
+            else:
+                rest["**" if each.keyword or each.star == "**" else "*"].append(each)
+        if any(each.star for given in rest.values() for each in given) and named.keys() - values.keys():
+            return None
+        found: list[_Taken] = []
+        for arg in further.args[0 if isinstance(cst.ensure_type(further.func, cst.Attribute).value, cst.Call) else 1 :]:
+            definitions = self._flow.definitions(arg.value) if isinstance(arg.value, cst.Name) else ()
+            is_own = bool(definitions) and all(each.binding is Binding.PARAMETER for each in definitions)
+            param = own.get(arg.value.value) if is_own and isinstance(arg.value, cst.Name) else None
+            if arg.star and param is not None and param.star == arg.star:
+                if any(use is not arg.value for each in definitions for use in self._flow.uses(each)):
+                    return None
+                found += rest[arg.star]
+            elif param is None or arg.star:
+                found.append(_Taken.of(arg, arg))
+            else:
+                given = values.get(param.name.value) or _Taken("", "", param.default or arg.value, arg)
+                found.append(evolve(given, keyword=arg.keyword.value if arg.keyword is not None else ""))
+        return sorted(found, key=lambda each: bool(each.keyword) or each.star == "**")
+
+    def _settings(self, taken: Sequence[_Taken], positional: Sequence[str]) -> tuple[dict[str, Setting], str]:
+        settings: dict[str, Setting] = {}
+        unseen = ""
+        for position, each in enumerate(taken):
+            if each.star == "*":
+                unseen = f"the arguments in *{self._code(each.value)} could not be determined"
+            elif each.star == "**":
+                entries = self._entries(each.value)
                 if entries is None:
-                    unseen = f"the arguments in **{self._code(arg.value)} could not be determined"
+                    unseen = f"the arguments in **{self._code(each.value)} could not be determined"
                 else:
                     settings.update(entries)
-            elif arg.keyword is not None:
-                settings[arg.keyword.value] = Setting((arg.value,), None if arg in before else arg, always=True)
+            elif each.keyword:
+                settings[each.keyword] = Setting((each.value,), each.arg, always=True)
             elif position < len(positional):
-                settings[positional[position]] = Setting((arg.value,), None if arg in before else arg, always=True)
+                settings[positional[position]] = Setting((each.value,), each.arg, always=True)
         return settings, unseen
 
     def _open_keywords(self, call: cst.Call) -> str:
@@ -459,6 +534,18 @@ class Loaders:
 def _follows(arg: cst.Arg) -> bool:
     """Whether an argument comes behind those by position, wherever `functools.partial` binds it."""
     return arg.keyword is not None or arg.star == "**"
+
+
+def _call_of_base(init: cst.FunctionDef) -> cst.Call | None:
+    """The call of the base's `__init__` that stands in a method, and is run whenever that is; `None` for several."""
+    calls = [
+        call
+        for call in find_all(init.body, cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "__init__"
+    ]
+    lines = (line for line in init.body.body if isinstance(line, cst.SimpleStatementLine))
+    plain = [small.value for line in lines for small in line.body if isinstance(small, cst.Expr)]
+    return calls[0] if len(calls) == 1 and calls[0] in plain else None
 
 
 def _draws_by_method(call: cst.Call) -> bool:

@@ -121,6 +121,15 @@ class Steps:
             return False
         return self._may_be_reached(function, set())
 
+    def may_run(self, node: cst.CSTNode) -> bool:
+        """Whether a step may run the code at `node`, though none in sight does: not all who call it are known."""
+        function = self._tree.function(node)
+        return (
+            function is not None
+            and not (self._is_data_code(function) or self._runs_steps(node) or self.is_gated(node))
+            and self._may_be_reached(function, set())
+        )
+
     def _may_be_reached(self, function: cst.FunctionDef, passed: set[cst.FunctionDef]) -> bool:
         """Whether a function that no step in sight runs may be called from elsewhere, itself or through its callers."""
         passed.add(function)
@@ -130,7 +139,10 @@ class Steps:
             not callers
             or not self._values.calls.is_only_called(function)
             or any(
-                caller is not None and caller not in passed and self._may_be_reached(caller, passed)
+                caller is not None
+                and caller not in passed
+                and not self._is_data_code(caller)
+                and self._may_be_reached(caller, passed)
                 for caller in around
             )
         )

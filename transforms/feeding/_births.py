@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import libcst as cst
 from attrs import evolve, frozen
@@ -25,11 +26,16 @@ _EXACT = frozenset(
     {
         "view", "reshape", "unsqueeze", "squeeze", "repeat", "permute", "transpose", "t", "contiguous", "flatten",
         "long", "int", "short", "float", "double", "half", "bfloat16", "bool", "byte", "tril", "triu", "detach",
-        "clone", "zero_", "unsqueeze_", "squeeze_", "eq", "ne", "lt", "gt", "le", "ge",
+        "clone", "zero_", "unsqueeze_", "squeeze_",
     }
 )  # fmt: skip
 """Methods that give the same bits on either device, and the same layout as a copy of their result."""
-_COMPARES = frozenset({"eq", "ne", "lt", "gt", "le", "ge"})
+_OF_NUMBERS = {
+    **dict.fromkeys(("eq", "ne", "lt", "gt", "le", "ge", "mul", "add", "sub", "fill_"), 1), "neg": 0,
+    "logical_not": 0, "masked_fill": 2, "fill_diagonal_": 1,
+}  # fmt: skip
+"""Methods that compute with numbers, or with what is made beside them, and round alike on either device; how many."""
+_EXACT_OPERATORS = (cst.Add, cst.Subtract, cst.Multiply, cst.BitAnd, cst.BitOr, cst.BitXor)
 _DRAWS = frozenset(
     {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_"}
 )
@@ -59,6 +65,8 @@ class Birth:
         is_random: whether it, or a method on the way, draws random numbers.
         refusal: why it cannot be made on the device, in one line; else empty.
         legacy_dtype: the type that an old constructor such as `torch.LongTensor` gives it, in the place of a factory.
+        is_rounded: whether what is on the way, such as a division, may be rounded differently on the GPU.
+        others: calls of further factories, where it is computed from several.
     """
 
     call: cst.Call
@@ -66,6 +74,8 @@ class Birth:
     is_random: bool
     refusal: str = ""
     legacy_dtype: str = ""
+    is_rounded: bool = False
+    others: tuple[cst.Call, ...] = ()
 
 
 @frozen
@@ -83,43 +93,118 @@ class Target:
     refusal: str = ""
 
 
+@frozen
+class _Way:
+    """What is done with a tensor between its factory and the copy, and what that asks of the factory."""
+
+    keeps_grad: bool = False
+    is_drawn: bool = False
+    draws_on_host: bool = False
+    becomes_integer: bool = False
+    is_computed: bool = False
+    is_rounded: bool = False
+
+
 def born(file: FileFacts, move: cst.Call) -> Birth | None:
-    """What makes the tensor that `move` copies, where that stands in the same expression; `None` elsewhere."""
+    """What makes the tensor that `move` copies, where all of it stands in the same expression; `None` elsewhere."""
     assert isinstance(move.func, cst.Attribute)
-    node: cst.BaseExpression = move.func.value
-    is_random, keeps_grad, draws_on_host = False, False, False
-    becomes_integer = _casts_to_integer(file, move)
-    while isinstance(node, cst.Call):
-        name = file.qualified(node)
-        if name is not None and name.startswith("torch."):
-            short = name.removeprefix("torch.")
-            if short in _FILLS | _RANDOM and "." not in short:
-                is_random = is_random or short in _RANDOM
-                refusal = _refusal(node, keeps_grad) or _why_host_draws(node, short)
-                if draws_on_host and not refusal:
-                    refusal = "an argument may be a tensor or a generator on the CPU"
-                if becomes_integer and not refusal and not _fits_integers(file, node, short):
-                    refusal = "its numbers may be outside of the integer range, where CPU and GPU convert differently"
-                return Birth(node, short, is_random, refusal)
-            if (name in _OF_A_MATRIX or name == "torch.autograd.Variable") and node.args:
-                if name == "torch.autograd.Variable" and len(node.args) > 1:
-                    return None
-                node = node.args[0].value
-                continue
+    found = _births(file, move.func.value, _Way(becomes_integer=_casts_to_integer(file, move)))
+    if not found:
+        return None
+    return evolve(
+        found[0],
+        others=tuple(each.call for each in found[1:]),
+        is_random=any(each.is_random for each in found),
+        is_rounded=any(each.is_rounded for each in found),
+        refusal=next((each.refusal for each in found if each.refusal), ""),
+    )
+
+
+def _births(file: FileFacts, node: cst.BaseExpression, way: _Way) -> list[Birth] | None:
+    """The factories in an expression of tensors that are made in it, and of numbers; `None` for all others."""
+    if isinstance(node, cst.Call):
+        return _births_of_call(file, node, way)
+    if isinstance(node, cst.Subscript):
+        is_view = all(_is_whole(part.slice) for part in node.slice)
+        return _births(file, node.value, way) if is_view else None
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.BitInvert)):
+        return _births(file, node.expression, evolve(way, is_computed=True))
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (*_EXACT_OPERATORS, cst.Divide)):
+        is_rounded = way.is_rounded or isinstance(node.operator, cst.Divide)
+        return _births_of_all(file, (node.left, node.right), evolve(way, is_computed=True, is_rounded=is_rounded))
+    if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+        (compared,) = node.comparisons
+        if isinstance(compared.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot)):
             return None
-        if name is not None or not isinstance(node.func, cst.Attribute):
-            return None
-        method = node.func.attr.value
-        if method == "requires_grad_":
-            keeps_grad = True
-        elif method in _DRAWS:
-            is_random = True
-            draws_on_host = draws_on_host or not all(file.value(a.value).kind is Kind.NUMBER for a in node.args)
-        elif method not in _EXACT or (method in _COMPARES and not _compares_number(file, node)):
-            return None
-        becomes_integer = becomes_integer or method in _TO_INTEGERS
-        node = node.func.value
+        return _births_of_all(file, (node.left, compared.comparator), evolve(way, is_computed=True))
     return None
+
+
+def _births_of_all(file: FileFacts, nodes: Iterable[cst.BaseExpression], way: _Way) -> list[Birth] | None:
+    """The same for several operands, of which some may be numbers."""
+    found: list[Birth] = []
+    for node in nodes:
+        if file.value(node).kind is Kind.NUMBER:
+            continue
+        births = _births(file, node, way)
+        if not births:
+            return None
+        found += births
+    return found
+
+
+def _births_of_call(file: FileFacts, node: cst.Call, way: _Way) -> list[Birth] | None:
+    name = file.qualified(node)
+    if name is not None and name.startswith("torch."):
+        short = name.removeprefix("torch.")
+        if short in _FILLS | _RANDOM and "." not in short:
+            refusal = _refusal(node, way.keeps_grad) or _why_host_draws(node, short)
+            if way.draws_on_host and not refusal:
+                refusal = "an argument may be a tensor or a generator on the CPU"
+            fits = not way.is_computed and _fits_integers(file, node, short)
+            if way.becomes_integer and not refusal and not fits:
+                refusal = "its numbers may be outside of the integer range, where CPU and GPU convert differently"
+            is_random = way.is_drawn or short in _RANDOM
+            is_rounded = way.is_rounded or (way.is_computed and not _is_wide(file, argument(node, "dtype")))
+            return [Birth(node, short, is_random, refusal, is_rounded=is_rounded)]
+        is_matrix = name in _OF_A_MATRIX
+        if not node.args or not (is_matrix or (name == "torch.autograd.Variable" and len(node.args) == 1)):
+            return None
+        return _births(file, node.args[0].value, way)
+    if name is not None or not isinstance(node.func, cst.Attribute):
+        return None
+    method = node.func.attr.value
+    way = evolve(
+        way,
+        becomes_integer=way.becomes_integer or method in _TO_INTEGERS,
+        is_rounded=way.is_rounded or (way.is_computed and method in ("half", "bfloat16")),
+    )
+    if method == "requires_grad_":
+        way = evolve(way, keeps_grad=True)
+    elif method in _DRAWS:
+        draws_on_host = not all(file.value(a.value).kind is Kind.NUMBER for a in node.args)
+        way = evolve(way, is_drawn=True, draws_on_host=way.draws_on_host or draws_on_host)
+    elif method in _OF_NUMBERS:
+        if any(arg.keyword is not None or arg.star for arg in node.args) or len(node.args) != _OF_NUMBERS[method]:
+            return None
+        given = [arg.value for arg in node.args]
+        return _births_of_all(file, (node.func.value, *given), evolve(way, is_computed=True))
+    elif method not in _EXACT:
+        return None
+    return _births(file, node.func.value, way)
+
+
+def _is_wide(file: FileFacts, dtype: cst.BaseExpression | None) -> bool:
+    """Whether a type is none of the half types, for which versions of PyTorch round numbers earlier or later."""
+    name = "float32" if dtype is None else (file.qualified(dtype) or "float16").removeprefix("torch.")
+    return not name.endswith(("float16", "half"))
+
+
+def _is_whole(part: cst.BaseSlice) -> bool:
+    """Whether an index is `:`, or the `None` of a new dimension."""
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.upper is None and part.step is None
+    return isinstance(part, cst.Index) and _is(part.value, "None")
 
 
 def _casts_to_integer(file: FileFacts, move: cst.Call) -> bool:
@@ -145,10 +230,6 @@ def _why_host_draws(call: cst.Call, name: str) -> str:
     """Why `torch.normal` takes no device: only where it is told a size does it."""
     sized = argument(call, "size", 2) is not None
     return "" if name != "normal" or sized else "its mean or std may be tensors on the CPU"
-
-
-def _compares_number(file: FileFacts, call: cst.Call) -> bool:
-    return len(call.args) == 1 and file.value(call.args[0].value).kind is Kind.NUMBER
 
 
 def _refusal(call: cst.Call, keeps_grad: bool) -> str:
@@ -184,8 +265,8 @@ def _target(file: FileFacts, move: cst.Call) -> Target | None:
     assert isinstance(move.func, cst.Attribute)
     if has_star(move):
         return Target(refusal="the device it is copied to could not be determined")
-    if "#" in file.code(move) or "\\\n" in file.code(move):
-        return Target(refusal="the expression contains a comment or a line continuation")
+    if "#" in file.code(move):
+        return Target(refusal="the expression contains a comment")
     if move.func.attr.value == "cuda":
         return _target_of_cuda(file, move)
     where = file.values.placement.destination(move)

@@ -39,7 +39,7 @@ def cast_of_copy(file: FileFacts, move: cst.Call, birth: Birth) -> cst.Call | No
     assert isinstance(move.func, cst.Attribute)
     is_direct = move.func.value is birth.call and isinstance(birth.call.func, cst.Attribute)
     cast = cast_behind(file, birth, move) if is_direct else None
-    is_plain = cast is not None and "#" not in file.code(cast) and "\\\n" not in file.code(cast)
+    is_plain = cast is not None and "#" not in file.code(cast)
     return cast if is_plain else None
 
 
@@ -56,7 +56,7 @@ def named_type_of_copy(file: FileFacts, move: cst.Call, birth: Birth) -> tuple[c
     is_type = isinstance(dtype, cst.Attribute) and dtype.attr.value == "dtype" and file.value(dtype.value).is_tensor
     is_type = is_type or (file.qualified(dtype) or "") in torch_api.DTYPES
     is_direct = move.func.value is birth.call and argument(birth.call, "dtype") is None and not birth.legacy_dtype
-    is_plain = "#" not in file.code(cast) and "\\\n" not in file.code(cast) and not move.lpar
+    is_plain = "#" not in file.code(cast) and not move.lpar
     return (cast, dtype) if is_type and is_direct and is_plain and birth.name in ("zeros", "ones") else None
 
 

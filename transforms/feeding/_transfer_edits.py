@@ -24,7 +24,7 @@ def pinned(file: FileFacts, loader: Loader) -> tuple[Edit, ...]:
     """The edits that make a loader pin: where the setting is written, or in its call."""
     written = places(file, loader, "pin_memory")
     if not written:
-        return add_keyword(file.source_of(loader.call), loader.call, "pin_memory=True")
+        return add_keyword(file.source_of(loader.written), loader.written, "pin_memory=True")
     return tuple(_instead(file, place.value) for place in written)
 
 

@@ -61,8 +61,6 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
         if other is not None:
             line = file.line(other)
             return f"pin_memory=False is set through {place.through}, which line {line} also uses for something else"
-    if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     own = own_batches(file, loader)
     if own is not None:
         return f"its batches are {own.name} objects, which cannot be pinned: they have no pin_memory()"

@@ -150,8 +150,6 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     graph = why_no_workers(file, loader)
     if graph:
         return graph
-    if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     if alone and not loader.trains:
         if loader.iterations:
             return "this loader only evaluates, where starting workers may cost more than it gains"

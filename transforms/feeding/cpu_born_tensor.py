@@ -16,19 +16,21 @@ the tensor on the device, and nothing is copied:
     zeros = torch.zeros_like(x)
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
-masks, casts of zeros and ones. Random tensors (`torch.rand`, `torch.randn`, `torch.randint`) would use the device's
-generator instead of the CPU's and get other random numbers of the same distribution: they are rewritten only when the
-rule is selected by its code or name.
+masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
+division may be rounded differently and is held back as unsafe. Random tensors (`torch.rand`, `torch.randn`,
+`torch.randint`) would use the device's generator instead of the CPU's and get other random numbers of the same
+distribution: they are rewritten only when the rule is selected by its code or name.
 
 Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
-Only code that runs in the steps of a training or evaluation, or in forward passes, is rewritten; a single copy at the
-start of a program does not matter.
+This is rewritten in the steps of a training or evaluation, in forward passes, and in functions and methods that these
+may call: loss functions, mask helpers, samplers. A single copy at the start of a program does not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import libcst as cst
 
@@ -86,7 +88,8 @@ class CpuBornTensor(Rule):
         """Every tensor that a step makes on the host and moves."""
         for call in _moves(file):
             birth = born(file, call) or legacy_fill(file, call)
-            if birth is None or not (file.steps.reaches(call) or in_evaluation(file, call)):
+            steps = file.steps
+            if birth is None or not (steps.reaches(call) or steps.may_run(call) or in_evaluation(file, call)):
                 continue
             where = target(file, call, birth.call)
             if where is None:
@@ -107,7 +110,7 @@ class CpuBornTensor(Rule):
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = "different random numbers: drawn on the device instead of the CPU"
-        elif birth.name in _ROUNDED and not is_integer(file, birth.call):
+        elif birth.is_rounded or any(_is_rounded(file, each) for each in (birth.call, *birth.others)):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
@@ -122,8 +125,6 @@ class CpuBornTensor(Rule):
             safety = Safety.LOW_IMPACT
         elif better := why_filled(file, call, birth):
             safety, reason = Safety.LOW_IMPACT, better
-        elif file.steps.found and not _is_in_step(file, call):
-            safety, reason = Safety.LOW_IMPACT, "no training step runs it"
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -133,8 +134,9 @@ class CpuBornTensor(Rule):
             return (replace(source, call, text),)
         end = source.span(call)[1]
         dot = source.text.rindex(".", 0, source.span(call.func.attr)[0])
-        # A dot on a line of its own goes with its line.
-        start = len(source.text[:dot].rstrip()) if not source.text[source.line_start(dot) : dot].strip() else dot
+        # A dot on a line of its own goes with its line, and with the continuation of the line before.
+        is_alone = not source.text[source.line_start(dot) : dot].strip()
+        start = len(source.text[:dot].rstrip().removesuffix("\\").rstrip()) if is_alone else dot
         text = f"device={where.device}"
         if birth.legacy_dtype:
             torch = file.code(cst.ensure_type(birth.call.func, cst.Attribute).value)
@@ -163,11 +165,15 @@ class CpuBornTensor(Rule):
             edits = (
                 [Edit(behind_birth, end, "")] if cast is call.func.value else [*edits, Edit(behind_birth, cast_end, "")]
             )
-        return (*add_keyword(source, birth.call, text, wrap=False), *edits)
+        others = (add_keyword(source, each, f"device={where.device}", wrap=False) for each in birth.others)
+        if isinstance(file.tree.parent(call), (cst.Assign, cst.Return)) and "\n" not in file.code(call):
+            edits += [Edit(*source.span(each), "") for each in (*call.func.value.lpar, *call.func.value.rpar)]
+        return (*add_keyword(source, birth.call, text, wrap=False), *chain.from_iterable(others), *edits)
 
 
-def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
-    return file.steps.in_sight(call) or file.steps.in_forward(call) or in_evaluation(file, call)
+def _is_rounded(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a factory computes its numbers, other than by counting in integers."""
+    return (file.qualified(call) or "").removeprefix("torch.") in _ROUNDED and not is_integer(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:

@@ -235,8 +235,9 @@ class LoaderWithoutWorkers(Rule):
         if not given:
             texts = [f"num_workers={written.code}"]
             texts += [f"multiprocessing_context={context}" for context in contexts.values()]
-            added = add_keyword(file.source, loader.call, *texts)
-            yield Change(file.source.path, tuple(evolve(edit, path="") for edit in added), written.imports)
+            source = file.source_of(loader.written)
+            added = add_keyword(source, loader.written, *texts)
+            yield Change(source.path, tuple(evolve(edit, path="") for edit in added), written.imports)
             for edit in written.edits:
                 yield Change(edit.path, (evolve(edit, path=""),))
 

@@ -80,9 +80,8 @@ class WorkerRestart(Rule):
                 yield self.refused(file, loader.call, refusal)
                 continue
             reason = "different random augmentation from epoch 2; nothing in the dataset changes between epochs"
-            yield self.found(
-                file, loader.call, reason, add_keyword(file.source, loader.call, f"persistent_workers={kept}")
-            )
+            source, call = file.source_of(loader.written), loader.written
+            yield self.found(file, loader.call, reason, add_keyword(source, call, f"persistent_workers={kept}"))
 
 
 def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> str:
@@ -91,8 +90,6 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
         return loader.unseen
     if not kept:
         return "num_workers is only known at run time, and persistent_workers=True raises an error if it is 0"
-    if loader.cls is not None and any("__init__" in cls.methods for cls in loader.cls.lineage()):
-        return f"{loader.cls.name} decides itself which arguments it passes on to DataLoader"
     told = asked(file, loader, "persistent_workers")
     if told is not None:
         return f"line {file.line(told)} reads `persistent_workers` of the loader"

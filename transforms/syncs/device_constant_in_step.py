@@ -116,7 +116,7 @@ class DeviceConstantInStep(Rule):
 
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     is_of_step = file.steps.in_sight(call) or file.steps.in_forward(call) or in_evaluation(file, call)
-    return is_of_step and in_every_step(file, call)
+    return (is_of_step and in_every_step(file, call)) or file.steps.may_run(call)
 
 
 def _why_no_gain(file: FileFacts, made: cst.Call) -> str:
