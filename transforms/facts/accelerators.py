@@ -1,4 +1,4 @@
-"""Whether the files put anything on an accelerator, and whether that may be one without float64."""
+"""Whether the files put anything on an accelerator, and whether they use types of 16 bits there."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 
-# As they are named in scripts.
-_NO_FLOAT64 = re.compile(r"""["'](mps|xpu)(?::\d+)?["']|torch\.backends\.(mps)\b""")
-# What picks the best device of the machine, which is MPS on a Mac.
-_CHOOSES_DEVICE = re.compile(r"\btorch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*[\"']cuda)")
+_GRAPHS = re.compile(r"""\bCUDAGraph\b|\bmake_graphed_callables\b|["'](?:reduce-overhead|max-autotune)["']""")
+_HALF = frozenset({"torch.half", "torch.float16", "torch.bfloat16"})
 # In code, not in a comment that tells how to get there.
 _CUDA_TYPE = re.compile(r"^[^#\n]*\btorch\.cuda\.\w*Tensor\b", re.MULTILINE)
 # What places models and batches by itself.
@@ -24,18 +22,30 @@ _FRAMEWORKS = re.compile(
 )
 
 
-def missing_float64(file: FileFacts) -> str | None:
-    """Why the script may run on a device without float64; `None` where nothing speaks for it."""
-    return file.once(_missing_float64)
+def shows_half_types(file: FileFacts) -> bool:
+    """Whether the files make models or tensors of 16 bits by themselves; autocast gives losses of float32."""
+    return file.once(_shows_half_types)
 
 
-def _missing_float64(file: FileFacts) -> str | None:
-    texts = [source.text for source in file.world.files]
-    device = next(filter(None, map(_NO_FLOAT64.search, texts)), None)
-    if device is not None:
-        return f'the script may run on "{device[1] or device[2]}", which has no float64'
-    chooser = next(filter(None, map(_CHOOSES_DEVICE.search, texts)), None)
-    return f"`{chooser[0]}` may choose a device without float64, such as MPS" if chooser is not None else None
+def _shows_half_types(file: FileFacts) -> bool:
+    for node in file.world.tree.all_of(cst.Attribute, cst.Call):
+        func = node.func if isinstance(node, cst.Call) else None
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in ("half", "bfloat16")
+            and not cst.ensure_type(node, cst.Call).args
+        ):
+            return True
+        if isinstance(node, cst.Attribute) and file.qualified(node) in _HALF:
+            around = (each for each in file.tree.ancestors(node) if isinstance(each, cst.Call))
+            if not any("autocast" in file.code(call.func) for call in around):
+                return True
+    return False
+
+
+def replays_graphs(file: FileFacts) -> bool:
+    """Whether the files record CUDA graphs, whose next replay overwrites the tensors that the last one gave."""
+    return any(_GRAPHS.search(source.text) for source in file.world.files)
 
 
 def uses_accelerator(file: FileFacts) -> bool:

@@ -65,7 +65,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
         if choice is not None:
             return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
     waits = [(read.call, read.tensor) for read in move.reads]
-    return _why_timed(file, move) or why_no_gain(file, waits, of=move) or move.untidy or None
+    return _why_timed(file, move) or why_no_gain(file, waits, of=move)
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -145,13 +145,12 @@ class _Gone:
 
 
 def _kept(file: FileFacts) -> tuple[Move, ...]:
-    """What gains nothing even if all others go, or is untidy; what these wait for then stays for the others."""
+    """What gains nothing even if all others go; what these wait for then stays for the others."""
     waits, gone = file.once(Waits), _Gone(file, with_doubts=True)
     return tuple(
         move
         for each in file.world.files.values()
         for move in Moves.of(each).moves
-        if move.untidy
-        or _why_timed(each, move) is not None
+        if _why_timed(each, move) is not None
         or (move.reads and all(waits.remaining(read.call, read.tensor, gone) is not None for read in move.reads))
     )

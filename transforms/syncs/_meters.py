@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field
 
-from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.calls import is_decorated, passed
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
@@ -23,12 +22,21 @@ from perfmod.transforms.facts.loggers import is_logged
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType
+from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
 from perfmod.transforms.syncs._sinks import Metered
-from perfmod.transforms.syncs._sums import Kept, inference_mode, require_one_device
-from perfmod.transforms.syncs._terms import ARITHMETIC, as_number, converted, is_scalar, kept_on_device, term_of
+from perfmod.transforms.syncs._sums import Kept, inference_mode, missing_float64, require_one_device
+from perfmod.transforms.syncs._terms import (
+    ARITHMETIC,
+    as_number,
+    cast_of,
+    converted,
+    is_scalar,
+    kept_on_device,
+    term_of,
+)
 
 _IN_PLACE = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 _LOOKS = frozenset(f"builtins.{name}" for name in ("isinstance", "len", "type", "id", "callable", "hasattr"))
@@ -76,14 +84,14 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
             doubts.append(
                 f"`{file.code(term.node)}` may have more than zero dimensions, and could not be formatted as a number"
             )
-    missing = missing_float64(file)
-    doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
+    cast = cast_of(file, terms, is_shown=all(is_only_shown(file, read) for read in uses.reads))
+    doubts += missing_float64(file, code, cast)
     for term in terms:
-        if any(may_change_later(file, read.tensor, parts=False) for read in term.reads):
-            doubts.append(f"`{file.code(term.node)}` may be modified while `{code}` holds it")
-        edits += kept_on_device(file, term, wide=True)
-    return Kept(f"`{code}`", edits, terms, uses.reads, doubts, is_wide=True, figures_may_differ=uses.meter.divides)
+        copied = uses.meter.writes or any(may_change_later(file, read.tensor, parts=False) for read in term.reads)
+        edits += kept_on_device(file, term, cast, copied=copied)
+    is_rounded = cast != ".double()" or uses.meter.divides
+    return Kept(f"`{code}`", edits, terms, uses.reads, doubts, cast=cast, figures_may_differ=is_rounded)
 
 
 def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
@@ -125,12 +133,21 @@ class _MeterClass:
         fields: attributes that may hold tensors.
         names: variables of its methods that may, with their methods.
         divides: whether it divides them.
+        kept: attributes and variables that get one of them as it is.
+        added: those that are changed by `+=` and the like, which writes into a tensor.
     """
 
     cls: ClassFacts
     fields: set[str] = field(factory=set)
     names: set[tuple[cst.FunctionDef | None, str]] = field(factory=set)
     divides: bool = False
+    kept: set[str] = field(factory=set)
+    added: set[str] = field(factory=set)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a method may write into the tensor that it was given."""
+        return not self.kept.isdisjoint(self.added)
 
     @classmethod
     def of(cls, file: FileFacts, meter: ClassFacts, given: set[str]) -> _MeterClass:
@@ -142,7 +159,7 @@ class _MeterClass:
             replaced = file.classes.replaced(name)
             if replaced is not None:
                 raise CannotRewrite(f"the method `{name}` is replaced on line {file.line(replaced)}")
-        found = cls(meter, names={(meter.method("update"), name) for name in given})
+        found = cls(meter, names={(meter.method("update"), name) for name in given}, kept=set(given))
         size = -1
         while len(found.fields) + len(found.names) > size:
             size = len(found.fields) + len(found.names)
@@ -157,6 +174,10 @@ class _MeterClass:
             self.divides |= divides
             parent = file.tree.parent(node)
             for target in _targets(parent):
+                if isinstance(parent, cst.AugAssign):
+                    self.added.add(file.code(target))
+                elif node is leaf:
+                    self.kept.add(file.code(target))
                 self.divides |= isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.DivideAssign)
                 own = file.classes.self_attribute(target)
                 if own is not None:
