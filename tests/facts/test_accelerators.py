@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from snippets import facts
 
-from perfmod.transforms.facts.accelerators import missing_float64, uses_accelerator
+from perfmod.transforms.facts.accelerators import replays_graphs, shows_half_types, uses_accelerator
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,25 @@ def test_uses_accelerator(code: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("device = torch.device('mps')", 'the script may run on "mps", which has no float64'),
-        ("ok = torch.backends.mps.is_available()", 'the script may run on "mps", which has no float64'),
-        ("device = 'xpu:0'", 'the script may run on "xpu", which has no float64'),
-        ("accelerator = Accelerator()", "`Accelerator(` may choose a device without float64, such as MPS"),
-        ("fabric = Fabric(devices=2)", "`Fabric(` may choose a device without float64, such as MPS"),
-        ("fabric = Fabric(accelerator='cuda')", None),
-        (
-            "device = torch.accelerator.current_accelerator()",
-            "`torch.accelerator` may choose a device without float64, such as MPS",
-        ),
-        ("device = torch.device('cuda')", None),
+        ("model.half()", True),
+        ("model = model.to(torch.bfloat16)", True),
+        ("x = torch.zeros(3, dtype=torch.float16)", True),
+        ("with torch.autocast('cuda', dtype=torch.bfloat16):\n    model(x)", False),
+        ("with torch.cuda.amp.autocast(enabled=True, dtype=torch.half):\n    model(x)", False),
+        ("half = x.shape[0] // 2\nx.to(torch.float32)", False),
     ],
 )
-def test_missing_float64(code: str, expected: str | None) -> None:
-    assert missing_float64(facts(f"import torch\n{code}\n")) == expected
+def test_shows_half_types(code: str, expected: bool) -> None:
+    assert shows_half_types(facts(f"import torch\n{code}\n")) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("model = torch.compile(model, mode='reduce-overhead')", True),
+        ("graph = torch.cuda.CUDAGraph()", True),
+        ("model = torch.compile(model)", False),
+    ],
+)
+def test_replays_graphs(code: str, expected: bool) -> None:
+    assert replays_graphs(facts(f"import torch\n{code}\n")) is expected
