@@ -68,11 +68,9 @@ def is_only_shown(file: FileFacts, node: cst.CSTNode, seen: frozenset[object] = 
             if function is None or not file.values.calls.is_only_called(function):
                 return False
             callers = file.values.calls.callers(function)
-            return (
-                function in seen
-                or bool(callers)
-                and all(_is_result_shown(file, call, index, seen | {function}) for call in callers)
-            )
+            if function in seen:
+                return True
+            return bool(callers) and all(_is_result_shown(file, call, index, seen | {function}) for call in callers)
         elif isinstance(parent, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
             targets = [each.target for each in parent.targets] if isinstance(parent, cst.Assign) else [parent.target]
             return all(_is_target_shown(file, target, seen) for target in targets)
