@@ -38,8 +38,8 @@ class PerStepReport(Rule):
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
         "The values are the same, read later; one that is now computed on the device, such as `100 * acc`, "
-        "and only shown may differ by a rounding of float32, and the finding says so. An error that the device reports late (a failed "
-        "assertion in a kernel) shows up at the line that reads the value."
+        "and only shown may differ by a rounding of float32, and the finding says so. An error that the device "
+        "reports late (a failed assertion in a kernel) shows up at the line that reads the value."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
