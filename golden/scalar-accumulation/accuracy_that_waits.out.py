@@ -18,7 +18,7 @@ def train(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total += loss.detach().double()
+        total += loss.detach()
         log.append(f"{accuracy(out, y):.3f}")
     total = float(total)
     print(total, log)

@@ -32,7 +32,7 @@ def train_one_epoch(model, loader, optimizer, device):
         loss.backward()
         error = loss.detach().sqrt()
         optimizer.step()
-        losses.update(loss.detach().double(), x.size(0))
+        losses.update(loss.detach(), x.size(0))
         errors.update(error, x.size(0))
     print("loss", float(losses.avg), "error", errors.avg)
 

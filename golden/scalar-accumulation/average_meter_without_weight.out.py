@@ -32,7 +32,7 @@ def train_one_epoch(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.update(loss.detach().double(), x.size(0))
+        losses.update(loss.detach(), x.size(0))
     print("loss", float(losses.avg))
 
 

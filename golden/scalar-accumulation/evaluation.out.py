@@ -22,7 +22,7 @@ def test(model, test_loader, device):
         for data, target in test_loader:
             data, target = data.to(device), target.to(device)
             output = model(data)
-            test_loss += nn.functional.cross_entropy(output, target, reduction="sum").double()
+            test_loss += nn.functional.cross_entropy(output, target, reduction="sum")
             pred = output.argmax(dim=1, keepdim=True)
             correct += pred.eq(target.view_as(pred)).sum()
         test_loss = float(test_loss)

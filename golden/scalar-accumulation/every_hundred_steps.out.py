@@ -16,7 +16,7 @@ def fit(model, loader, device):
         optimizer.step()
 
         # print statistics
-        running_loss += loss.detach().double()
+        running_loss += loss.detach()
         if i % 3 == 2:
             print(f"[{i + 1:5d}] loss: {float(running_loss) / 3}")
             running_loss = 0.0

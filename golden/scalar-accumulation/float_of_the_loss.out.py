@@ -13,7 +13,7 @@ def fit(model, loader, device, epochs=2):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += loss.detach().double()
+            total += loss.detach()
     total = float(total)
     print("mean loss", total / (epochs * len(loader)))
 

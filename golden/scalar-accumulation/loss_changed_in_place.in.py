@@ -1,4 +1,4 @@
-# golden: change opt-in syncs=1 hot=fit
+# golden: change syncs=1 hot=fit
 """The accumulated tensor is written to after it was read: what is kept must be its value of that moment."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: change opt-in syncs=1 hot=fit
+# golden: change syncs=1 hot=fit
 """The accumulated tensor is written to after it was read: what is kept must be its value of that moment."""
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ def fit(model, loader, device):
         optimizer.step()
         shown.mul_(0.9).add_(loss.detach())
         seen.append(shown.detach().clone())
-    seen = torch.stack(seen).tolist() if seen else []
+    seen = torch.stack(seen).tolist()
     print(seen)
 
 

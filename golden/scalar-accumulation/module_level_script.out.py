@@ -18,7 +18,7 @@ for epoch in range(3):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        epoch_loss += loss.detach().double()
+        epoch_loss += loss.detach()
     epoch_loss = float(epoch_loss)
     print("epoch", epoch, "loss", round(epoch_loss / len(loader), 4), epoch_loss)
 

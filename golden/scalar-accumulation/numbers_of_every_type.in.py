@@ -1,4 +1,4 @@
-# golden: change opt-in
+# golden: change
 """Lists of truths, counts and fractions: what they hold behind the loop is of the type that it was."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: change opt-in
+# golden: change
 """Lists of truths, counts and fractions: what they hold behind the loop is of the type that it was."""
 
 import torch
@@ -20,9 +20,9 @@ def train(model, batches, device):
             is_finite.append(torch.isfinite(loss))
             fractions.append(right.double())
             losses.append(loss.detach())
-    is_finite = torch.stack(is_finite).tolist() if is_finite else []
-    fractions = torch.stack(fractions).tolist() if fractions else []
-    losses = torch.stack(losses).tolist() if losses else []
+    is_finite = torch.stack(is_finite).tolist()
+    fractions = torch.stack(fractions).tolist()
+    losses = torch.stack(losses).tolist()
     return is_finite, fractions, losses
 
 

@@ -15,7 +15,7 @@ def train(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total_loss += loss.detach().double()
+        total_loss += loss.detach()
         smooth = 0.9 * smooth + 0.1 * loss.detach().double()
         if step % 3 == 2:
             # what has been since the last report

@@ -1,4 +1,4 @@
-# golden: change opt-in
+# golden: change
 """A step is a function that returns its loss and its hits; who calls it adds them up."""
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ def train_step(model, x, y, optimizer):
     loss = nn.functional.cross_entropy(out, y)
     loss.backward()
     optimizer.step()
-    return loss.detach().double(), (out.argmax(1) == y).sum()
+    return loss.detach(), (out.argmax(1) == y).sum()
 
 
 def train(model, loader, optimizer, device):
@@ -22,9 +22,9 @@ def train(model, loader, optimizer, device):
         curve.append(loss)
         if i % 2 == 1:
             print(f"step {i}: {loss.item():.6f}")
-    correct = int(correct)
     total = float(total)
-    curve = torch.stack(curve).tolist() if curve else []
+    curve = torch.stack(curve).tolist()
+    correct = int(correct)
     return total / len(loader), correct, curve
 
 

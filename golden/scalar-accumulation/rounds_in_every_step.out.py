@@ -16,10 +16,10 @@ def train(generator, critic, rounds, device):
             judge.zero_grad()
             judgement.backward()
             judge.step()
-            judged += judgement.detach().double()
+            judged += judgement.detach()
             seen.append(judgement.detach())
         judged = float(judged)
-        seen = torch.stack(seen).tolist() if seen else []
+        seen = torch.stack(seen).tolist()
         loss = -critic(generator(torch.randn(5, 2, device=device))).mean()
         generate.zero_grad()
         loss.backward()

@@ -14,7 +14,7 @@ def train_one_epoch(model, loader, optimizer, device, epoch):
         loss = F.cross_entropy(model(inputs), labels)
         loss.backward()
         optimizer.step()
-        running_loss += loss.detach().double()
+        running_loss += loss.detach()
     running_loss = float(running_loss)
     print(f"epoch {epoch}: loss {running_loss / len(loader)!r}")
 

@@ -14,7 +14,7 @@ def train_one_epoch(model, loader, optimizer, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total_loss += loss.detach().double() * x.size(0)
+        total_loss += loss.detach() * x.size(0)
         correct += (out.argmax(dim=1) == y).sum()
         seen += x.size(0)
     total_loss = float(total_loss)

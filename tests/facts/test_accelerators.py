@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from snippets import facts
 
-from perfmod.transforms.facts.accelerators import other_device, uses_accelerator
+from perfmod.transforms.facts.accelerators import other_device, replays_graphs, shows_half_types, uses_accelerator
 from perfmod.transforms.facts.file import Linkage, World
 from perfmod.transforms.policy import Policy, Target
 from perfmod.transforms.source import Source
@@ -63,3 +63,30 @@ def test_other_devices_count_where_the_target_is_portable(code: str, named: str 
         counts = target is Target.PORTABLE and named is not None
         said = f"`{named}` says that the device may be another than CUDA, such as MPS" if counts else ""
         assert other_device(file) == said
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("model.half()", True),
+        ("model = model.to(torch.bfloat16)", True),
+        ("x = torch.zeros(3, dtype=torch.float16)", True),
+        ("with torch.autocast('cuda', dtype=torch.bfloat16):\n    model(x)", False),
+        ("with torch.cuda.amp.autocast(enabled=True, dtype=torch.half):\n    model(x)", False),
+        ("half = x.shape[0] // 2\nx.to(torch.float32)", False),
+    ],
+)
+def test_shows_half_types(code: str, expected: bool) -> None:
+    assert shows_half_types(facts(f"import torch\n{code}\n")) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("model = torch.compile(model, mode='reduce-overhead')", True),
+        ("graph = torch.cuda.CUDAGraph()", True),
+        ("model = torch.compile(model)", False),
+    ],
+)
+def test_replays_graphs(code: str, expected: bool) -> None:
+    assert replays_graphs(facts(f"import torch\n{code}\n")) is expected

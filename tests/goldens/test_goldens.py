@@ -54,6 +54,12 @@ def _numerics(golden: Golden) -> Numerics:
     return golden.head.numerics or max((rule.numerics for rule in _rules(golden)), key=list(Numerics).index)
 
 
+def _numerics_of_figures(golden: Golden) -> Numerics:
+    """The numerics of the rule, or rounding where a finding says that shown figures may differ by that."""
+    shown = any(finding.figures_may_differ for finding in _rewritten(golden).applied)
+    return Numerics.ROUNDING if shown else _numerics(golden)
+
+
 def _needs(golden: Golden) -> None:
     if b"torchvision" in golden.before:
         torchvision_cpu.load_or_skip()
@@ -116,7 +122,7 @@ def test_does_the_same(golden: Golden, folder: Path) -> None:
     if golden.head.cuda:
         pytest.skip("needs a CUDA device")
     _needs(golden)
-    assert compare_probes(golden.before, golden.after, _numerics(golden), folder) == []
+    assert compare_probes(golden.before, golden.after, _numerics_of_figures(golden), folder) == []
 
 
 @pytest.mark.parametrize("golden", SCRIPTS, ids=lambda golden: golden.name)
@@ -133,10 +139,7 @@ def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
 @pytest.mark.parametrize("golden", _params(PROBES))
 def test_does_the_same_on_cuda(golden: Golden, folder: Path) -> None:
     _needs(golden)
-    # A mean that the GPU divides may differ in its last bit, which the finding says; on the CPU it does not.
-    shown = any(finding.figures_may_differ for finding in _rewritten(golden).applied)
-    numerics = Numerics.ROUNDING if shown else _numerics(golden)
-    assert compare_probes(golden.before, golden.after, numerics, folder, "cuda") == []
+    assert compare_probes(golden.before, golden.after, _numerics_of_figures(golden), folder, "cuda") == []
 
 
 @pytest.mark.cuda

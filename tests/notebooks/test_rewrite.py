@@ -214,7 +214,7 @@ def test_a_sum_over_cells() -> None:
     assert (moved.cell, moved.line) == (3, 7)
     changed = after(result)
     assert changed[1] == "running = 0.0"
-    assert "running += loss.detach().double()\nrunning = float(running)" in changed[2]
+    assert "running += loss.detach()\nrunning = float(running)" in changed[2]
     assert changed[3:] == ["print(running / len(loader))", "running / len(loader)"]
 
 

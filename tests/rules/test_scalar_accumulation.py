@@ -14,6 +14,7 @@ import torch
 from snippets import dotted_names
 
 from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
+from perfmod.transforms.policy import Policy, Target
 from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
@@ -45,9 +46,6 @@ def training(before: str, step: str, after: str) -> str:
     )
 
 
-CONDITION = ".tolist() if "
-
-
 def result(code: str, *, unsafe: bool = False, selected: bool = False) -> FileResult:
     chosen = Choice(unsafe=unsafe, low_impact=selected)
     return rewrite(code.encode(), "train.py", [ScalarAccumulation()], chosen)
@@ -68,12 +66,10 @@ def held_back(code: str) -> list[tuple[Safety, str]]:
 
 
 def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> FileResult:
-    # Lists that may stay empty need a condition, and are only written for who selects the rule.
-    selected = CONDITION in after
-    found = result(before, unsafe=unsafe, selected=selected)
+    found = result(before, unsafe=unsafe)
     assert found.after.decode() == after, [finding.reason for finding in (*found.refused, *found.held_back)]
     assert found.outcome is Outcome.CHANGED
-    again = result(after, unsafe=unsafe, selected=selected)
+    again = result(after, unsafe=unsafe)
     assert (again.outcome, again.held_back) == (Outcome.UNCHANGED, ())
     return found
 
@@ -82,7 +78,7 @@ def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> FileResu
 SUMS = {
     "running sum": (
         ("total = 0.0", "total += loss.item()", "print(total / len(loader))"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nprint(total / len(loader))"),
+        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total / len(loader))"),
     ),
     "float()": (
         ("total = 0.0", "total += float(loss)", "return total"),
@@ -130,7 +126,7 @@ SUMS = {
     ),
     "an integer zero": (
         ("total = 0", "total += loss.item()", "print(total)"),
-        ("total = 0", "total += loss.detach().double()", "total = float(total)\nprint(total)"),
+        ("total = 0", "total += loss.detach()", "total = float(total)\nprint(total)"),
     ),
     "numbers are added as well": (
         ("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
@@ -154,7 +150,7 @@ SUMS = {
     ),
     "hits in a float": (
         ("hits = 0.0", "hits += out.argmax(1).eq(y).sum().item()", "print(hits)"),
-        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum().double()", "hits = float(hits)\nprint(hits)"),
+        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum()", "hits = float(hits)\nprint(hits)"),
     ),
     "a boolean counted": (
         ("bad = 0", "bad += out.isnan().any().item()", "print(bad)"),
@@ -162,7 +158,7 @@ SUMS = {
     ),
     "an accuracy": (
         ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().item()", "print(acc)"),
-        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().double()", "acc = float(acc)\nprint(acc)"),
+        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean()", "acc = float(acc)\nprint(acc)"),
     ),
     "without a graph": (
         (
@@ -178,7 +174,7 @@ SUMS = {
     ),
     "one element that could not be shown": (
         ("total = 0.0", "total += out.softmax(1).item()", "print(total)"),
-        ("total = 0.0", "total += out.softmax(1).detach().double()", "total = float(total)\nprint(total)"),
+        ("total = 0.0", "total += out.softmax(1).detach()", "total = float(total)\nprint(total)"),
     ),
     "an unknown type that nobody sees": (
         ("total = 0", "total += y.sum().item()", "print(f'{total:.3f}', total / 3, total < 1)"),
@@ -210,19 +206,19 @@ SUMS = {
     ),
     "deleted": (
         ("total = 0.0", "total += loss.item()", "print(total)\ndel total"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nprint(total)\ndel total"),
+        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total)\ndel total"),
     ),
     "read behind a modulo and reset": (
         ("total = 0.0", "total += loss.item()\nif step % 9:\n    print(total / 9.)\n    total = 0.0", ""),
         (
             "total = 0.0",
-            "total += loss.detach().double()\nif step % 9:\n    print(float(total) / 9.)\n    total = 0.0",
+            "total += loss.detach()\nif step % 9:\n    print(float(total) / 9.)\n    total = 0.0",
             "",
         ),
     ),
     "read where a number is wanted already": (
         ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(float(total))", ""),
-        ("total = 0.0", "total += loss.detach().double()\nif step % 9 == 0:\n    print(float(total))", ""),
+        ("total = 0.0", "total += loss.detach()\nif step % 9 == 0:\n    print(float(total))", ""),
     ),
     "read in three places of a report": (
         (
@@ -233,7 +229,7 @@ SUMS = {
         (
             "total = 0.0",
             (
-                "total += loss.detach().double()\nif step % 9 == 0:\n    total = float(total)\n"
+                "total += loss.detach()\nif step % 9 == 0:\n    total = float(total)\n"
                 "    print(total, total / 9)\n    print(-total)"
             ),
             "",
@@ -243,7 +239,7 @@ SUMS = {
         ("total = 0.0", "total += loss.item()\ndue = step % 9 == 8\nif due:\n    print(total)\n    total = 0.0", ""),
         (
             "total = 0.0",
-            "total += loss.detach().double()\ndue = step % 9 == 8\nif due:\n    print(float(total))\n    total = 0.0",
+            "total += loss.detach()\ndue = step % 9 == 8\nif due:\n    print(float(total))\n    total = 0.0",
             "",
         ),
     ),
@@ -296,7 +292,7 @@ ROUNDED = {
     ),
     "share of hits": (
         ("share = 0.0", "share += (out.argmax(1) == y).sum().item() / len(y)", "print(share)"),
-        ("share = 0.0", "share += (out.argmax(1) == y).sum().double() / len(y)", "share = float(share)\nprint(share)"),
+        ("share = 0.0", "share += (out.argmax(1) == y).sum() / len(y)", "share = float(share)\nprint(share)"),
     ),
     "divided in place in the step": (
         ("total = 0.0", "total += loss.item()\ntotal /= 2", "return total"),
@@ -321,6 +317,14 @@ CARRIED = {
         ("total = 0.0", "value = loss.item()\ntotal += value", "return total"),
         ("total = 0.0", "value = loss.detach().double()\ntotal += value", "total = float(total)\nreturn total"),
     ),
+    "through a variable, and changed before it is added": (
+        ("total = 0.0", "value = loss.item()\nloss.data.zero_()\ntotal += value", "return total"),
+        (
+            "total = 0.0",
+            "value = loss.detach().clone().double()\nloss.data.zero_()\ntotal += value",
+            "total = float(total)\nreturn total",
+        ),
+    ),
     "in one of several branches": (
         (
             "total = 0.0",
@@ -344,18 +348,15 @@ CARRIED = {
         ),
         (
             "total, seen = 0.0, []",
-            (
-                "value = loss.detach().double()\ntotal += value\nseen.append(value)\n"
-                "if step % 9 == 0:\n    print(value.item())"
-            ),
-            "total = float(total)\nseen = torch.stack(seen).tolist() if seen else []\nprint(total, seen)",
+            ("value = loss.detach()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value.item())"),
+            "total = float(total)\nseen = torch.stack(seen).tolist()\nprint(total, seen)",
         ),
     ),
     "computed, and used behind the loop": (
         ("total, value = 0.0, 0.0", "value = loss.item() * len(x)\ntotal += value", "print(total, value)"),
         (
             "total, value = 0.0, 0.0",
-            "value = loss.detach().double() * len(x)\ntotal += value",
+            "value = loss.detach() * len(x)\ntotal += value",
             "total = float(total)\nprint(total, float(value))",
         ),
     ),
@@ -367,7 +368,7 @@ CARRIED = {
         ),
         (
             "total, count = 0.0, 0",
-            "n = (y > 0).sum()\ntotal += loss.detach().double() * n\ncount += n",
+            "n = (y > 0).sum()\ntotal += loss.detach() * n\ncount += n",
             "total = float(total)\ncount = int(count)\nprint(total / count)",
         ),
     ),
@@ -379,7 +380,7 @@ CARRIED = {
         ),
         (
             "total, count = 0.0, 0",
-            "hits = (y > 0).sum()\ntotal += hits.double() * 0.5\ncount += hits",
+            "hits = (y > 0).sum()\ntotal += hits * 0.5\ncount += hits",
             "total = float(total)\ncount = int(count)\nprint(total, count)",
         ),
     ),
@@ -399,10 +400,7 @@ LISTS = {
         (
             "losses = []",
             "losses.append(loss.detach())",
-            (
-                "losses = torch.stack(losses).tolist() if losses else []\n"
-                "return sum(losses) / len(losses) if losses else 0"
-            ),
+            ("losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses) if losses else 0"),
         ),
     ),
     "whose mean is taken under a condition": (
@@ -410,10 +408,7 @@ LISTS = {
         (
             "losses = []",
             "losses.append(loss.detach())",
-            (
-                "losses = torch.stack(losses).tolist() if losses else []\n"
-                "if model:\n    return sum(losses) / len(losses)"
-            ),
+            ("losses = torch.stack(losses).tolist()\nif model:\n    return sum(losses) / len(losses)"),
         ),
     ),
     "of counts": (
@@ -421,7 +416,7 @@ LISTS = {
         (
             "hits = []",
             "hits.append((out.argmax(1) == y).sum())",
-            "hits = torch.stack(hits).tolist() if hits else []\nprint(hits)",
+            "hits = torch.stack(hits).tolist()\nprint(hits)",
         ),
     ),
     "of computed figures": (
@@ -429,7 +424,7 @@ LISTS = {
         (
             "shares = []",
             "shares.append(100 * loss.detach().double())",
-            "shares = torch.stack(shares).tolist() if shares else []\nprint(shares)",
+            "shares = torch.stack(shares).tolist()\nprint(shares)",
         ),
     ),
     "of losses whose function is only known by its name": (
@@ -449,10 +444,7 @@ LISTS = {
                 "aux_loss = model.aux(x)\nother = model(x).loss + criterion(out) + aux_loss\n"
                 "other.backward()\nothers.append(other.detach())"
             ),
-            (
-                "losses = torch.stack(losses).tolist() if losses else []\n"
-                "others = torch.stack(others).tolist() if others else []\nprint(losses, others)"
-            ),
+            ("losses = torch.stack(losses).tolist()\nothers = torch.stack(others).tolist()\nprint(losses, others)"),
         ),
     ),
     "of counts as floats": (
@@ -460,7 +452,7 @@ LISTS = {
         (
             "hits = []",
             "hits.append((out.argmax(1) == y).sum().double())",
-            "hits = torch.stack(hits).tolist() if hits else []\nprint(hits)",
+            "hits = torch.stack(hits).tolist()\nprint(hits)",
         ),
     ),
     "extended by a list of one": (
@@ -468,7 +460,7 @@ LISTS = {
         (
             "losses = []",
             "losses += [loss.detach()]",
-            "losses = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+            "losses = torch.stack(losses).tolist()\nprint(losses)",
         ),
     ),
     "of losses that have a second name": (
@@ -476,7 +468,7 @@ LISTS = {
         (
             "losses = []",
             "raw = loss.detach()\nlosses.append(loss.detach().clone())\nraw.mul_(2)",
-            "losses = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+            "losses = torch.stack(losses).tolist()\nprint(losses)",
         ),
     ),
     "of a loss that is changed in place later": (
@@ -484,7 +476,7 @@ LISTS = {
         (
             "losses = []",
             "losses.append(loss.detach().clone())\nloss.data.mul_(2)",
-            "losses = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+            "losses = torch.stack(losses).tolist()\nprint(losses)",
         ),
     ),
     "of a loss that was changed in place before": (
@@ -492,7 +484,7 @@ LISTS = {
         (
             "losses = []",
             "loss.data.mul_(2)\nlosses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+            "losses = torch.stack(losses).tolist()\nprint(losses)",
         ),
     ),
     "that is only counted in the step": (
@@ -508,7 +500,7 @@ LISTS = {
         (
             "import numpy as np\nlosses = []",
             "losses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist() if losses else []\nlosses = np.mean(losses)\nreturn losses",
+            "losses = torch.stack(losses).tolist()\nlosses = np.mean(losses)\nreturn losses",
         ),
     ),
 }
@@ -519,7 +511,8 @@ CHANGES = {**SUMS, **ROUNDED, **CARRIED, **LISTS}
 def test_changes(name: str) -> None:
     before, after = CHANGES[name]
     found = assert_becomes(training(*before), training(*after))
-    assert {finding.figures_may_differ for finding in found.applied} == {name in ROUNDED}
+    is_float32 = "float(" in "".join(after) and ".double()" not in after[1]
+    assert {finding.figures_may_differ for finding in found.applied} == {is_float32 or name in ROUNDED}
 
 
 STAYS = {
@@ -558,10 +551,6 @@ STAYS = {
     "variable that another list needs as a number": (
         ("total, seen = 0.0, model.seen", "value = loss.item()\ntotal += value\nseen.append(value)", "print(total)"),
         "`value` is needed as a number on line 16",
-    ),
-    "variable that is changed before it is added": (
-        ("total = 0.0", "value = loss.item()\nloss.data.zero_()\ntotal += value", "return total"),
-        "`loss` may be modified before it is added",
     ),
     "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used: delete it"),
     "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used: delete it"),
@@ -825,14 +814,6 @@ HELD_BACK = {
         ("sums = torch.zeros(2).to(device)", "sums[0] += model.penalty(x).item()", "print(sums)"),
         "`model.penalty(x)` may have more than zero dimensions, and the sum would become a vector",
     ),
-    "device without float64": (
-        ("total = 0.0\nif device == 'mps':\n    print(device)", "total += loss.item()", "print(total)"),
-        'the script may run on "mps", which has no float64',
-    ),
-    "device that a library chooses": (
-        ("accelerator = Accelerator()\ntotal = 0.0", "total += loss.item()", "print(total)"),
-        "`Accelerator(` may choose a device without float64, such as MPS",
-    ),
 }
 
 
@@ -869,7 +850,7 @@ def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
         why = "the loop on line 8 has one round: the loader on line 15 gives all in one batch"
         assert reasons(code) == [why, why]
     else:
-        assert "total += loss.detach().double()" in result(code, selected=True).after.decode()
+        assert "total += loss.detach()" in result(code, selected=True).after.decode()
 
 
 @pytest.mark.parametrize(("size", "stays"), [("len(val)", True), ("8", False)])
@@ -902,9 +883,114 @@ def test_loaders_of_other_files_that_give_all_in_one_batch(size: str, stays: boo
     assert any("gives all in one batch" in each.reason for each in found.refused) is stays
 
 
-def test_counts_need_no_float64() -> None:
-    parts = ("accelerator = Accelerator()\nhits = 0", "hits += (out.argmax(1) == y).sum().item()", "return hits")
-    assert result(training(*parts)).outcome is Outcome.CHANGED
+@pytest.mark.parametrize(
+    ("fed", "after", "is_open"),
+    [
+        ("total += loss.item()", "return total", True),
+        ("total += loss.item()", "print(total)", False),
+        ("total += (out.argmax(1) == y).sum().item()", "return total", False),
+    ],
+)
+def test_float64_is_a_question_where_the_code_has_to_run_elsewhere(fed: str, after: str, is_open: bool) -> None:
+    start = "total = 0" if "argmax" in fed else "total = 0.0"
+    code = training(start, fed, after).encode()
+    assert rewrite(code, "train.py", [ScalarAccumulation()], Choice()).outcome is Outcome.CHANGED
+    portable = rewrite(code, "train.py", [ScalarAccumulation()], Choice(policy=Policy(Target.PORTABLE)))
+    why = "`total` needs float64, which devices such as MPS do not have"
+    assert [(each.safety, each.reason) for each in portable.held_back] == [(Safety.UNSAFE, why)] * is_open
+
+
+STEERS = {
+    "is returned to nobody in sight": ("return total", True),
+    "is compared": ("if total < 3:\n    model.save()", True),
+    "is given to a scheduler": ("model.scheduler.step(total / len(loader))", True),
+    "is stored": ("model.best = total", True),
+    "is printed": ("mean = total / len(loader)\nprint('mean', round(mean, 3))", False),
+    "is logged and plotted": (
+        "import matplotlib.pyplot as plt\nseen = []\nseen.append(total)\nplt.plot(seen)\nmodel.log(total)",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEERS)
+def test_float64_only_where_a_digit_could_decide_something(name: str) -> None:
+    after, steers = STEERS[name]
+    found = result(training("total = 0.0", "total += loss.item()", after))
+    assert ("total += loss.detach().double()\n" in found.after.decode()) is steers
+    assert [finding.figures_may_differ for finding in found.applied] == [not steers]
+
+
+@pytest.mark.parametrize(
+    ("use", "steers"),
+    [("print(shown)", False), ("best = min(best, shown)\n    print(best)", False), ("print(shown < best)", True)],
+)
+def test_callers_say_whether_a_digit_could_decide_something(use: str, steers: bool) -> None:
+    code = training("total, seen = 0.0, 0", "total += loss.item()\nseen += len(x)", "return total / seen, seen")
+    code += f"\n\ndef main():\n    best = 9.0\n    shown, count = fit(None, [], None, 'cuda')\n    {use}\n\n\nmain()\n"
+    assert ("total += loss.detach().double()\n" in result(code).after.decode()) is steers
+
+
+def test_sums_of_half_types_are_float32() -> None:
+    code = training(
+        "model.half()\ntotal, seen = 0.0, []", "total += loss.item()\nseen.append(loss.item())", "print(total, seen)"
+    )
+    after = result(code).after.decode()
+    assert "total += loss.detach().float()\n" in after
+    assert "seen.append(loss.detach())\n" in after
+
+
+STORED = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rate", torch.zeros(()))
+
+    def forward(self, x):
+        self.rate.mul_(0.9)
+        return x, self.rate
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "after"),
+    [
+        ("seen = []", "out, rate = net(x)\nseen.append(rate.item())", "seen.append(rate.detach().clone())"),
+        ("seen = []", "seen.append(model.rate_of(x).item())", "seen.append(model.rate_of(x).detach().clone())"),
+        ("seen = []", "seen.append(loss.item())", "seen.append(loss.detach())"),
+        (
+            "model = torch.compile(model, mode='reduce-overhead')\nseen = []",
+            "seen.append(loss.item())",
+            "seen.append(loss.detach().clone())",
+        ),
+    ],
+)
+def test_lists_copy_what_others_may_write(before: str, step: str, after: str) -> None:
+    code = training(f"net = Net().to(device)\n{before}", step, "print(seen)") + STORED
+    found = result(code, unsafe=True)
+    assert f"{after}\n    seen = torch.stack(seen).tolist()\n" in found.after.decode(), found.refused
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "if step > 3:\n    seen.append(loss.item())",
+        "if step > 3:\n    continue\nseen.append(loss.item())",
+        "try:\n    seen.append(loss.item())\nexcept ValueError:\n    pass",
+    ],
+)
+def test_a_list_stays_that_not_every_round_appends_to(step: str) -> None:
+    why = "`seen` may stay empty, because not every round appends to it"
+    assert why in reasons(training("seen = []", step, "print(seen)"))
+
+
+def test_a_list_stays_that_a_resumed_training_may_not_fill() -> None:
+    loops = "for epoch in range({}epochs):\n    for x in loader:\n"
+    body = "        loss = model(x.cuda()).mean()\n        loss.backward()\n        losses.append(loss.item())\n"
+    code = "import torch\n\ndef fit(model, loader, first, epochs):\n    losses = []\n{}    return losses\n"
+    for first, stays in (("first, ", True), ("1, ", False), ("", False)):
+        found = result(code.format(textwrap.indent(loops.format(first) + body, "    ")))
+        assert (found.outcome is Outcome.UNCHANGED) is stays
 
 
 WAITS = {
@@ -1017,7 +1103,7 @@ def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
 )
 def test_what_few_steps_wait_for_does_not_count(step: str) -> None:
     found = result(training("import numpy as np\ntotal, keep = 0.0, []", step, "print(total, keep)"))
-    assert "total += loss.detach().double()" in found.after.decode(), found.held_back
+    assert "total += loss.detach()" in found.after.decode(), found.held_back
 
 
 TESTER = """
@@ -1095,7 +1181,7 @@ def test_a_metric_of_another_file_that_waits(asked: str, waits: bool) -> None:
         why = "line 10 of metrics.py waits for the device in every step anyway"
         assert [(each.safety, each.reason) for each in found.held_back] == [(Safety.LOW_IMPACT, why)]
     else:
-        assert "total += loss.double()" in found.after.decode(), found.refused
+        assert "total += loss" in found.after.decode(), found.refused
 
 
 def test_what_waits_before_the_loss_is_there_does_not_count() -> None:
@@ -1103,7 +1189,7 @@ def test_what_waits_before_the_loss_is_there_does_not_count() -> None:
     code = code.replace(
         "        out = model(x)\n", "        if x.max() > 9:\n            continue\n        out = model(x)\n"
     )
-    assert "total += loss.detach().double()" in result(code).after.decode()
+    assert "total += loss.detach()" in result(code).after.decode()
 
 
 def test_what_waits_just_before_counts_where_nothing_is_queued_between() -> None:
@@ -1204,7 +1290,7 @@ def test_evaluation_between_the_steps() -> None:
         "        total += F.cross_entropy(model(x.cuda()), y.cuda()).item()\n    print(total)",
         "",
     )
-    after = before.replace(".item()\n", ".detach().double()\n            total = float(total)\n")
+    after = before.replace(".item()\n", ".detach()\n            total = float(total)\n")
     assert_becomes(before, after)
 
 
@@ -1251,7 +1337,7 @@ if __name__ == "__main__":
     fit(torch.nn.Linear(3, 3).cuda(), [], None)
 """
 FIGURES = "loss.item(), (out.argmax(1) == y.cuda()).sum().item()"
-TENSORS = "loss.detach().double(), (out.argmax(1) == y.cuda()).sum()"
+TENSORS = "loss.detach(), (out.argmax(1) == y.cuda()).sum()"
 STEP = "train_step(model, x, y, optimizer)"
 
 
@@ -1260,14 +1346,14 @@ STEP = "train_step(model, x, y, optimizer)"
     [
         (
             ("loss.item()", f"total += {STEP}", "print(total)"),
-            ("loss.detach().double()", f"total += {STEP}", "total = float(total)\nprint(total)"),
+            ("loss.detach()", f"total += {STEP}", "total = float(total)\nprint(total)"),
         ),
         (
             ("loss.item()", f"losses.append({STEP})", "print(losses)"),
             (
                 "loss.detach()",
                 f"losses.append({STEP})",
-                "losses = torch.stack(losses).tolist() if losses else []\nprint(losses)",
+                "losses = torch.stack(losses).tolist()\nprint(losses)",
             ),
         ),
         (
@@ -1281,7 +1367,7 @@ STEP = "train_step(model, x, y, optimizer)"
         (
             ("loss.item()", f"loss = {STEP}; total += loss", "print(total, loss)"),
             (
-                "loss.detach().double()",
+                "loss.detach()",
                 f"loss = {STEP}; total += loss",
                 "total = float(total)\nprint(total, loss.item())",
             ),
@@ -1476,7 +1562,7 @@ def test_list_over_several_epochs_becomes_numbers_behind_all_of_them() -> None:
             return losses
         """)
     after = before.replace("append(loss.item())", "append(loss.detach())").replace(
-        "    return", "    losses = torch.stack(losses).tolist() if losses else []\n    return"
+        "    return", "    losses = torch.stack(losses).tolist()\n    return"
     )
     assert_becomes(before, after)
 
@@ -1497,7 +1583,8 @@ def test_sum_over_several_epochs_becomes_a_number_behind_all_of_them() -> None:
             return total
         """)
     after = (
-        before.replace("loss.item()", "loss.detach().double()")
+        before.replace("total += loss.item()", "total += loss.detach().double()")
+        .replace("loss.item()", "loss.detach()")
         .replace("        print(", "        shown = float(shown)\n        print(")
         .replace("    return", "    total = float(total)\n    return")
     )
@@ -1589,7 +1676,7 @@ ADDING = textwrap.dedent("""
         total /= 7
         print(repr(total), mean, mean / max(seen, 1), smooth, hits, share, minus, stats["loss"], kept)
         print(history, counts, type(mean), type(hits), [type(value) for value in history + counts])
-        return total
+        return total, mean, smooth, share, minus, kept
     """)
 
 
@@ -1622,7 +1709,7 @@ def printed(code: bytes, losses: list[torch.Tensor], logits: list[torch.Tensor],
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
-@pytest.mark.parametrize("steps", [0, 1, 8])
+@pytest.mark.parametrize("steps", [1, 8])
 @pytest.mark.parametrize(("dtype", "special"), list(itertools.product(DTYPES, SPECIAL)), ids=str)
 def test_every_printed_digit_is_the_same(dtype: torch.dtype, special: str, steps: int) -> None:
     rewritten = rewritten_adding()
@@ -1690,42 +1777,6 @@ BEHIND
 def main(model, loader, save):
     CALLED
 """
-
-
-@pytest.mark.parametrize(
-    ("behind", "called", "is_plain"),
-    [
-        ("return sum(losses) / len(losses)", "fit(model, loader, save)", True),
-        ("print(losses[-1])", "fit(model, loader, save)", True),
-        ("return max(losses)", "try:\n        fit(model, loader, save)\n    except OSError:\n        pass", True),
-        # What comes in between is done before the error, today.
-        ("save(model)\n    return sum(losses) / len(losses)", "fit(model, loader, save)", False),
-        # And somebody takes that error for an empty loader's.
-        (
-            "return sum(losses) / len(losses)",
-            "try:\n        fit(model, loader, save)\n    except ZeroDivisionError:\n        pass",
-            False,
-        ),
-        (
-            "return max(losses)",
-            "try:\n        fit(model, loader, save)\n    except (OSError, ValueError):\n        pass",
-            False,
-        ),
-        ("return losses[-1] if losses else 0", "fit(model, loader, save)", False),
-        ("return losses", "fit(model, loader, save)", False),
-    ],
-)
-def test_a_list_becomes_numbers_without_a_condition_only_where_an_empty_one_fails_at_once(
-    behind: str, called: str, is_plain: bool
-) -> None:
-    found = result(FITTED.replace("BEHIND", f"    {behind}").replace("CALLED", called))
-    assert (found.outcome is Outcome.CHANGED) == is_plain, found.held_back
-    if is_plain:
-        assert "    losses = torch.stack(losses).tolist()\n" in found.after.decode()
-    else:
-        (finding,) = found.held_back
-        assert finding.safety is Safety.LOW_IMPACT
-        assert "leaves the list empty" in finding.reason
 
 
 def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:

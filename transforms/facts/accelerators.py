@@ -1,4 +1,4 @@
-"""Whether the files put anything on an accelerator, and whether that may be another than CUDA."""
+"""Whether the files put anything on an accelerator, whether that may be another than CUDA, and what they use there."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from perfmod.transforms.facts.value import Device
 _OTHER_DEVICES = re.compile(
     r"""["'](?:mps|xpu)(?::\d+)?["']|torch\.(?:backends\.)?mps\b|torch\.accelerator\b|\bAccelerator\(|\bFabric\((?![^)]*["']cuda)"""
 )
+_GRAPHS = re.compile(r"""\bCUDAGraph\b|\bmake_graphed_callables\b|["'](?:reduce-overhead|max-autotune)["']""")
+_HALF = frozenset({"torch.half", "torch.float16", "torch.bfloat16"})
 # In code, not in a comment that tells how to get there.
 _CUDA_TYPE = re.compile(r"^[^#\n]*\btorch\.cuda\.\w*Tensor\b", re.MULTILINE)
 # What places models and batches by itself.
@@ -34,10 +36,30 @@ def _other_device(file: FileFacts) -> str:
     return f"`{found[0]}` says that the device may be another than CUDA, such as MPS" if found is not None else ""
 
 
-def missing_float64(file: FileFacts) -> str | None:
-    """Why the script may run on a device without float64; `None` where nothing speaks for it."""
-    other = other_device(file)
-    return f"{other}, which has no float64" if other else None
+def shows_half_types(file: FileFacts) -> bool:
+    """Whether the files make models or tensors of 16 bits by themselves; autocast gives losses of float32."""
+    return file.once(_shows_half_types)
+
+
+def _shows_half_types(file: FileFacts) -> bool:
+    for node in file.world.tree.all_of(cst.Attribute, cst.Call):
+        func = node.func if isinstance(node, cst.Call) else None
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in ("half", "bfloat16")
+            and not cst.ensure_type(node, cst.Call).args
+        ):
+            return True
+        if isinstance(node, cst.Attribute) and file.qualified(node) in _HALF:
+            around = (each for each in file.tree.ancestors(node) if isinstance(each, cst.Call))
+            if not any("autocast" in file.code(call.func) for call in around):
+                return True
+    return False
+
+
+def replays_graphs(file: FileFacts) -> bool:
+    """Whether the files record CUDA graphs, whose next replay overwrites the tensors that the last one gave."""
+    return any(_GRAPHS.search(source.text) for source in file.world.files)
 
 
 def uses_accelerator(file: FileFacts) -> bool:

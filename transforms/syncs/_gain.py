@@ -63,7 +63,7 @@ def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode]) -> str | None:
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
     """The same of what moves to the device, and becomes a number behind a loop; or why the gain is not worth it."""
     own = _why_kept(file, move)
-    return own or why_no_gain(file, [read.call for read in move.reads]) or move.untidy or None
+    return own or why_no_gain(file, [read.call for read in move.reads]) or None
 
 
 def _why_kept(file: FileFacts, move: Move) -> str | None:

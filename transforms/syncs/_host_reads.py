@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.facts.accelerators import replays_graphs
 from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
@@ -133,11 +134,15 @@ def may_change_later(file: FileFacts, tensor: cst.BaseExpression, *, parts: bool
     """Whether somebody may write into a tensor behind the place where it is read, so that to keep it takes a copy.
 
     Nobody does with what a round makes anew and does not change behind that place; a parameter is changed by the
-    optimizer. With `parts`, a part of a tensor counts as well, because it keeps all of it in memory.
+    optimizer, a buffer by the module that returns it, and what a recorded graph gives by its next replay. With `parts`,
+    a part of a tensor counts as well, because it keeps all of it in memory.
     """
+    if replays_graphs(file):
+        return True
     around = next(iter(file.tree.loops(tensor)), None) or file.tree.scope(tensor)
     if isinstance(tensor, cst.Name) and file.flow.from_earlier_rounds(tensor):
         return True
+    trained = is_differentiated(file, tensor)
     seen: set[Definition] = set()
     waiting = [tensor]
     while waiting:
@@ -146,7 +151,7 @@ def may_change_later(file: FileFacts, tensor: cst.BaseExpression, *, parts: bool
         if parts and any(not file.tree.is_within(part, node) for part in find_all(given, cst.Subscript)):
             return True
         if not isinstance(node, cst.Name):
-            if not isinstance(node, _MADE):
+            if not isinstance(node, _MADE) or not (trained or _is_made_anew(file, node)):
                 return True
             continue
         for definition in (each for each in file.flow.definitions(node) if each not in seen):
@@ -162,3 +167,11 @@ def may_change_later(file: FileFacts, tensor: cst.BaseExpression, *, parts: bool
                 return True
             waiting += [made] if definition.binding is not Binding.LOOPED else []
     return False
+
+
+def _is_made_anew(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether an expression computes a tensor, and gives none that something else stores, as functions may."""
+    if not isinstance(node, cst.Call) or file.aliasing.is_fresh(node) or file.aliasing.is_computed(node):
+        return True
+    module = file.value(node.func)
+    return module.kind is Kind.MODULE and (module.name or "").startswith("torch.nn.")

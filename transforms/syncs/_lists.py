@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
@@ -20,31 +19,16 @@ from perfmod.transforms.syncs._sums import (
     Loop,
     insert_behind,
     loops_of,
+    missing_float64,
     outermost,
     own_definitions,
     require_bound,
     require_normal_end,
     require_one_device,
 )
-from perfmod.transforms.syncs._terms import Term, kept_on_device, not_scalar, term_of
+from perfmod.transforms.syncs._terms import Term, kept_on_device, not_scalar, sources, term_of
 
 # What reads an object and does not keep it.
-_FAIL_WHEN_EMPTY = frozenset(
-    {"builtins.max", "builtins.min", "statistics.mean", "statistics.fmean", "statistics.median"}
-)
-_UNTIDY = "a loop that makes no round leaves the list empty, which needs a condition in the line behind it"
-_ERRORS = frozenset(
-    {
-        "ZeroDivisionError",
-        "ArithmeticError",
-        "IndexError",
-        "LookupError",
-        "ValueError",
-        "StatisticsError",
-        "RuntimeError",
-    }
-)
-_SOMETIMES = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.BaseCompoundStatement)
 _READERS = ("builtins.", "numpy.", "math.", "statistics.", "torch.", "matplotlib.", "json.", "pandas.")
 
 
@@ -75,23 +59,22 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     is_fresh = all(_is_renewed(file, loop, starts) for loop in loops)
     _require_unseen(file, code, loops, reads, is_fresh=is_fresh)
     _require_tensors(file, code, terms, loops, is_fresh=is_fresh)
+    for loop in loops:
+        if not any(_is_always_filled(file, loop, value) for value in values if file.tree.is_within(value, loop)):
+            raise CannotRewrite(f"`{code}` may stay empty, because not every round appends to it")
     edits: list[Edit] = []
-    for term in terms:
+    doubts = [doubt for term in terms for doubt in term.doubts]
+    casts = [".double()" if _is_wide(file, term) else "" for term in terms]
+    for term, cast in zip(terms, casts, strict=True):
         copied = any(may_change_later(file, read.tensor) for read in term.reads)
-        edits += kept_on_device(file, term, wide=_is_wide(file, term), copied=copied)
+        edits += kept_on_device(file, term, cast, copied=copied)
     torch, imports = file.names.spelled("torch", terms[0].node)
     if imports:
         raise CannotRewrite("the file does not import torch")
-    # What was never filled cannot be stacked; where the code behind the loop raises for it as well, nobody minds.
-    fails = all(any(_fails_when_empty(file, use, loop) for use in uses) for loop in loops)
-    condition = "" if fails else f" if {code} else []"
-    for loop in loops:
-        edits.append(insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist(){condition}"))
-    doubts = [doubt for term in terms for doubt in term.doubts]
+    edits += [insert_behind(file, loop, f"{code} = {torch}.stack({code}).tolist()") for loop in loops]
     doubts += not_scalar(file, terms, f"`{{}}` may have a dimension, and `{code}` would hold lists then")
-    missing = missing_float64(file) if any(_is_wide(file, term) for term in terms) else None
-    doubts += [missing] if missing is not None else []
-    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, untidy="" if fails else _UNTIDY)
+    doubts += missing_float64(file, code, max(casts))
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, max(casts))
 
 
 def _reaching(file: FileFacts, targets: Sequence[cst.BaseExpression]) -> list[Definition]:
@@ -136,38 +119,30 @@ def _is_counted(file: FileFacts, use: cst.CSTNode) -> bool:
     return isinstance(around, cst.Call) and file.qualified(around) == "builtins.len"
 
 
-def _fails_when_empty(file: FileFacts, use: cst.CSTNode, loop: Loop) -> bool:
-    """Whether the line below a loop raises for an empty list: `losses[-1]`, `max(losses)`, `total / len(losses)`.
+def _is_always_filled(file: FileFacts, loop: Loop, value: cst.BaseExpression) -> bool:
+    """Whether each pass of a loop appends a value: no condition, handler or earlier `continue` leaves it out.
 
-    Another line may come in between, such as one that saves the model; and nobody may tell one error from another.
+    Loops make at least one round, apart from those that a training that is resumed may have left behind it.
     """
-    around, statement = file.tree.parent(use), file.tree.statement(use)
-    for each in file.tree.ancestors(use):
-        if isinstance(each, _SOMETIMES):
+    child: cst.CSTNode = value
+    for around in file.tree.ancestors(value):
+        if isinstance(around, (cst.If, cst.IfExp, cst.Try, cst.TryStar, cst.Match, cst.While)):
             return False
-        if each is statement:
-            break
-    block = file.tree.block(loop)
-    below = block[block.index(loop) + 1 :][:1] if loop in block else []
-    if file.tree.line(statement) not in below or any(map(_tells_apart, file.tree.all(cst.ExceptHandler))):
-        return False
-    if isinstance(around, cst.Subscript):
-        part = around.slice[0].slice
-        return around.value is use and isinstance(part, cst.Index) and not isinstance(part.value, cst.BaseString)
-    call = file.tree.parent(around) if isinstance(around, cst.Arg) else None
-    if not isinstance(call, cst.Call):
-        return False
-    if _is_counted(file, use):
-        division = file.tree.parent(call)
-        if not isinstance(division, cst.BinaryOperation) or division.right is not call:
-            return False
-        return isinstance(division.operator, (cst.Divide, cst.FloorDivide))
-    return file.qualified(call) in _FAIL_WHEN_EMPTY and len(call.args) == 1
-
-
-def _tells_apart(handler: cst.ExceptHandler) -> bool:
-    """Whether a handler takes an empty list's error, and not that of `torch.stack`, or the other way round."""
-    return handler.type is not None and any(name.value in _ERRORS for name in find_all(handler.type, cst.Name))
+        if isinstance(around, cst.For):
+            bounds = around.iter.args if isinstance(around.iter, cst.Call) else ()
+            is_range = isinstance(around.iter, cst.Call) and file.qualified(around.iter) == "builtins.range"
+            leaves = find_any(around.body, cst.Continue, cst.Break, cst.Return)
+            is_left = any(file.comes_before(each, value) for each in leaves)
+            if (
+                child is not around.body
+                or is_left
+                or (is_range and len(bounds) > 1 and file.code(bounds[0].value) not in "01")
+            ):
+                return False
+            if around is loop:
+                return True
+        child = around
+    return False
 
 
 def _is_renewed(file: FileFacts, loop: Loop, starts: Sequence[Definition]) -> bool:
@@ -231,6 +206,9 @@ def _dtype(term: Term) -> DType | None:
 
 def _is_wide(file: FileFacts, term: Term) -> bool:
     """Whether a term has to be of 64 bits, to be the float that Python has."""
+    handed = [source for node, each in term.held if node is term.node for source in sources(file, each)]
+    if handed:
+        return any(_is_wide(file, source) for source in handed)
     is_float = term.dtype is DType.FLOATING
     return is_float and not _has_type(file, term) if term.is_bare else term.dtype is not DType.INTEGER
 

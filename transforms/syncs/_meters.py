@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field
 
-from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.calls import is_decorated, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, ClassFacts
 from perfmod.transforms.facts.file import FileFacts
@@ -23,14 +22,16 @@ from perfmod.transforms.facts.loggers import is_logged
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
 from perfmod.transforms.syncs._sinks import Metered
-from perfmod.transforms.syncs._sums import Kept, inference_mode, require_one_device
+from perfmod.transforms.syncs._sums import Kept, inference_mode, missing_float64, require_one_device
 from perfmod.transforms.syncs._terms import (
     ARITHMETIC,
     as_number,
+    cast_of,
     converted,
     ends_with_return,
     kept_on_device,
@@ -82,14 +83,14 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
             doubts.append(f"`{file.code(term.node)}` may be an integer or a float, which could not be determined")
     if uses.are_formatted:
         doubts += not_scalar(file, terms, "`{}` may have dimensions, and could not be formatted as a number")
-    missing = missing_float64(file)
-    doubts += [missing] if missing is not None else []
     edits = list(uses.edits)
+    cast = cast_of(file, terms, is_shown=all(is_only_shown(file, read) for read in uses.reads))
+    doubts += missing_float64(file, code, cast)
     for term in terms:
-        if any(may_change_later(file, read.tensor, parts=False) for read in term.reads):
-            doubts.append(f"`{file.code(term.node)}` may be modified while `{code}` holds it")
-        edits += kept_on_device(file, term, wide=True)
-    return Kept(f"`{code}`", edits, terms, uses.reads, doubts, is_wide=True, figures_may_differ=uses.meter.divides)
+        copied = uses.meter.writes or any(may_change_later(file, read.tensor, parts=False) for read in term.reads)
+        edits += kept_on_device(file, term, cast, copied=copied)
+    is_rounded = cast != ".double()" or uses.meter.divides
+    return Kept(f"`{code}`", edits, terms, uses.reads, doubts, cast=cast, figures_may_differ=is_rounded)
 
 
 def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
@@ -132,6 +133,8 @@ class _MeterClass:
         names: variables of its methods that may, with their methods.
         returning: methods that may return tensors.
         divides: whether it divides them.
+        kept: attributes and variables that get one of them as it is.
+        added: those that are changed by `+=` and the like, which writes into a tensor.
     """
 
     cls: ClassFacts
@@ -139,6 +142,13 @@ class _MeterClass:
     names: set[tuple[cst.FunctionDef | None, str]] = field(factory=set)
     returning: set[cst.FunctionDef] = field(factory=set)
     divides: bool = False
+    kept: set[str] = field(factory=set)
+    added: set[str] = field(factory=set)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a method may write into the tensor that it was given."""
+        return not self.kept.isdisjoint(self.added)
 
     @classmethod
     def of(cls, file: FileFacts, meter: ClassFacts, given: set[str]) -> _MeterClass:
@@ -150,7 +160,7 @@ class _MeterClass:
             replaced = file.classes.replaced(name)
             if replaced is not None:
                 raise CannotRewrite(f"the method `{name}` is replaced on line {file.line(replaced)}")
-        found = cls(meter, names={(meter.method("update"), name) for name in given})
+        found = cls(meter, names={(meter.method("update"), name) for name in given}, kept=set(given))
         size = -1
         while len(found.fields) + len(found.names) + len(found.returning) > size:
             size = len(found.fields) + len(found.names) + len(found.returning)
@@ -166,6 +176,10 @@ class _MeterClass:
             parent = file.tree.parent(node)
             self.returning |= {method} if isinstance(parent, cst.Return) else set()
             for target in _targets(parent):
+                if isinstance(parent, cst.AugAssign):
+                    self.added.add(file.code(target))
+                elif node is leaf:
+                    self.kept.add(file.code(target))
                 self.divides |= isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.DivideAssign)
                 own = file.classes.self_attribute(target)
                 if own is not None:

@@ -8,20 +8,20 @@ from functools import partial
 import libcst as cst
 from attrs import define, field, frozen
 
-from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.side_streams import unguarded_fetch
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
+from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import goes_over_batches, in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read, may_change_later
 from perfmod.transforms.syncs._lists import keep_list
 from perfmod.transforms.syncs._meters import keep_in_meter, makers_of
 from perfmod.transforms.syncs._sinks import Held, Listed, Metered, Sum, sink_of
-from perfmod.transforms.syncs._sums import Kept, Loop, keep_sum, own_definitions, read_late
-from perfmod.transforms.syncs._terms import Carrier, Returned, Term, carriers_of, kept_on_device, sources
+from perfmod.transforms.syncs._sums import Kept, Loop, keep_sum, missing_float64, own_definitions, read_late
+from perfmod.transforms.syncs._terms import Carrier, Returned, Term, carriers_of, cast_of, kept_on_device, sources
 from perfmod.transforms.waits import Waits
 
 
@@ -38,7 +38,6 @@ class Move:
         inner: a loop in every step behind which they become numbers, and so are waited for all the same.
         doubts: what was taken for granted without being shown.
         figures_may_differ: whether shown figures may differ by a rounding.
-        untidy: why a reviewer may not want it, though it is right.
     """
 
     node: cst.CSTNode
@@ -49,7 +48,6 @@ class Move:
     inner: Loop | None
     doubts: Sequence[str]
     figures_may_differ: bool
-    untidy: str = ""
 
 
 @define(eq=False)
@@ -235,17 +233,8 @@ class Moves:
                 where = f"the loader on line {file.line(whole.call)}"
                 raise CannotRewrite(f"the loop on line {file.line(loop)} has one round: {where} gives all in one batch")
         given = [term for carrier in carriers for term in sources(file, carrier) if term.reads]
-        is_wide = any(each.is_wide for each in kept) or any(not term.is_bare for term in given)
         edits = [edit for each in kept for edit in each.edits]
         doubts = [doubt for each in kept for doubt in each.doubts] + [doubt for term in given for doubt in term.doubts]
-        for term in given:
-            wide = is_wide and term.dtype is DType.FLOATING
-            copied = any(may_change_later(file, read.tensor, parts=not wide) for read in term.reads)
-            if wide and copied:
-                raise CannotRewrite(f"`{file.code(term.reads[0].tensor)}` may be modified before it is added")
-            edits += kept_on_device(file, term, wide=wide, copied=copied)
-            missing = missing_float64(file) if wide else None
-            doubts += [missing] if missing is not None and missing not in doubts else []
         late: list[cst.BaseExpression] = []
         for carrier in carriers:
             if isinstance(carrier, Returned):
@@ -256,6 +245,15 @@ class Moves:
             late += uses
         if not kept and not late:
             return None
+        casts = [each.cast for each in kept]
+        if late and any(not term.is_bare for term in given):
+            casts.append(cast_of(file, given, is_shown=all(is_only_shown(file, use) for use in late)))
+        cast = min(filter(None, casts), default="")
+        for term in given:
+            own = cast if term.dtype is DType.FLOATING else ""
+            copied = any(may_change_later(file, read.tensor, parts=own != ".double()") for read in term.reads)
+            edits += kept_on_device(file, term, own, copied=copied)
+            doubts += missing_float64(file, file.code(term.node), own)
         reads = [read for each in kept for term in each.terms for read in term.reads]
         reads += [read for term in given for read in term.reads]
         if not reads:
@@ -266,12 +264,12 @@ class Moves:
             doubts.append(f"{where} copies batches on its own stream without `record_stream`, and relies on this wait")
         node = targets[0].node if targets else reads[0].call
         differ = any(each.figures_may_differ for each in kept) or any(term.divides for term in given)
+        differ |= cast != ".double()" and any(not term.is_bare and term.dtype is DType.FLOATING for term in given)
         labels = list(dict.fromkeys(each.label for each in kept))
         places = [*(place for each in kept for place in each.reads), *late]
         inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
-        untidy = next((each.untidy for each in kept if each.untidy), "")
         doubts = list(dict.fromkeys(doubts))
-        return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ, untidy)
+        return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ)
 
     def _read_late(self, carrier: Carrier, uses: Sequence[cst.BaseExpression], carriers: set[Carrier]) -> list[Edit]:
         """Edits that read a variable where it is used now and then, or behind the loop."""
@@ -335,7 +333,6 @@ def joined(file: FileFacts, moves: Sequence[Move]) -> list[Move]:
             same.inner or move.inner,
             (),
             same.figures_may_differ or move.figures_may_differ,
-            same.untidy or move.untidy,
         )
     return found
 

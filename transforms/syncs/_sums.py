@@ -1,14 +1,14 @@
-"""Running sums that move to the device: `total += loss.detach().double()`, and a number again behind the loop."""
+"""Running sums that move to the device: `total += loss.detach()`, and a number again behind the loop."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts.accelerators import missing_float64
 from perfmod.transforms.facts.devices import several_devices, varied_device
 from perfmod.transforms.facts.endings import catching, ends_step
 from perfmod.transforms.facts.file import FileFacts
@@ -17,11 +17,12 @@ from perfmod.transforms.facts.formats import shows_type
 from perfmod.transforms.facts.rounds import is_late, round_loop
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in
 from perfmod.transforms.syncs._sinks import Sum
-from perfmod.transforms.syncs._terms import Term, as_number, kept_on_device, not_scalar, sources, term_of
+from perfmod.transforms.syncs._terms import Term, as_number, cast_of, kept_on_device, not_scalar, sources, term_of
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 Loop = cst.For | cst.While
@@ -39,9 +40,8 @@ class Kept:
         reads: where it is read.
         doubts: what was taken for granted without being shown.
         loops: the loops behind which it becomes a number.
-        is_wide: whether floats have to be tensors of 64 bits to go into it.
+        cast: what floats are given before they go into it, such as `.double()`.
         figures_may_differ: whether shown figures may differ by a rounding.
-        untidy: why a reviewer may not want it, though it is right.
     """
 
     label: str
@@ -50,9 +50,8 @@ class Kept:
     reads: Sequence[cst.CSTNode]
     doubts: Sequence[str]
     loops: Sequence[Loop] = ()
-    is_wide: bool = False
+    cast: str = ""
     figures_may_differ: bool = False
-    untidy: str = ""
 
 
 def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) -> Kept:
@@ -71,10 +70,16 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
         return _added_to_tensor(file, code, statements, terms, on_device)
     dtype, doubts = _dtype(file, target, terms, places)
     doubts += [doubt for term in terms for doubt in term.doubts]
-    if dtype is DType.FLOATING and (missing := missing_float64(file)) is not None:
-        doubts.append(missing)
+    cast = ""
+    if dtype is DType.FLOATING:
+        # Who else reads an attribute or an entry is not followed.
+        is_shown = isinstance(target, cst.Name) and all(
+            map(partial(is_only_shown, file), (*places.rare, *places.behind))
+        )
+        cast = cast_of(file, terms, is_shown=is_shown)
+        doubts += missing_float64(file, code, cast)
     _require_one_mode(file, code, [*statements, *places.scaled])
-    edits = [edit for term in terms for edit in kept_on_device(file, term, wide=dtype is DType.FLOATING)]
+    edits = [edit for term in terms for edit in kept_on_device(file, term, cast)]
     form = "int({})" if dtype is DType.INTEGER else "float({})"
     edits += read_late(file, code, places.rare, form)
     is_read_behind = bool(places.behind) or not isinstance(target, cst.Name)
@@ -88,11 +93,17 @@ def keep_sum(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Sum]) 
         raise CannotRewrite(f"`{form.partition('(')[0]}` may not be the builtin here")
     if not is_read_behind and not places.rare:
         raise CannotRewrite(f"`{code}` is never used: delete it")
-    divides = any(term.divides for term in terms) or any(
-        isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled
-    )
+    is_rounded = dtype is DType.FLOATING and cast != ".double()"
+    is_rounded |= any(term.divides for term in terms)
+    is_rounded |= any(isinstance(scale.operator, cst.DivideAssign) for scale in places.scaled)
     reads = [*places.rare, *places.behind]
-    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, dtype is DType.FLOATING, divides)
+    return Kept(f"`{code}`", edits, terms, reads, doubts, loops, cast, is_rounded)
+
+
+def missing_float64(file: FileFacts, code: str, cast: str) -> list[str]:
+    """The doubt about a sum of 64 bits in code that has to run on other devices than CUDA, too."""
+    is_doubtful = cast == ".double()" and file.policy.is_portable
+    return [f"`{code}` needs float64, which devices such as MPS do not have"] if is_doubtful else []
 
 
 @frozen

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 from attrs import define, field, frozen
 
+from perfmod.transforms.facts.accelerators import shows_half_types
+from perfmod.transforms.facts.differentiated import is_differentiated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
@@ -21,6 +23,7 @@ from perfmod.transforms.syncs._host_reads import (
     HostRead,
     host_read,
     is_cut_off,
+    is_int64,
     read_value,
     without_read,
 )
@@ -391,17 +394,40 @@ def _operands(node: cst.BaseExpression) -> list[cst.BaseExpression]:
 # Writing
 
 
-def kept_on_device(file: FileFacts, term: Term, *, wide: bool, copied: bool = False) -> list[Edit]:
-    """Edits that leave a term on the device; `wide` adds in 64 bits, as Python does, and `copied` keeps what is read.
+def cast_of(file: FileFacts, terms: Sequence[Term], *, is_shown: bool) -> str:
+    """What floats are given before they are added: `.double()` where another digit could decide something or integers
+    overflow, `.float()` where they may have 16 bits, and else nothing.
+    """
+    carried = [source for term in terms for _, carrier in term.held for source in sources(file, carrier)]
+    reads = [(term, read, read_value(file, read.tensor).dtype) for term in (*terms, *carried) for read in term.reads]
+    are_safe = all(
+        dtype is DType.FLOATING
+        or is_differentiated(file, read.tensor)
+        or is_int64(file, read.tensor)
+        or (dtype is DType.BOOL and term.is_bare)
+        for term, read, dtype in reads
+    )
+    if not (is_shown and are_safe):
+        return ".double()"
+    is_half = shows_half_types(file) and any(dtype not in (DType.INTEGER, DType.BOOL) for _, _, dtype in reads)
+    return ".float()" if is_half else ""
+
+
+def kept_on_device(file: FileFacts, term: Term, cast: str = "", *, copied: bool = False) -> list[Edit]:
+    """Edits that leave a term on the device, with a cast such as `.double()`; `copied` keeps what is read.
 
     Raises:
         CannotRewrite: a comment stands inside of a read.
     """
-    suffix = (".clone()" if copied else "") + (".double()" if wide else "")
+    suffix = (".clone()" if copied else "") + cast
     edits = [without_read(file, read, suffix) for read in term.reads]
     for node, carrier in term.held:
         # The device makes float32 of an integer and a Python float.
-        if wide and dtype_of(file, carrier) is not DType.FLOATING and not _is_beside_float(file, node, term):
+        if (
+            cast == ".double()"
+            and dtype_of(file, carrier) is not DType.FLOATING
+            and not _is_beside_float(file, node, term)
+        ):
             end = file.source.span(node)[1]
             edits.append(Edit(end, end, ".double()", file.source.path))
     for call, inner in term.casts:

@@ -7,21 +7,26 @@ epoch is printed. So the sum stays on the device, and one line after the loop ma
     running_loss = 0.0                              running_loss = 0.0
     for x, y in loader:                             for x, y in loader:
         ...                                             ...
-        running_loss += loss.item()                     running_loss += loss.detach().double()
+        running_loss += loss.item()                     running_loss += loss.detach()
     print(running_loss / len(loader))               running_loss = float(running_loss)
                                                     print(running_loss / len(loader))
 
-Python adds floats in 64 bits, so the device does as well. Counts stay integers, and become `int(correct)` after the
-loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`. Losses that are collected in
-a list become numbers after the loop, `losses = torch.stack(losses).tolist()`, where the code below would fail for an
-empty list in any case; elsewhere that takes a condition (`if losses else []`), and the rewrite is held back. A list
-that holds numbers too by then, because the next epoch goes on with it, stays. A meter such as `AverageMeter` is given
-the tensor, and its class stays as it is, if it only adds and divides and its values are formatted; where a number is
-needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and are treated alike.
+A float that is only printed, logged or plotted is added in its own type, and may differ by a rounding of float32; where
+the project uses half precision outside of autocast, `loss.detach().float()` adds it in float32. Where anything else
+gets the sum, such as `if loss < best`, a scheduler or code that is not in sight, `loss.detach().double()` adds it in 64
+bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
+that the loop shows now and then is read there, `float(running_loss) / 100`.
+
+Losses that every round appends to a list become numbers after the loop, `losses = torch.stack(losses).tolist()`. A list
+stays where not every round appends to it, or where it holds numbers too by then, because the next epoch goes on with
+it. What may be written to later, such as a buffer that a module returns, is appended as `rate.detach().clone()`. A
+meter such as `AverageMeter` is given the tensor, and its class stays as it is, if it only adds and divides and its
+values are formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and are
+treated alike.
 
 A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
-back are rewrites in code that may run on a device without float64, such as `mps`, and rewrites that save nothing
-because the step waits anyway.
+back are rewrites that save nothing because the step waits anyway and, with `target = "portable"`, those that need
+float64, which devices such as `mps` do not have.
 """
 
 from __future__ import annotations
@@ -50,12 +55,12 @@ class ScalarAccumulation(Rule):
     triggers = frozenset({"item", "float", "int", "numpy", "tolist"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "The training stays bitwise the same. Floats are summed in float64 and counts in int64, as in Python, so "
-        "sums are the same. Where a sum is divided on the device, or shown by a meter, the last digits may "
-        "differ, and the finding says so; a division by zero gives inf or nan there instead of ZeroDivisionError. A "
-        "list that stays empty raises RuntimeError in `torch.stack` instead of the error of the line below. A sum "
-        "that starts as the integer 0 is 0.0 after a loop without iterations. An error that the device reports "
-        "late (a failed assertion in a kernel) shows up at the line that reads the sum."
+        "The training stays bitwise the same, and so do counts, lists, and sums that anything but a print, log or plot "
+        "gets. A sum or a meter that is only shown may differ by a rounding of float32, and the finding says so; a "
+        "division by zero gives inf or nan there instead of ZeroDivisionError. An empty loader raises RuntimeError in "
+        "`torch.stack`, where it gave an empty list. A sum that starts as the integer 0 is 0.0 after a loop without "
+        "iterations. An error that the device reports late (a failed assertion in a kernel) shows up at the line that "
+        "reads the sum."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -8,5 +8,5 @@ def train(model, batches, optimizer):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.update(loss.detach().double(), points.size(0))
+        losses.update(loss.detach(), points.size(0))
     return losses

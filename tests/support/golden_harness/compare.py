@@ -99,6 +99,8 @@ def _out_of_bounds(old: Tensor, new: Tensor, moved: Tensor | None) -> str:
     same_places = torch.equal(finite, new.isfinite())
     if not same_places or not _same_bits(old[~finite], new[~finite], signed_zeros=True):
         return f"NaN or infinity in other places: {_shown(old)} before, {_shown(new)} after"
+    if not finite.any():
+        return ""
     a, b = old[finite].double(), new[finite].double()
     bound = FLOOR * torch.finfo(old.dtype).eps * a.abs().max().item()
     if moved is not None and moved.shape == old.shape:
