@@ -246,7 +246,7 @@ class Calls:
         return True
 
     @cached_property
-    def handed_out(self) -> frozenset[cst.FunctionDef]:
+    def handed_out(self) -> tuple[cst.FunctionDef, ...]:
         """The functions and methods in sight that are used as values, so that others may call them at any time: a
         scheduler's `self.rate`, hooks, signal handlers, threads. Methods of unknown objects are told by their names.
         """
@@ -265,7 +265,9 @@ class Calls:
                 own = self._classes.self_attribute(node)
                 method = own[0].method(own[1]) if own is not None else None
                 found.update(named if own is None else [method] if method is not None else [])
-        return frozenset(function for function in found if not is_decorated(function, "property", "cached_property"))
+        properties = (each for each in found if is_decorated(each, "property", "cached_property"))
+        found -= set(properties)
+        return tuple(function for function in self._tree.all(cst.FunctionDef) if function in found)
 
     def _is_called(self, node: cst.CSTNode) -> bool:
         parent = self._tree.parent(node)

@@ -228,7 +228,8 @@ def _gives_number(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst
         parts = [each.part for each in file.flow.definitions(node)]
     elif isinstance(node, cst.Call):
         functions = file.values.calls.reached(node)
-        parts = [end.value for function in functions for end in file.tree.results(function)]
+        ends = (end for function in functions for end in file.tree.results(function))
+        parts = [end.value for end in ends if isinstance(end, cst.Return)]
     return any(part is not None and _gives_number(file, part, seen | {node}) for part in parts)
 
 

@@ -104,8 +104,13 @@ def _why_inherited(file: FileFacts) -> str:
         if not _LAUNCHES.fullmatch(name):
             continue
         # What runs in another process is looked at like the rest, where it is a function in sight.
-        passed = [each for arg in call.args for each in file.flow.definitions(arg.value)]
-        words = [text for arg in call.args[:1] for text in find_any(arg.value, cst.BaseString, cst.Name, cst.Call)]
+        given = (arg.value for arg in call.args if isinstance(arg.value, cst.Name))
+        passed = [each for name in given for each in file.flow.definitions(name)]
+        words = [
+            text
+            for arg in call.args[:1]
+            for text in find_any(arg.value, cst.SimpleString, cst.FormattedString, cst.Name, cst.Call)
+        ]
         is_written = bool(words) and all(isinstance(word, cst.SimpleString) for word in words)
         is_other = is_written and not _RUNS_PYTHON.search(" ".join(map(file.code, words)))
         if not is_other and not any(isinstance(each.node, cst.FunctionDef) for each in passed):

@@ -226,6 +226,7 @@ class _MeterClass:
     def is_figure(self, file: FileFacts, name: str, seen: frozenset[str] = frozenset()) -> bool:
         """Whether a field always holds a figure, and a method returns one: not `None`, a text or a list."""
         method = self.cls.method(name)
+        given: list[tuple[cst.FunctionDef | None, cst.BaseExpression | None]]
         if method is not None:
             ends = [end.value for end in file.tree.results(method) if isinstance(end, cst.Return)]
             given = [(method, end) for end in ends] if ends_with_return(method) else []

@@ -69,9 +69,9 @@ def _attributes(file: FileFacts, target: cst.BaseExpression, loop: Loop) -> Iter
     if own is None:
         raise CannotRewrite(f"`{code}` is an attribute of an object whose class could not be determined")
     called = _called(file, loop)
-    for node in (node for part in (loop, *called) for node in find_all(part, cst.Name)):
-        if node.value in _BY_NAME and file.flow.is_read(node):
-            raise CannotRewrite(f"line {file.line(node)} may read `{code}` by name")
+    for word in (word for part in (loop, *called) for word in find_all(part, cst.Name)):
+        if word.value in _BY_NAME and file.flow.is_read(word):
+            raise CannotRewrite(f"line {file.line(word)} may read `{code}` by name")
     for node in (node for part in (loop, *called, *_handed_out(file, loop)) for node in find_all(part, cst.Attribute)):
         if node.attr.value == name:
             if file.code(node) != code or not file.tree.is_within(node, loop):
@@ -175,7 +175,8 @@ def _key(node: cst.Subscript) -> cst.BaseExpression | None:
 def _handed_out(file: FileFacts, loop: Loop) -> Iterator[cst.CSTNode]:
     """What others may call while a loop runs, and what that calls; what comes by the loop itself is what runs it."""
     around = file.tree.function(loop)
-    for part in (*file.values.calls.handed_out, *file.tree.all(cst.Lambda)):
+    parts: list[cst.FunctionDef | cst.Lambda] = [*file.values.calls.handed_out, *file.tree.all(cst.Lambda)]
+    for part in parts:
         called = _called(file, part.body) if not file.tree.is_within(part, loop) else {}
         if not (file.tree.is_within(loop, part) or (around and around.body in called)):
             yield from (part.body, *called)
