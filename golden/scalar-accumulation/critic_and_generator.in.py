@@ -1,4 +1,4 @@
-# golden: change opt-in
+# golden: change
 """The critic trains in rounds of its own, the generator behind them: the rounds of both are steps'."""
 
 import torch

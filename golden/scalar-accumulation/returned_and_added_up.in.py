@@ -1,4 +1,4 @@
-# golden: change opt-in
+# golden: change
 """A step is a function that returns its loss and its hits; who calls it adds them up."""
 import torch
 from torch import nn
