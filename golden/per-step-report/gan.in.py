@@ -1,5 +1,5 @@
-# golden: stay refused="it is reported in every step: report it every N steps to save the wait"
-"""A GAN's line for every step."""
+# golden: change
+"""A GAN's line for every step: what is read before more work is queued is read there, in one wait."""
 
 import torch
 from torch import nn

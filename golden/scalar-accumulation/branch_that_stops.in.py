@@ -1,5 +1,5 @@
-# golden: change opt-in
-"""A step looks for NaN in every loss before it goes on, and waits there."""
+# golden: change
+"""A step looks for NaN in every loss before it goes on, and waits there; it need not wait behind it once more."""
 
 import torch
 from torch import nn
