@@ -10,6 +10,7 @@ from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import walk, walk_scope
+from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._settings import written
 
 _DEEPEST = 3
@@ -85,6 +86,35 @@ def executed(file: FileFacts, code: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNo
         stack += [function.body for function in file.steps.called_by(current)]
         if any(_calls_by_name(file, node) for node in nodes):
             stack += [method.body for method in file.once(_only_called_by_name)]
+
+
+def registered(file: FileFacts, loader: Loader) -> list[cst.CSTNode]:
+    """The functions in sight that others may call at any time, such as hooks and callbacks; not those that workers run,
+    nor those that lead to the loader.
+    """
+    around: set[cst.CSTNode] = {*WorkerCode.of(file, loader).functions}
+    stack: list[cst.CSTNode] = [loader.call, *(each.node for each in loader.iterations)]
+    while stack:
+        function = file.tree.function(stack.pop())
+        if function is not None and function not in around:
+            around.add(function)
+            stack += [function, *file.values.calls.callers(function)]
+    return [each.body for each in file.once(_handed_out) if each not in around]
+
+
+def _handed_out(file: FileFacts) -> tuple[cst.FunctionDef | cst.Lambda, ...]:
+    """The functions that calls out of sight are given; those of Python itself run what they get at once."""
+    found: dict[cst.FunctionDef | cst.Lambda, None] = {}
+    methods = {name for cls in file.classes for name in cls.methods}
+    for call in file.tree.all(cst.Call):
+        made = file.loaders.of(call) or file.values.calls.resolve(call) or file.values.calls.constructed(call)
+        if made is not None or (file.qualified(call) or "").startswith("builtins."):
+            continue
+        for given in (arg.value for arg in call.args):
+            named = given.attr.value in methods if isinstance(given, cst.Attribute) else isinstance(given, cst.Name)
+            ends = [end.node for end in file.tracing.ends(given)] if named else [given]
+            found.update(dict.fromkeys(end for end in ends if isinstance(end, (cst.FunctionDef, cst.Lambda))))
+    return tuple(found)
 
 
 def _calls_by_name(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -10,7 +10,6 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
-from perfmod.transforms.feeding._bound_changes import changed_attribute
 from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
@@ -183,7 +182,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if graph_maker is not None:
         line = file.line(graph_maker)
         return f"line {line} computes samples with parameters that require gradients, which workers cannot return"
-    change = _changed_while_running(file, loader, work)
+    change = _changed_while_running(file, loader)
     if change is not None:
         line = file.line(change)
         return f"line {line} changes data that the loader reads while it runs, which workers would not see"
@@ -200,14 +199,10 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     return ""
 
 
-def _changed_while_running(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CSTNode | None:
+def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
     code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
-    return (
-        first_change(file, loader, code, READ)
-        or first_change(file, loader, sampling(file, loader), SENT)
-        or changed_attribute(file, work, code)
-    )
+    return first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:

@@ -165,19 +165,7 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if unseen is not None:
         line = file.line(unseen.node)
         return f"the code of {unseen.text} (line {line}) was not found: it may keep state from one epoch to the next"
-    return _changed_global(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
-
-
-def _changed_global(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
-    """Which variable of a module that workers read changes between epochs; empty where none does."""
-    between = set(executed(file, [loop.body for loop in loops]))
-    for definition, read in file.entry.needed([*work.functions, *(cls.node for cls in work.classes)]).items():
-        written = (use for use in file.flow.uses(definition) if use in between and file.aliasing.mutates(use))
-        change = definition.node if definition.node in between else next(written, None)
-        if change is not None:
-            what = f"{definition.name}, which the workers read on line {file.line(read)},"
-            return f"{what} is changed on line {file.line(change)}, and persistent workers keep an old copy"
-    return ""
+    return _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 
 def _kept_draws(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
