@@ -103,3 +103,67 @@ def test_a_trainer_that_the_data_set_reads(reads: str, inside: str) -> None:
 )
 def test_a_trainer_may_change_what_no_sample_reads(reads: str, inside: str) -> None:
     assert UNSEEN not in said(TRAINED.replace("READS", reads).replace("INSIDE", inside))
+
+
+RAISES = """\
+import contextlib
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Bad(Exception):
+    def __init__(self, index, path):
+        super().__init__(f"{index} {path}")
+
+
+class Watch:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return EXIT
+
+
+class Photos(Dataset):
+    def __len__(self):
+        return 800
+
+    def __getitem__(self, index):
+        if index == 9:
+            ERROR
+        return torch.load(f"{index}.pt")
+
+
+def main():
+    model = nn.Linear(1, 1).to("cuda")
+    AROUND
+        for x in DataLoader(Photos(), batch_size=2):
+            model(x.to("cuda")).mean().backward()
+    BEHIND
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "behind", "error", "leaves", "reason"),
+    [
+        ("with contextlib.suppress(Bad):", "pass", "raise Bad(index, 'x')", "False", "the Bad of line 26 as a RuntimeError"),
+        ("try:", "except Bad: pass", "raise Bad(index, 'x')", "False", "the Bad of line 26 as a RuntimeError"),
+        ("try:", "except OSError as e: print(e.filename)", "index = 0", "False", "reads `e.filename` of an exc"),
+        ("with Watch():", "pass", "raise ValueError(index)", "print(error)", "line 32 uses the exception it catches"),
+        ("with contextlib.suppress(Exception):", "pass", "raise ValueError(index)", "False", ""),
+        ("with Watch():", "pass", "raise ValueError(index)", "False", ""),
+        ("if True:", "pass", "raise Bad(index, 'x')", "False", ""),
+        ("try:", "except OSError: print('missing')", "raise ValueError(index)", "False", ""),
+    ],
+)
+def test_exceptions_of_samples_that_somebody_handles(
+    around: str, behind: str, error: str, leaves: str, reason: str
+) -> None:
+    code = RAISES.replace("AROUND", around).replace("BEHIND", behind).replace("ERROR", error).replace("EXIT", leaves)
+    assert reason in said(code)
+    assert bool(reason) == bool(said(code))

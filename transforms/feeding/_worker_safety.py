@@ -18,7 +18,7 @@ from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._sent_batches import unsendable
 from perfmod.transforms.feeding._sent_graphs import needs_graph
 from perfmod.transforms.feeding._settings import Place, asked
-from perfmod.transforms.feeding._shown_errors import shown_error
+from perfmod.transforms.feeding._shown_errors import why_shown
 from perfmod.transforms.rule import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
@@ -116,13 +116,9 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
     order = why_other_order(file, loader)
     if order:
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
-    shown = shown_error(file, loader, work)
-    if shown is not None:
-        reason = (
-            f"line {file.line(shown.handler)} uses the exception it catches, and one that a sample raises "
-            f"(line {file.line(shown.raised)}) has another message when it comes from a worker"
-        )
-        return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
+    shown = why_shown(file, loader, work)
+    if shown:
+        return Judgement(Safety.UNSAFE, Numerics.BITWISE, shown)
     rounded = work.first(Trait.ROUNDS)
     if rounded is not None:
         reason = (
