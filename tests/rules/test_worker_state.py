@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from perfmod.transforms.rule import Safety
 from tests.rules.test_worker_traps import said, written
 
 UNSEEN = "changes data that the loader reads while it runs, which workers would not see"
@@ -151,7 +154,13 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("around", "behind", "error", "leaves", "reason"),
     [
-        ("with contextlib.suppress(Bad):", "pass", "raise Bad(index, 'x')", "False", "the Bad of line 26 as a RuntimeError"),
+        (
+            "with contextlib.suppress(Bad):",
+            "pass",
+            "raise Bad(index, 'x')",
+            "False",
+            "the Bad of line 26 as a RuntimeError",
+        ),
         ("try:", "except Bad: pass", "raise Bad(index, 'x')", "False", "the Bad of line 26 as a RuntimeError"),
         ("try:", "except OSError as e: print(e.filename)", "index = 0", "False", "reads `e.filename` of an exc"),
         ("with Watch():", "pass", "raise ValueError(index)", "print(error)", "line 32 uses the exception it catches"),
@@ -167,3 +176,66 @@ def test_exceptions_of_samples_that_somebody_handles(
     code = RAISES.replace("AROUND", around).replace("BEHIND", behind).replace("ERROR", error).replace("EXIT", leaves)
     assert reason in said(code)
     assert bool(reason) == bool(said(code))
+
+
+SMALL = """\
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Small(Dataset):
+    def __init__(self, size):
+        self.items = list_of(size)
+        self.size = size
+
+    def __len__(self):
+        return LENGTH
+
+    def __getitem__(self, index):
+        return SAMPLE
+
+
+def list_of(size):
+    return [float(n) for n in range(size)]
+
+
+def main():
+    model = nn.Linear(1, 1).to("cuda")
+    loader = DataLoader(Small(500), batch_size=BATCH)
+    for epoch in range(EPOCHS):
+        for x in loader:
+            model(x.to("cuda")).mean().backward()
+
+
+if __name__ == "__main__":
+    main()
+"""
+QUICK = "torch.tensor([float(index)]).sqrt()"
+
+
+@pytest.mark.parametrize(
+    ("length", "sample", "batch", "epochs", "batches"),
+    [
+        ("500", QUICK, "50", "10", "it gives 10 batches of small samples an epoch"),
+        ("self.size", QUICK, "50", "epochs", "it gives 10 batches of small samples an epoch"),
+        ("len(self.items)", QUICK, "50", "10", "it gives 10 batches of small samples an epoch"),
+        ("500", QUICK, "500", "10", "it gives one batch of small samples an epoch"),
+        ("500", QUICK, "10", "10", ""),
+        ("500", QUICK, "50", "1", ""),
+        ("50_000", QUICK, "50", "10", ""),
+        ("500", "Image.open(f'{index}.png')", "50", "10", ""),
+        ("500", "torch.load(f'{index}.pt')", "50", "10", ""),
+        ("measure()", QUICK, "50", "10", ""),
+    ],
+)
+def test_tiny_data_sets_gain_little(length: str, sample: str, batch: str, epochs: str, batches: str) -> None:
+    code = SMALL.replace("LENGTH", length).replace("SAMPLE", sample).replace("BATCH", batch).replace("EPOCHS", epochs)
+    result = rewrite_together([Given("train.py", code.encode(), ("train",))], [LoaderWithoutWorkers()], Choice())[0]
+    found = [(each.safety, each.reason) for each in (*result.applied, *result.held_back)]
+    if batches:
+        assert [safety for safety, _ in found] == [Safety.LOW_IMPACT]
+        assert found[0][1] == f"{batches}, which takes less time than starting workers anew"
+    else:
+        assert len(result.applied) == 1

@@ -32,7 +32,10 @@ attributes, need neither reading nor decoding, and workers would copy each of th
 only pad and stack them, that is held back until the rule is selected by its code or name. Where `ToTensor` converts
 such samples, it is held back if there are 10,000 epochs or more: those are short, and each would start workers anew.
 
-So are loaders in code that runs nothing on a GPU, where workers would compete with the training for the CPU, and
+Fewer than fifty batches an epoch, of samples that need no file, are loaded before workers have started anew. Where the
+length of the data set and the batch size are written down, such a loader is of low impact.
+
+Held back are loaders in code that runs nothing on a GPU, where workers would compete with the training for the CPU, and
 loaders that a loop makes in numbers, as for the clients of federated learning: each would start its own workers.
 
 Only loaders of a training loop that was found are rewritten. An evaluation loader is reported and left: it often
@@ -58,7 +61,7 @@ from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._main_guard import Guard, guard, joined
 from perfmod.transforms.feeding._settings import Place, is_zero, places, switched_off, why_chosen, why_given_twice
 from perfmod.transforms.feeding._worker_count import count, instead, suggested
-from perfmod.transforms.feeding._worker_gain import why_no_gain
+from perfmod.transforms.feeding._worker_gain import why_little, why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status
@@ -165,14 +168,16 @@ class LoaderWithoutWorkers(Rule):
             loader.call,
             "; ".join(self._reasons(file, judgement, shelter, idle)),
             shelter.edits,
-            safety=self._safety(judgement, shelter, idle),
+            safety=self._safety(judgement, shelter, idle, is_little=bool(why_little(file, loader, together))),
             numerics=judgement.numerics,
             elsewhere=self._changes(file, loader, given, shelter),
         )
 
-    def _safety(self, judgement: Judgement, shelter: Guard, idle: str) -> Safety:
+    def _safety(self, judgement: Judgement, shelter: Guard, idle: str, *, is_little: bool) -> Safety:
         if shelter.doubt or judgement.safety is not Safety.SAFE:
             return Safety.UNSAFE
+        if is_little:
+            return Safety.LOW_IMPACT
         return Safety.SAFE if shelter.is_short and not idle else Safety.OPT_IN
 
     def _reasons(self, file: FileFacts, judgement: Judgement, shelter: Guard, idle: str) -> Iterator[str]:
