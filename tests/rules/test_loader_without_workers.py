@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Squares(Dataset):
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return torch.full((3,), float(index)).square()
@@ -192,7 +192,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
     if is_ready:
         assert not result.applied
         (held,) = result.held_back
-        assert held.safety is Safety.OPT_IN
+        assert held.safety is Safety.LOW_IMPACT
         assert held.reason == "its samples are ready in memory: workers would only copy them"
     else:
         assert "ready in memory" not in "".join(each.reason for each in (*result.held_back, *result.refused))
@@ -201,7 +201,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
 def test_a_sample_behind_local_names_and_a_check_of_the_index() -> None:
     body = "row = self.rows[index]\n        if index >= self.size:\n            raise IndexError(index)\n"
     code = READY.replace("return SAMPLE", f"{body}        x = torch.tensor(row)\n        return x") + MAIN
-    assert run(code).held_back[0].safety is Safety.OPT_IN
+    assert run(code).held_back[0].safety is Safety.LOW_IMPACT
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_datasets_that_are_ready_in_memory(dataset: str, is_ready: bool) -> None
         "from torchvision.datasets import CIFAR10, MNIST\nfrom torchvision.transforms import ToTensor\n"
     )
     result = run(imports + READY.replace("SAMPLE", "self.x[index]") + MAIN.replace("Squares()", dataset, 1))
-    assert [each.safety for each in result.held_back] == ([Safety.OPT_IN] if is_ready else [])
+    assert [each.safety for each in result.held_back] == ([Safety.LOW_IMPACT] if is_ready else [])
     assert bool(result.applied) is not is_ready
 
 
@@ -238,7 +238,7 @@ def test_collate_functions_that_only_pad_or_stack(batch: str, is_ready: bool) ->
     collate = f"def gather(items):\n    return {batch}\n\n\n"
     loader = MAIN.replace("batch_size=2", "batch_size=2, collate_fn=gather")
     result = run(READY.replace("SAMPLE", "self.x[index]") + collate + loader)
-    assert [each.safety for each in result.held_back] == ([Safety.OPT_IN] if is_ready else [])
+    assert [each.safety for each in result.held_back] == ([Safety.LOW_IMPACT] if is_ready else [])
     assert bool(result.applied) is not is_ready
 
 
@@ -250,7 +250,7 @@ class Wrapped(Dataset):
         self.inner = inner
 
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return self.inner[index]
@@ -262,7 +262,7 @@ class Wrapped(Dataset):
 
 @pytest.mark.parametrize(
     ("value", "safety"),
-    [("float(index)", Safety.OPT_IN), ("torch.rand(1).item()", Safety.UNSAFE)],
+    [("float(index)", Safety.LOW_IMPACT), ("torch.rand(1).item()", Safety.UNSAFE)],
 )
 def test_a_dataset_that_wraps_another_does_what_that_does(value: str, safety: Safety) -> None:
     code = WRAPPED.replace("VALUE", value) + MAIN.replace("Squares()", "Wrapped(Squares())")
@@ -520,7 +520,7 @@ def scaled(x):
 
 class Waves(Dataset):
     def __len__(self):
-        return 12
+        return 1200
 
     def __getitem__(self, index):
         return scaled(torch.full((4,), float(index))).sin(), index
@@ -936,7 +936,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Rows(Dataset):
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return torch.full((3,), float({asked}))

@@ -239,3 +239,21 @@ def test_tiny_data_sets_gain_little(length: str, sample: str, batch: str, epochs
         assert found[0][1] == f"{batches}, which takes less time than starting workers anew"
     else:
         assert len(result.applied) == 1
+
+
+@pytest.mark.parametrize(
+    ("inside", "sample", "is_read"),
+    [
+        ("torch.save(x, 'level.pt')", "x = x * torch.load('level.pt')", True),
+        ("torch.save(x, LEVEL)", "x = x * torch.load('level.pt')", True),
+        ("open(LEVEL, 'w').write(str(epoch))", "x = x * float(open(LEVEL).read())", True),
+        ("torch.save(x, os.path.join(ROOT, f'{epoch}.pt'))", "torch.load(os.path.join(ROOT, f'{index}.pt'))", True),
+        ("torch.save(model.state_dict(), 'model.pt')", "x = x * torch.load('level.pt')", False),
+        ("torch.save(model.state_dict(), f'model{epoch}.pt')", "torch.load(f'photo{index}.pt')", False),
+        ("print(open(LEVEL).read())", "x = x * torch.load('level.pt')", False),
+        ("torch.save(x, LEVEL)", "pass", False),
+    ],
+)
+def test_files_that_the_loop_writes_and_samples_read(inside: str, sample: str, is_read: bool) -> None:
+    top = "import os\nLEVEL, ROOT = 'level.pt', os.environ['HOME']\n"
+    assert said(written(top=top, inside=inside, sample=sample)).endswith(UNSEEN) is is_read

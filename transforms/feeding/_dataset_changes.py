@@ -9,7 +9,7 @@ from attrs import define, field
 
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.bound import owner
-from perfmod.transforms.facts.calls import is_decorated
+from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, parameters
@@ -193,6 +193,59 @@ def first_change(
     things, code = held(file, loader, parameters), list(code)
     runs = executed(file, [*code, *(registered(file, loader) if code else ())])
     return next((node for node in runs if _changes(file, node, things)), None)
+
+
+def first_written_file(file: FileFacts, loader: Loader, code: Iterable[cst.CSTNode]) -> cst.CSTNode | None:
+    """The first place in some code, or in what it runs, that writes a file which samples read."""
+    functions = WorkerCode.of(file, loader).functions if "dataset" in loader.settings else ()
+    calls = [node for function in functions for node in walk(function.body) if isinstance(node, cst.Call)]
+    read = {path for call in calls if _reads_file(file, call) for path in _paths(file, call.args[0].value)}
+    writes = (node for node in executed(file, code) if isinstance(node, cst.Call)) if read else ()
+    return next((call for call in writes if _writes_file(file, call) and read & _all_paths(file, call)), None)
+
+
+def _reads_file(file: FileFacts, call: cst.Call) -> bool:
+    name = (file.qualified(call) or "").rpartition(".")[2]
+    return bool(call.args) and name.startswith(("load", "open", "imread", "read_")) and not _writes_file(file, call)
+
+
+def _writes_file(file: FileFacts, call: cst.Call) -> bool:
+    name = (file.qualified(call) or "").rpartition(".")[2]
+    mode = argument(call, "mode", 1) if name == "open" else None
+    opens = isinstance(mode, cst.SimpleString) and not {"w", "a", "x", "+"}.isdisjoint(str(mode.evaluated_value))
+    return opens or name.startswith(("save", "imsave", "imwrite", "replace", "rename", "copy", "move"))
+
+
+def _all_paths(file: FileFacts, call: cst.Call) -> set[str | End]:
+    return {path for arg in call.args for path in _paths(file, arg.value)}
+
+
+def _paths(file: FileFacts, node: cst.BaseExpression) -> set[str | End]:
+    """The paths of files that a value may be, with a star for each computed part; where it is made if all is."""
+    return {_text(file, end, 0) if not end.path else end for end in file.tracing.ends(node)} - {""}
+
+
+def _text(file: FileFacts, end: End, depth: int) -> str | End:
+    """A path that is written out, in parts at least."""
+    parts: list[cst.CSTNode] = []
+    joint, node = "", end.node
+    if isinstance(node, cst.SimpleString):
+        return str(node.evaluated_value)
+    if isinstance(node, cst.FormattedString):
+        texts = (part.value if isinstance(part, cst.FormattedStringText) else "*" for part in node.parts)
+        return "".join(texts)
+    if isinstance(node, cst.BinaryOperation):
+        parts, joint = [node.left, node.right], "/" if isinstance(node.operator, cst.Divide) else ""
+    elif isinstance(node, cst.Call) and (file.qualified(node) or "").startswith(
+        ("os.path.", "pathlib.", "builtins.str")
+    ):
+        parts, joint = [arg.value for arg in node.args], "/"
+    known: list[str] = []
+    for part in parts:
+        made = file.tracing.ends(part) if isinstance(part, cst.BaseExpression) and depth < _DEEPEST else ()
+        text = _text(file, made[0], depth + 1) if len(made) == 1 and not made[0].path else "*"
+        known.append(text if isinstance(text, str) else "*")
+    return joint.join(known) if any(text.strip("*/.") for text in known) else end
 
 
 def first_training(file: FileFacts, loader: Loader) -> cst.CSTNode | None:

@@ -10,7 +10,13 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
-from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
+from perfmod.transforms.feeding._dataset_changes import (
+    READ,
+    SENT,
+    first_change,
+    first_training,
+    first_written_file,
+)
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._kept_samples import written_sample
@@ -198,7 +204,8 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
 def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
     code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
-    return first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
+    changed = first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
+    return changed or first_written_file(file, loader, code)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
