@@ -132,12 +132,14 @@ def _number(file: FileFacts, node: cst.BaseExpression, depth: int) -> int | None
     """The largest number that an expression may give; of a size, the first."""
     if isinstance(node, cst.Call) and file.qualified(node) == "builtins.len" and node.args:
         return _most(file, node.args[0].value, depth)
-    values = [
-        file.constants.value(each) if isinstance(each, cst.BaseExpression) else None for each in written(file, node)
-    ]
-    numbers = [value[0] if isinstance(value, tuple) and value else value for value in values]
-    known = [number for number in numbers if isinstance(number, int)]
-    return max(known) if known and len(known) == len(numbers) else None
+    known: list[int] = []
+    for each in written(file, node):
+        value = file.constants.value(each) if isinstance(each, cst.BaseExpression) else None
+        first = value[0] if isinstance(value, tuple) and value else value
+        if not isinstance(first, int):
+            return None
+        known.append(first)
+    return max(known, default=None)
 
 
 def _many_epochs(file: FileFacts, loader: Loader) -> Loop | None:
