@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Squares(Dataset):
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return torch.full((3,), float(index)).square()
@@ -301,7 +301,7 @@ class Wrapped(Dataset):
         self.inner = inner
 
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return self.inner[index]
@@ -562,7 +562,7 @@ def scaled(x):
 
 class Waves(Dataset):
     def __len__(self):
-        return 12
+        return 1200
 
     def __getitem__(self, index):
         return scaled(torch.full((4,), float(index))).sin(), index
@@ -1025,7 +1025,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Rows(Dataset):
     def __len__(self):
-        return 8
+        return 800
 
     def __getitem__(self, index):
         return torch.full((3,), float({asked}))

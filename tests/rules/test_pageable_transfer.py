@@ -1600,3 +1600,48 @@ def test_a_subclass_of_a_loader_is_pinned_where_it_passes_its_arguments_on() -> 
     assert "super().__init__(photos, size, num_workers=2, pin_memory=True)" in after
     again = run(code.replace("\n\n\nfor", "\nother = Feed(8)\n\n\nfor"))
     assert "Feed decides itself which arguments it passes on to DataLoader" in [each.reason for each in again.refused]
+
+
+BATCHES = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Batch:
+    def __init__(self, x):
+        self.x = x
+
+    PINS
+
+
+class Photos(Dataset):
+    def __len__(self):
+        return 800
+
+    def __getitem__(self, index):
+        return torch.load(f"{index}.pt")
+
+    @staticmethod
+    def collate(items):
+        return Batch(torch.stack(items))
+
+
+def main():
+    device, model = torch.device("cuda"), nn.Linear(1, 1).to("cuda")
+    train = DataLoader(Photos(), batch_size=2, num_workers=2, collate_fn=Photos.collate)
+    for batch in train:
+        model(batch.x.to(device)).mean().backward()
+    for batch in DataLoader(Photos(), batch_size=2, num_workers=2, collate_fn=lambda items: Batch(torch.stack(items))):
+        model(batch.x.to(device))
+
+
+main()
+"""
+
+
+def test_the_collate_function_of_a_class_is_asked_whether_its_batches_pin_themselves() -> None:
+    pins = "def pin_memory(self):\n        return Batch(self.x.pin_memory())"
+    assert len(run(BATCHES.replace("PINS", pins)).applied) == 2
+    reasons = [each.reason for each in run(BATCHES.replace("PINS", "pass")).refused]
+    assert reasons == ["its batches are Batch objects, which cannot be pinned: they have no pin_memory()"] * 2

@@ -242,7 +242,7 @@ def test_a_dataset_of_datasets(made: str, line: str) -> None:
         ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 80 may change"),
         ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 80 changes the loader"),
         ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 reads `persistent_workers`"),
-        (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "LABELS, which"),
+        (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "line 80 may change"),
         (("(items, shift)", "(items, noise)"), "random draws of line 34 would be kept"),
         ((MADE, MADE.replace(")", ", worker_init_fn=seeded)")), "line 28 gives the workers of every epoch the same"),
         (("(items, shift)", "(items, model)"), "samples come from a module that line 69 trains"),

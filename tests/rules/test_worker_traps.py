@@ -81,7 +81,7 @@ def joined(batch, seen=[]):
 def main():
     model = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    items, weights, shift = [float(n) for n in range(8)], [1.0] * 8, Shift()
+    items, weights, shift = [float(n) for n in range(800)], [1.0] * 8, Shift()
     generator = torch.Generator()
     dataset = Photos(items, shift)
     BEFORE

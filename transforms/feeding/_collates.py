@@ -18,7 +18,9 @@ def makers(file: FileFacts, loader: Loader) -> Iterator[Maker]:
     """The collate functions in sight that a loader may get."""
     for value in loader.values("collate_fn"):
         for end in file.tracing.ends(value):
-            maker = maker_at(file, end.node)
+            cls = file.classes.of(end.node)
+            named = cls.method(str(end.path[0])) if cls is not None and len(end.path) == 1 else None  # `Photos.collate`
+            maker = maker_at(file, named or end.node)
             if maker is not None:
                 yield maker
 
@@ -53,7 +55,8 @@ def takes_samples_whole(loader: Loader) -> bool:
 
 def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:
     """The class in sight that the collate function makes batches of, if those cannot be pinned."""
-    made = [file.classes.of(end.node) for value in loader.values("collate_fn") for end in file.tracing.ends(value)]
+    ends = [end for value in loader.values("collate_fn") for end in file.tracing.ends(value)]
+    made = [file.classes.of(end.node) for end in ends if not end.path]
     made += [file.value(given).cls for maker in makers(file, loader) for given in returned(maker)]
     return next((cls for cls in made if cls is not None and not _can_be_pinned(cls)), None)
 

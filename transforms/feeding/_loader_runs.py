@@ -8,7 +8,6 @@ import libcst as cst
 
 from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition, Read
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tree import walk, walk_scope
 from perfmod.transforms.facts.worker_code import WorkerCode
@@ -89,16 +88,33 @@ def executed(file: FileFacts, code: Iterable[cst.CSTNode]) -> Iterator[cst.CSTNo
             stack += [method.body for method in file.once(_only_called_by_name)]
 
 
-def changed_variables(
-    file: FileFacts, work: WorkerCode, code: Iterable[cst.CSTNode]
-) -> Iterator[tuple[Definition, Read, cst.CSTNode]]:
-    """The variables that workers read from outside, where they read them, and where some code changes them."""
-    ran = set(executed(file, code))
-    for definition, read in file.entry.needed([*work.functions, *(cls.node for cls in work.classes)]).items():
-        written = (use for use in file.flow.uses(definition) if use in ran and file.aliasing.mutates(use))
-        change = definition.node if definition.node in ran else next(written, None)
-        if change is not None:
-            yield definition, read, change
+def registered(file: FileFacts, loader: Loader) -> list[cst.CSTNode]:
+    """The functions in sight that others may call at any time, such as hooks and callbacks; not those that workers run,
+    nor those that lead to the loader.
+    """
+    around: set[cst.CSTNode] = {*WorkerCode.of(file, loader).functions}
+    stack: list[cst.CSTNode] = [loader.call, *(each.node for each in loader.iterations)]
+    while stack:
+        function = file.tree.function(stack.pop())
+        if function is not None and function not in around:
+            around.add(function)
+            stack += [function, *file.values.calls.callers(function)]
+    return [each.body for each in file.once(_handed_out) if each not in around]
+
+
+def _handed_out(file: FileFacts) -> tuple[cst.FunctionDef | cst.Lambda, ...]:
+    """The functions that calls out of sight are given; those of Python itself run what they get at once."""
+    found: dict[cst.FunctionDef | cst.Lambda, None] = {}
+    methods = {name for cls in file.classes for name in cls.methods}
+    for call in file.tree.all(cst.Call):
+        made = file.loaders.of(call) or file.values.calls.resolve(call) or file.values.calls.constructed(call)
+        if made is not None or (file.qualified(call) or "").startswith("builtins."):
+            continue
+        for given in (arg.value for arg in call.args):
+            named = given.attr.value in methods if isinstance(given, cst.Attribute) else isinstance(given, cst.Name)
+            ends = [end.node for end in file.tracing.ends(given)] if named else [given]
+            found.update(dict.fromkeys(end for end in ends if isinstance(end, (cst.FunctionDef, cst.Lambda))))
+    return tuple(found)
 
 
 def _calls_by_name(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -10,16 +10,21 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
-from perfmod.transforms.feeding._bound_changes import changed_attribute
-from perfmod.transforms.feeding._dataset_changes import READ, SENT, first_change, first_training
+from perfmod.transforms.feeding._dataset_changes import (
+    READ,
+    SENT,
+    first_change,
+    first_training,
+    first_written_file,
+)
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
 from perfmod.transforms.feeding._kept_samples import written_sample
-from perfmod.transforms.feeding._loader_runs import changed_variables, sampling, while_iterated
+from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._sent_batches import unsendable
 from perfmod.transforms.feeding._sent_graphs import needs_graph
 from perfmod.transforms.feeding._settings import Place, asked
-from perfmod.transforms.feeding._shown_errors import shown_error
+from perfmod.transforms.feeding._shown_errors import why_shown
 from perfmod.transforms.rule import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
@@ -110,13 +115,9 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
     order = why_other_order(file, loader)
     if order:
         return Judgement(Safety.UNSAFE, Numerics.SAMPLING, order)
-    shown = shown_error(file, loader, work)
-    if shown is not None:
-        reason = (
-            f"line {file.line(shown.handler)} uses the exception it catches, and one that a sample raises "
-            f"(line {file.line(shown.raised)}) has another message when it comes from a worker"
-        )
-        return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
+    shown = why_shown(file, loader, work)
+    if shown:
+        return Judgement(Safety.UNSAFE, Numerics.BITWISE, shown)
     rounded = work.first(Trait.ROUNDS)
     if rounded is not None:
         reason = (
@@ -174,7 +175,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if graph_maker is not None:
         line = file.line(graph_maker)
         return f"line {line} computes samples with parameters that require gradients, which workers cannot return"
-    change = _changed_while_running(file, loader, work)
+    change = _changed_while_running(file, loader)
     if change is not None:
         line = file.line(change)
         return f"line {line} changes data that the loader reads while it runs, which workers would not see"
@@ -191,15 +192,11 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     return ""
 
 
-def _changed_while_running(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CSTNode | None:
+def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
     """What may change the dataset or a sampler inside a loop over the loader. Between two epochs it would be seen."""
     code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
-    return (
-        first_change(file, loader, code, READ)
-        or first_change(file, loader, sampling(file, loader), SENT)
-        or changed_attribute(file, work, code)
-        or next((change for _, _, change in changed_variables(file, work, code)), None)
-    )
+    changed = first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
+    return changed or first_written_file(file, loader, code)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:

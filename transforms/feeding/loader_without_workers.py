@@ -41,8 +41,11 @@ attributes, need neither reading nor decoding, and workers would copy each of th
 only pad and stack them, workers have low impact. Where `ToTensor` converts such samples, they are left to those who
 select the rule if there are 10,000 epochs or more: those are short, and each would start workers anew.
 
-So are loaders of a training on the CPU, where workers would compete with it, and loaders that a loop makes in numbers,
-as for the clients of federated learning: each would start its own workers.
+Fewer than fifty batches an epoch, of samples that need no file, are loaded before workers have started anew. Where the
+length of the data set and the batch size are written down, such a loader is of low impact.
+
+On request only are loaders of a training on the CPU, where workers would compete with it, and loaders that a loop makes
+in numbers, as for the clients of federated learning: each would start its own workers.
 
 Only loaders of a training loop that was found are rewritten. A loader that only evaluates is reported and left: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
@@ -67,7 +70,7 @@ from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._settings import Place, is_zero, places, switched_off, why_chosen, why_given_twice
 from perfmod.transforms.feeding._start_method import Start, start
 from perfmod.transforms.feeding._worker_count import Number, count, instead, is_default, number, shares_cpus
-from perfmod.transforms.feeding._worker_gain import why_no_gain
+from perfmod.transforms.feeding._worker_gain import why_little, why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status, question
@@ -172,9 +175,8 @@ class LoaderWithoutWorkers(Rule):
         safety = Safety.UNSAFE if questions else Safety.SAFE
         idle = why_no_gain(file, loader, together, given)
         if idle and safety is Safety.SAFE:
-            asked = [other for other in together if other is loader or other.trains]
-            is_ready = all(WorkerCode.of(file, other).in_memory for other in asked)
-            safety, reasons = Safety.LOW_IMPACT if is_ready else Safety.OPT_IN, [idle]
+            safety = Safety.LOW_IMPACT if why_little(file, loader, together) else Safety.OPT_IN
+            reasons = [idle]
         reasons += dict.fromkeys(each.reason for each in starts.values() if each.forks)
         changes = list(self._changes(file, loader, given, written, contexts))
         return self.found(

@@ -31,7 +31,7 @@ from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import SENT, first_change, first_training
 from perfmod.transforms.feeding._graph_loaders import joins_graphs
-from perfmod.transforms.feeding._loader_runs import Loop, changed_variables, executed, repeating, sampling
+from perfmod.transforms.feeding._loader_runs import Loop, executed, repeating, sampling
 from perfmod.transforms.feeding._one_iterator import why_not_one_iterator
 from perfmod.transforms.feeding._settings import asked
 from perfmod.transforms.feeding._worker_count import is_positive
@@ -110,15 +110,7 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
     if unseen is not None:
         line = file.line(unseen.node)
         return f"the code of {unseen.text} (line {line}) was not found: it may keep state from one epoch to the next"
-    return _changed_variable(file, work, loops) or _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
-
-
-def _changed_variable(file: FileFacts, work: WorkerCode, loops: list[Loop]) -> str:
-    """Which variable that workers read from outside changes between epochs; empty where none does."""
-    for definition, read, change in changed_variables(file, work, [loop.body for loop in loops]):
-        what = f"{definition.name}, which the workers read on line {file.line(read)},"
-        return f"{what} is changed on line {file.line(change)}, and persistent workers keep an old copy"
-    return ""
+    return _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 
 def _kept_draws(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
