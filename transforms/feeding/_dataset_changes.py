@@ -13,6 +13,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, parameters
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.pickling import owner
 from perfmod.transforms.facts.tracing import End, Step
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Kind
@@ -148,18 +149,9 @@ def _read(file: FileFacts, work: WorkerCode, found: Held) -> Iterator[End]:
             found.variables.update(outer)
             yield from file.tracing.ends(node) if outer else ()
     for function in work.functions:
-        cls = _owner(file, function)  # of `collate_fn=self.collate`
+        cls = owner(file, function)  # of `collate_fn=self.collate`
         first = next(parameters(function), None) if cls is not None and cls not in own else None
         yield from [End(first, ())] if first is not None else ()
-
-
-def _owner(file: FileFacts, method: cst.CSTNode) -> ClassFacts | None:
-    """The class whose instance a method is handed with; `None` for functions, and for methods without an instance."""
-    around = file.tree.class_of(method) if isinstance(method, cst.FunctionDef) else None
-    if not isinstance(method, cst.FunctionDef) or around is None:
-        return None
-    alone = is_decorated(method, "staticmethod", "classmethod") or len(list(parameters(method))) < 2
-    return None if alone else file.classes.of(around)
 
 
 def _is_outer(file: FileFacts, work: WorkerCode, definition: Definition) -> bool:
