@@ -19,7 +19,8 @@ _REPORTS = frozenset(
 # What shows figures, and what computes others from them.
 _SHOWING = ("matplotlib.", "logging.", "wandb.log", "mlflow.log_metric", "tqdm.")
 _COMPUTING = ("math.", "numpy.", "statistics.", "torch.tensor", "torch.as_tensor")
-_OF_NUMBERS = frozenset({"float", "int", "str", "repr", "round", "abs", "min", "max", "sum", "len", "format", "list"})
+_OF_NUMBERS = frozenset({"float", "int", "round", "abs", "min", "max", "sum", "len", "list"})
+_TEXTS = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.format"})
 _PARTS = (
     cst.Call, cst.Attribute, cst.Arg, cst.BinaryOperation, cst.UnaryOperation, cst.IfExp, cst.Subscript, cst.Element,
     cst.DictElement, cst.Tuple, cst.List, cst.Dict,
@@ -57,7 +58,7 @@ def is_only_shown(file: FileFacts, node: cst.CSTNode, seen: frozenset[object] = 
         if isinstance(parent, cst.Call) and child is not parent.func:
             name, func = file.qualified(parent) or "", parent.func
             method = func.attr.value if isinstance(func, cst.Attribute) else ""
-            if name == "builtins.print" or name.startswith(_SHOWING) or (not name and method in _REPORTS):
+            if name in _TEXTS or name.startswith(_SHOWING) or (not name and method in _REPORTS):
                 return True
             if method == "append" and isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
                 return _are_shown(file, file.flow.definitions(func.value), seen)

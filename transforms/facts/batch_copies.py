@@ -338,8 +338,18 @@ def written_after(
     for write in written:
         for path in copy.origins.get(write.loader, ()) if write.is_seen is is_seen else ():
             if overlap(path, write.path) and _may_follow(file, copy.call, write.node):
-                return write
+                if not _is_replaced(file, copy, write):
+                    return write
     return None
+
+
+def _is_replaced(file: FileFacts, copy: Copy, write: BatchWrite) -> bool:
+    """Whether a variable that is written into holds the copy wherever it was made: `if gpu: x = x.to(device)`."""
+    statement = file.tree.statement(copy.call)
+    names = [name for name in find_all(write.node, cst.Name) if file.flow.is_variable(name)]
+    given = [name for name in names if any(file.loaders.of(end.node) for end in file.tracing.ends(name))]
+    held = (any(file.tree.is_within(each.node, statement) for each in file.flow.definitions(name)) for name in given)
+    return isinstance(statement, cst.Assign) and bool(given) and all(held)
 
 
 def _may_follow(file: FileFacts, copy: cst.Call, write: cst.CSTNode) -> bool:
