@@ -20,7 +20,7 @@ class Waves(Dataset):
 def main():
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    loader = DataLoader(Waves(12), batch_size=4, shuffle=True)
+    loader = DataLoader(Waves(240), batch_size=4, shuffle=True)
     model = nn.Linear(16, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(2):

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Steps(Dataset):
     def __len__(self):
-        return 8
+        return 240
 
     def __getitem__(self, index):
         x = torch.arange(5.0) * index

@@ -8,7 +8,7 @@ from pairs import make_loader
 torch.manual_seed(0)
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = make_loader(24)
+loader = make_loader(360)
 for epoch in range(2):
     for points, values in loader:
         loss = (model(points).squeeze(1) - values).square().mean()
