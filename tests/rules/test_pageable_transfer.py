@@ -1716,7 +1716,9 @@ def test_a_mover_that_is_handed_a_tuple_copies_its_parts() -> None:
     assert "return batch.to(where, non_blocking=True)" in run(code).after.decode(), finding
 
 
-SUBCLASS = "class Feed(DataLoader):\n    def __init__(self, size):\n        super().__init__(photos, size, num_workers=2)\n"
+SUBCLASS = (
+    "class Feed(DataLoader):\n    def __init__(self, size):\n        super().__init__(photos, size, num_workers=2)\n"
+)
 
 
 def test_a_subclass_of_a_loader_is_pinned_where_it_passes_its_arguments_on() -> None:
