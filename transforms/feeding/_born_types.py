@@ -15,8 +15,7 @@ CONSTANT = frozenset({"zeros", "ones", "empty", "eye"})
 _CASTS = {
     **{name: name for name in ("long", "int", "short", "float", "double", "half", "bfloat16", "bool")}, "byte": "uint8",
 }  # fmt: skip
-
-
+_ROUNDED = frozenset({"arange", "linspace", "logspace"})
 _LATE = {("eye", "bool")}
 """What old versions of PyTorch cannot make in a type: 1.2 has no `eye` of bool on the CPU (issue 24088 of PyTorch)."""
 
@@ -80,7 +79,15 @@ def type_given(file: FileFacts, birth: Birth, cast: cst.Call) -> str:
     return f"dtype={file.code(birth.call.func.value)}.{_CASTS[cast.func.attr.value]}, "
 
 
-def is_integer(file: FileFacts, call: cst.Call) -> bool:
+def is_rounded(file: FileFacts, birth: Birth) -> bool:
+    """Whether some of its numbers are computed, other than by counting in integers, and may be rounded differently."""
+    return birth.is_rounded or any(
+        (file.qualified(call) or "").removeprefix("torch.") in _ROUNDED and not _is_integer(file, call)
+        for call in (birth.call, *birth.others)
+    )
+
+
+def _is_integer(file: FileFacts, call: cst.Call) -> bool:
     """Whether a sequence begins with an integer and counts in integers, which are exact on either device."""
     if (file.qualified(call) or "").rpartition(".")[2] != "arange" or any(arg.star for arg in call.args):
         return False
@@ -92,7 +99,7 @@ def is_integer(file: FileFacts, call: cst.Call) -> bool:
 
 def _is_long(file: FileFacts, call: cst.Call) -> bool:
     """Whether a sequence is one of integers in any case, which PyTorch makes as int64."""
-    return is_integer(file, call) and all(
+    return _is_integer(file, call) and all(
         isinstance(arg.value, cst.Integer) or _is_count(file, arg.value)
         for arg in call.args
         if arg.keyword is None or arg.keyword.value in ("start", "end", "step")

@@ -45,7 +45,7 @@ from perfmod.transforms.feeding._born_types import (
     CONSTANT,
     cast_behind,
     cast_of_copy,
-    is_integer,
+    is_rounded,
     named_type_of_copy,
     type_given,
     why_filled,
@@ -55,8 +55,6 @@ from perfmod.transforms.feeding._like import like
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import replace
-
-_ROUNDED = frozenset({"arange", "linspace", "logspace"})
 
 
 class CpuBornTensor(Rule):
@@ -110,7 +108,7 @@ class CpuBornTensor(Rule):
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = "different random numbers: drawn on the device instead of the CPU"
-        elif birth.is_rounded or any(_is_rounded(file, each) for each in (birth.call, *birth.others)):
+        elif is_rounded(file, birth):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
         elif in_variable(file, birth.call):
@@ -169,11 +167,6 @@ class CpuBornTensor(Rule):
         if isinstance(file.tree.parent(call), (cst.Assign, cst.Return)) and "\n" not in file.code(call):
             edits += [Edit(*source.span(each), "") for each in (*call.func.value.lpar, *call.func.value.rpar)]
         return (*add_keyword(source, birth.call, text, wrap=False), *chain.from_iterable(others), *edits)
-
-
-def _is_rounded(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a factory computes its numbers, other than by counting in integers."""
-    return (file.qualified(call) or "").removeprefix("torch.") in _ROUNDED and not is_integer(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
