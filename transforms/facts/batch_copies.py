@@ -337,9 +337,9 @@ def written_after(
     """A write into what `copy` reads, that runs (or may run, unseen) while the copy may be under way."""
     for write in written:
         for path in copy.origins.get(write.loader, ()) if write.is_seen is is_seen else ():
-            if overlap(path, write.path) and _may_follow(file, copy.call, write.node):
-                if not _is_replaced(file, copy, write):
-                    return write
+            follows = overlap(path, write.path) and _may_follow(file, copy.call, write.node)
+            if follows and not _is_replaced(file, copy, write):
+                return write
     return None
 
 
