@@ -27,11 +27,19 @@ class Verified:
 
 
 def run_verify(
-    script: Path, options: Sequence[str], arguments: Sequence[str], reports: Path, gpu: str | None
+    script: Path,
+    options: Sequence[str],
+    arguments: Sequence[str],
+    reports: Path,
+    gpu: str | None,
+    *,
+    applies: bool = False,
 ) -> Verified:
-    """Verify one script, on one GPU if that is named. The record is kept in `reports`."""
+    """Verify one script, on one GPU if that is named. The record is kept in `reports`. `applies` writes what holds."""
+    command = ["apply", "--verify"] if applies else ["verify"]
+    options = ["--report", str(reports), *options]
     done = subprocess.run(
-        [sys.executable, "-m", "perfmod", "verify", str(script), "--report", str(reports), *options, "--", *arguments],
+        [sys.executable, "-m", "perfmod", *command, str(script), *options, "--", *arguments],
         # Not the script's folder, whose modules perfmod would meet; the script itself is started there.
         cwd=script.anchor,
         env=os.environ | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),

@@ -1,7 +1,7 @@
 """Two published training scripts: as written, after `perfmod apply`, and as an expert mended them, side by
 side in one run.
 
-    python benchmarks/reference_scripts.py [--json FILE] [--device cuda|cpu] [--quick]
+    python benchmarks/reference_scripts.py [--json FILE] [--device cuda|cpu] [--only NAME] [--repeats N] [--quick]
 
 Every variant runs in processes of its own, interleaved (as written, rewritten, expert, and again), so that a
 slow minute of the machine falls on all of them. `measure.py` says how a script is measured without being
@@ -366,6 +366,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="cpu tries the plumbing only")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to try the plumbing")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help="processes per variant, instead of each script's number"
+    )
     parser.add_argument("--only", choices=[workload.name for workload in WORKLOADS], help="measure one script")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here")
     args = parser.parse_args()
@@ -379,7 +382,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder).resolve()
         for full in WORKLOADS:
-            workload = tiny(full) if args.quick else full
+            workload = tiny(full) if args.quick else evolve(full, repeats=args.repeats or full.repeats)
             missing = [module for module in workload.needs if find_spec(module) is None]
             if args.only not in (None, workload.name):
                 continue

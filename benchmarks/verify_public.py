@@ -1,7 +1,7 @@
 """`perfmod verify` on public training scripts, unmodified, fed with generated data.
 
     python benchmarks/verify_public.py --sources DIR [--json FILE] [--reports DIR] [--only NAME ...]
-                                       [--device cuda|cpu] [--gpus 0,1,2,3] [--quick] [--python PY]
+                                       [--device cuda|cpu] [--gpus 0,1,2,3] [--quick] [--python PY] [--apply]
 
 The scripts are pinned in `public_scripts.toml` and are no part of this repository. DIR holds each of their
 repositories as `DIR/<owner>/<name>`, at the commit that the manifest names:
@@ -12,6 +12,9 @@ repositories as `DIR/<owner>/<name>`, at the commit that the manifest names:
 A script whose bytes are not those of the manifest is not run. For each script its repository is copied to a scratch
 folder, `generated_data.py` puts the data where the script looks for it, and `perfmod verify` runs there, once. With
 several GPUs, one script at a time runs on each, with an equal share of the processors.
+
+With `--apply` it is `perfmod apply --verify` that runs: it proposes all that a run can prove, and writes what is proven;
+the row says what became of which finding.
 
 FILE gets one row per script: verdict, ratio of the step times with its interval, implicit synchronisations per step
 before and after, rules, reason. It is written after every script; rows of scripts that this run leaves out are kept.
@@ -106,6 +109,7 @@ class Settings:
     quick: bool
     timeout: float
     reports: Path | None
+    applies: bool
 
 
 def scripts(manifest: Path = MANIFEST) -> list[PublicScript]:
@@ -145,9 +149,10 @@ def verify(script: PublicScript, settings: Settings, gpu: str | None) -> dict[st
             return row | {"reason": f"not run: {error}"}
         reports = (settings.reports or scratch) / script.name
         prepared = time.perf_counter()
-        options = ["--python", settings.python, "--timeout", str(settings.timeout), *script.options]
+        options = ["--device", settings.device, "--python", settings.python, "--timeout", str(settings.timeout)]
         options += ["--quick"] if settings.quick else []
-        ran = run_verify(path, ["--device", settings.device, *options], script.arguments, reports.resolve(), gpu)
+        options += [] if settings.applies else script.options
+        ran = run_verify(path, options, script.arguments, reports.resolve(), gpu, applies=settings.applies)
     row |= {"exit_code": ran.exit_code, "seconds": round(time.perf_counter() - prepared, 1)}
     if ran.evidence is None:
         return row | {"reason": ran.output[-1] if ran.output else "no output", "output": ran.output[-40:]}
@@ -173,6 +178,7 @@ def summary(evidence: Mapping[str, Any]) -> dict[str, Any]:
         "profile": {when: side for when, side in sides.items() if side},
         "syncs": [row for row in (why["syncs"] if why else []) if row["before"] or row["after"]],
         "rules": [{key: rule[key] for key in kept_of_rule} for rule in evidence["rules"]],
+        "findings": evidence["findings"],
         "warnings": evidence["warnings"],
         "environment": evidence["environment"],
     }
@@ -248,11 +254,14 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--gpus", help="numbers of the GPUs to spread the scripts over, as 0,1,2,3")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no rows per rule")
+    parser.add_argument("--apply", action="store_true", help="run `apply --verify` instead of `verify`")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds after which a single run is ended")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the scripts")
     args = parser.parse_args()
 
-    settings = Settings(args.sources.resolve(), args.device, args.python, args.quick, args.timeout, args.reports)
+    settings = Settings(
+        args.sources.resolve(), args.device, args.python, args.quick, args.timeout, args.reports, args.apply
+    )
     chosen = [script for script in scripts() if args.only is None or script.name in args.only]
     results = Results(args.json, [script.name for script in scripts()])
     run_all(chosen, settings, args.gpus.split(",") if args.gpus else (), results)
