@@ -13,8 +13,8 @@ A script whose bytes are not those of the manifest is not run. For each script i
 folder, `generated_data.py` puts the data where the script looks for it, and `perfmod verify` runs there, once. With
 several GPUs, one script at a time runs on each, with an equal share of the processors.
 
-With `--apply` it is `perfmod apply --verify` that runs: it proposes all that a run can prove, and writes what is proven;
-the row says what became of which finding.
+With `--apply` it is `perfmod apply --verify` that runs: it proposes all that a run can prove, and writes what is
+proven; the row says what became of which finding.
 
 FILE gets one row per script: verdict, ratio of the step times with its interval, implicit synchronisations per step
 before and after, rules, reason. It is written after every script; rows of scripts that this run leaves out are kept.
