@@ -4,7 +4,7 @@ schema of the verifier's record.
     python docs/generate.py [--check]
 
 A page is rendered from its rule (metadata and the module's docstring) and from its goldens: the shortest one
-that changes is the example, and what the others refuse is listed. `--check` writes nothing, prints what would
+that changes is the example, and why the others stay is listed. `--check` writes nothing, prints what would
 change, and exits with 1 if anything would.
 """
 
@@ -57,11 +57,12 @@ NUMERICS = {
     "precision": "other number formats or kernels",
     "behavioural": "another training",
 }
-SAFETY = {
-    "safe": "applied by default",
-    "unsafe": "applied with `--unsafe`",
-    "opt-in": "applied only when selected by code or name",
-    "advice": "reported, never rewritten",
+OUTCOMES = {
+    "safe": "rewritten by default, where everything could be shown",
+    "low-impact": "low impact: rewritten with `--low-impact`",
+    "unsafe": "open question: rewritten with `--unsafe`",
+    "opt-in": "on request: rewritten with `--extend-select {code}`, where everything could be shown",
+    "advice": "advice: reported, never rewritten",
 }
 
 
@@ -82,14 +83,14 @@ def bullets(items: Iterable[str]) -> str:
 
 def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
     """A rule's page as Markdown."""
-    numerics, safety = rule.numerics.value, rule.safety.value
+    numerics = rule.numerics.value
     facts = [
         table_row("", ""),
         table_row("---", "---"),
         table_row("family", rule.family.value),
         table_row("rewrite", rule.fix_title),
         table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
-        table_row("safety", f"{safety}: {SAFETY[safety]}, where everything could be proven"),
+        table_row("outcome", OUTCOMES[rule.safety.value].format(code=rule.code)),
         table_row("needs", f"torch {rule.min_torch} or later"),
         table_row("status", rule.status.value),
     ]
@@ -101,8 +102,8 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
     parts += ["## When this changes results", rule.changes_results]
     if refusals := list(_refusals(rule, cases)):
-        intro = "Left as it is and reported with the reason. Reasons shown by the goldens:"
-        parts += ["## What it refuses", intro, bullets(refusals)]
+        intro = "With the reason, which `perfmod check --explain-all` shows. Those of the goldens:"
+        parts += ["## What it leaves as it is", intro, bullets(refusals)]
     if rule.references:
         parts += ["## References", bullets(rule.references)]
     comment = f"# perfmod: ignore[{rule.code}]"
