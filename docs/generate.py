@@ -57,12 +57,11 @@ NUMERICS = {
     "precision": "other number formats or kernels",
     "behavioural": "another training",
 }
-OUTCOMES = {
-    "safe": "rewritten by default, where everything could be shown",
-    "low-impact": "low impact: rewritten with `--low-impact`",
-    "unsafe": "open question: rewritten with `--unsafe`",
-    "opt-in": "on request: rewritten with `--extend-select {code}`, where everything could be shown",
-    "advice": "advice: reported, never rewritten",
+SAFETY = {
+    "safe": "applied by default",
+    "unsafe": "an open question, applied with `--unsafe`",
+    "opt-in": "on request, applied with `--extend-select`",
+    "advice": "reported, never rewritten",
 }
 
 
@@ -83,14 +82,14 @@ def bullets(items: Iterable[str]) -> str:
 
 def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
     """A rule's page as Markdown."""
-    numerics = rule.numerics.value
+    numerics, safety = rule.numerics.value, rule.safety.value
     facts = [
         table_row("", ""),
         table_row("---", "---"),
         table_row("family", rule.family.value),
         table_row("rewrite", rule.fix_title),
         table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
-        table_row("outcome", OUTCOMES[rule.safety.value].format(code=rule.code)),
+        table_row("outcome at best", SAFETY[safety]),
         table_row("needs", f"torch {rule.min_torch} or later"),
         table_row("status", rule.status.value),
     ]
@@ -100,10 +99,11 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
     if example is not None:
         source = example.path.relative_to(ROOT).as_posix()
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
-    parts += ["## When this changes results", rule.changes_results]
+    general = "What all rules take for granted: [policy](../policy.md)."
+    parts += ["## When this changes results", rule.changes_results, general]
     if refusals := list(_refusals(rule, cases)):
-        intro = "With the reason, which `perfmod check --explain-all` shows. Those of the goldens:"
-        parts += ["## What it leaves as it is", intro, bullets(refusals)]
+        intro = "`perfmod check --explain-all` lists it with the reason. Reasons shown by the goldens:"
+        parts += ["## What stays as it is", intro, bullets(refusals)]
     if rule.references:
         parts += ["## References", bullets(rule.references)]
     comment = f"# perfmod: ignore[{rule.code}]"
