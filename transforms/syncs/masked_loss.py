@@ -24,14 +24,14 @@ from typing import ClassVar
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.masks import is_mask, is_mask_name, may_be_mask, same_mask
+from perfmod.transforms.facts.masks import is_mask, is_mask_name, same_mask
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
-from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read
+from perfmod.transforms.syncs._gathers import Gather, Kept, gather
 from perfmod.transforms.syncs._loss_calls import CLASSES, loss_call, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
 from perfmod.transforms.writing import comments
