@@ -218,9 +218,9 @@ def test_refused(reason: str) -> None:
 
 
 SILENT = {
-    "not known to be a boolean mask": "x[m] = w[m]",
-    "several values are assigned at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
-    "`mask` is not known to be a boolean": "mask = (x > 0).byte()\nx[mask] = w[mask]",
+    "unknown index": "x[m] = w[m]",
+    "several values at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
+    "mask of bytes": "mask = (x > 0).byte()\nx[mask] = w[mask]",
     "number": "x[x > 0] = 0.5\nx[x < 0] = float('-inf')",
     "scalar of the host": "x[x > 0] = torch.tensor(0.5)",
     "unknown value": "x[x > 0] = fill",

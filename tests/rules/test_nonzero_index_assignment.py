@@ -201,8 +201,8 @@ def test_refused(reason: str) -> None:
 
 
 SILENT = {
-    "kept in `self.i`": "self.i = torch.where(labels == 1)\nlabels[self.i] = -1",
-    "kept in": "i = j = torch.where(labels == 1)\nlabels[i] = -1",
+    "kept in an attribute": "self.i = torch.where(labels == 1)\nlabels[self.i] = -1",
+    "kept in two variables": "i = j = torch.where(labels == 1)\nlabels[i] = -1",
     "only read": "i = torch.where(labels == 1)\nreturn x[i]",
     "counted": "return len(torch.nonzero(labels == 1))",
     "three arguments": "return torch.where(labels == 1, x, w)",

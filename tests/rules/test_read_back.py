@@ -121,26 +121,26 @@ def test_a_count_beside_copies_that_stay() -> None:
     assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 14 waits for the device in every step anyway")
 
 
-REFUSED = {
-    "keep.extend(pred.cpu().tolist())": "",
-    "keep.append(out.detach().cpu().numpy())": "",
-    "score(y.cpu().numpy(), 3)": "",
-    "p = pred.cpu().numpy()\nscore(p)": "",
-    "for p in pred.tolist():\n    score(p)": "",
-    "return pred.cpu()": "",
-    "n = (pred.cpu() == args.labels).sum().item()": "",
-    "p = pred.cpu()": "",
-    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "",
-    "p = pred.cpu()\nz = p + 1": "",
-    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "",
-    "n = (out.cpu() > 0.1).sum().item()": "",
-    "n = (pred.cpu() == torch.zeros(3)).sum().item()": "",
-}
+STAYING = [
+    "keep.extend(pred.cpu().tolist())",
+    "keep.append(out.detach().cpu().numpy())",
+    "score(y.cpu().numpy(), 3)",
+    "p = pred.cpu().numpy()\nscore(p)",
+    "for p in pred.tolist():\n    score(p)",
+    "return pred.cpu()",
+    "n = (pred.cpu() == args.labels).sum().item()",
+    "p = pred.cpu()",
+    "n = pred.eq(y).cpu().sum()\nkeep.append(n)",
+    "p = pred.cpu()\nz = p + 1",
+    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)",
+    "n = (out.cpu() > 0.1).sum().item()",
+    "n = (pred.cpu() == torch.zeros(3)).sum().item()",
+]
 
 
-@pytest.mark.parametrize(("body", "reason"), REFUSED.items())
-def test_is_refused(body: str, reason: str) -> None:
-    assert reasons(body) == [reason] * bool(reason)
+@pytest.mark.parametrize("body", STAYING)
+def test_what_the_device_cannot_count_stays(body: str) -> None:
+    assert reasons(body) == []
 
 
 def test_sums_that_stay_tensors_stay() -> None:
