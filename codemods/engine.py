@@ -33,7 +33,6 @@ from perfmod.transforms.facts.old_torch import (
 from perfmod.transforms.policy import Policy
 from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Rule, Safety
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
-from perfmod.transforms.unanswered import unanswered
 
 LIBRARIES = ("torch", "TrainingArguments")
 """A file that names none of these does not train with PyTorch; Hugging Face's Trainer hides it."""
@@ -417,10 +416,6 @@ class _Rewriting:
             if not self.trains or not trains_with_torch(file):
                 return []
             found = _findings(_possible(self.rules.values(), file.source.text), file)
-            text = self.texts[path]
-            found += (
-                each for each in unanswered(file, self.rules.values(), found) if not text.is_new(each.start, each.end)
-            )
             pin = self._pin(path, file) if found else None
             return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:

@@ -16,20 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.metrics import checks_values
 from perfmod.transforms.facts.value import Device, DType, Kind
-from perfmod.transforms.operations import (
-    CHECKED,
-    COMPARED,
-    COPY,
-    HOW_MANY,
-    NUMBER,
-    SHOWN,
-    SIZE,
-    TESTED,
-    TESTS,
-    WRITTEN,
-    Operation,
-    tested,
-)
+from perfmod.transforms.operations import TESTS, Operation, tested
 
 NODES = (
     cst.Call, cst.Subscript, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.BinaryOperation, cst.Assign,
@@ -48,11 +35,11 @@ _PLATEAU = "ReduceLROnPlateau"
 
 def implicit_read(file: FileFacts, node: cst.CSTNode) -> Operation | None:
     """The operation that a node is where its tensor is one of the device; only what is shown to be one counts."""
-    code, wait, tensor = _asked(file, node) or ("", "", None)
-    return Operation(code, wait, tensor, is_named=False) if tensor is not None else None
+    code, tensor = _asked(file, node) or ("", None)
+    return Operation(code, tensor, is_named=False) if tensor is not None else None
 
 
-def _asked(file: FileFacts, node: cst.CSTNode) -> tuple[str, str, cst.BaseExpression | None] | None:
+def _asked(file: FileFacts, node: cst.CSTNode) -> tuple[str, cst.BaseExpression | None] | None:
     if isinstance(node, cst.Call):
         return _call(file, node)
     if isinstance(node, cst.Subscript):
@@ -60,9 +47,9 @@ def _asked(file: FileFacts, node: cst.CSTNode) -> tuple[str, str, cst.BaseExpres
     if isinstance(node, cst.BinaryOperation):
         return _operands(file, node)
     if isinstance(node, (cst.Assign, cst.AugAssign)):
-        return "PM112", WRITTEN, node.value if _fills_host(file, node) else None
+        return "PM112", node.value if _fills_host(file, node) else None
     if isinstance(node, _Truth) and not _is_part_of_test(file, node):
-        return "PM105", TESTED, _truth(file, node)
+        return "PM105", _truth(file, node)
     return None
 
 
@@ -89,23 +76,23 @@ def _is_part_of_test(file: FileFacts, node: _Truth) -> bool:
     )
 
 
-def _call(file: FileFacts, call: cst.Call) -> tuple[str, str, cst.BaseExpression | None] | None:
+def _call(file: FileFacts, call: cst.Call) -> tuple[str, cst.BaseExpression | None] | None:
     qualified = file.qualified(call)
     given = [arg.value for arg in call.args]
     if checks_values(file, call):
-        return "PM105", CHECKED, _first_tensor(file, given)
+        return "PM105", _first_tensor(file, given)
     if qualified is None:
         is_step = isinstance(call.func, cst.Attribute) and call.func.attr.value == "step" and bool(given)
         owner = file.value(call.func.value).name if is_step and isinstance(call.func, cst.Attribute) else None
-        return ("PM106", NUMBER, _first_tensor(file, given)) if (owner or "").endswith(_PLATEAU) else None
+        return ("PM106", _first_tensor(file, given)) if (owner or "").endswith(_PLATEAU) else None
     if qualified in _COMPARES:
-        return "PM105", COMPARED, _first_tensor(file, given if len(given) > 1 else list(_elements(given)))
+        return "PM105", _first_tensor(file, given if len(given) > 1 else list(_elements(given)))
     if qualified in _FACTORIES:
         sizes = [part for value in given for part in _elements([value])]
-        return "PM109", SIZE, _first_tensor(file, sizes)
+        return "PM109", _first_tensor(file, sizes)
     if qualified in _TEXTS:
-        return "PM107", SHOWN, _first_tensor(file, given)
-    return ("PM106", NUMBER, _first_tensor(file, given)) if qualified.startswith("math.") else None
+        return "PM107", _first_tensor(file, given)
+    return ("PM106", _first_tensor(file, given)) if qualified.startswith("math.") else None
 
 
 def _elements(values: list[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
@@ -119,18 +106,18 @@ def _elements(values: list[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
             yield value
 
 
-def _operands(file: FileFacts, node: cst.BinaryOperation) -> tuple[str, str, cst.BaseExpression | None] | None:
+def _operands(file: FileFacts, node: cst.BinaryOperation) -> tuple[str, cst.BaseExpression | None] | None:
     """`"%.3f" % loss`, and `[0] * count`."""
     if isinstance(node.operator, cst.Modulo) and file.value(node.left).kind is Kind.TEXT:
-        return "PM107", SHOWN, _first_tensor(file, list(_elements([node.right])))
+        return "PM107", _first_tensor(file, list(_elements([node.right])))
     if isinstance(node.operator, cst.Multiply):
         for one, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(one, (cst.List, cst.Tuple)):
-                return "PM106", NUMBER, other
+                return "PM106", other
     return None
 
 
-def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpression | None] | None:
+def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, cst.BaseExpression | None] | None:
     """Bounds of slices, masks beside other indices, and places in lists and arrays that a tensor tells."""
     for element in node.slice:
         index = element.slice
@@ -138,16 +125,16 @@ def _place(file: FileFacts, node: cst.Subscript) -> tuple[str, str, cst.BaseExpr
             bounds = [bound for bound in (index.lower, index.upper, index.step) if bound is not None]
             tensor = _first_tensor(file, bounds)
             if tensor is not None:
-                return "PM109", SIZE, tensor
+                return "PM109", tensor
             continue
         assert isinstance(index, cst.Index)
         value = file.value(index.value)
         if value.is_tensor and value.device is Device.ACCELERATOR and _is_on_host(file, node.value):
-            return "PM112", COPY, index.value
+            return "PM112", index.value
         if value.is_tensor and value.dtype is DType.BOOL and len(node.slice) > 1:
-            return "PM104", HOW_MANY, index.value
+            return "PM104", index.value
         if value.is_tensor and _is_number_there(file, node.value, index.value):
-            return "PM106", NUMBER, index.value
+            return "PM106", index.value
     return None
 
 

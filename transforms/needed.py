@@ -1,4 +1,4 @@
-"""What the host needs a number of the device for, in the words of a message."""
+"""Whether a number of the device is only shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.facts.rounds import is_late
-from perfmod.transforms.facts.value import Kind
 
-SHOWN = "it is reported in every step: report it every N steps to save the wait"
 _REPORTS = frozenset(
     {"add_scalar", "add_scalars", "set_postfix", "set_description", "set_postfix_str", "set_description_str", "log",
      "info", "debug", "warning", "log_metrics", "log_metric", "write", "log_dict", "report_scalar", "print", "format"}
@@ -25,28 +22,6 @@ _PARTS = (
     cst.Call, cst.Attribute, cst.Arg, cst.BinaryOperation, cst.UnaryOperation, cst.IfExp, cst.Subscript, cst.Element,
     cst.DictElement, cst.Tuple, cst.List, cst.Dict,
 )  # fmt: skip
-_COLLECTS = frozenset({"append", "appendleft", "extend", "insert", "add"})
-
-
-def why_needed(file: FileFacts, node: cst.CSTNode, *, through_names: bool = True) -> str | None:
-    """Why a number is read, where the statement around shows it or the uses of the variable that gets it."""
-    line, child = file.line(node), node
-    for parent in file.tree.ancestors(node):
-        if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and child is parent.test:
-            return f"the condition on line {line} needs the value"
-        if isinstance(parent, cst.FormattedStringExpression) or _is_percent(file, parent):
-            return SHOWN
-        is_conversion = isinstance(parent, cst.Call) and file.qualified(parent) in ("builtins.float", "builtins.int")
-        if isinstance(parent, cst.Call) and child is not parent.func and not is_conversion:
-            return _taken(file, parent)
-        if isinstance(parent, cst.Return):
-            return f"the value is returned in every step on line {line}, and callers may need it on the CPU"
-        if isinstance(parent, (cst.Assign, cst.AnnAssign)):
-            return _assigned(file, parent, node) if through_names else None
-        if isinstance(parent, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            return None
-        child = parent
-    return None
 
 
 def is_only_shown(file: FileFacts, node: cst.CSTNode, seen: frozenset[object] = frozenset()) -> bool:
@@ -101,40 +76,3 @@ def _are_shown(file: FileFacts, definitions: Iterable[Definition], seen: frozens
     """Whether every use of some variables only shows them, apart from what adds to them."""
     new = [each for each in definitions if each not in seen]
     return all(is_only_shown(file, use, seen.union(new)) for each in new for use in file.flow.uses(each))
-
-
-def _is_percent(file: FileFacts, node: cst.CSTNode) -> bool:
-    is_modulo = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
-    return isinstance(node, cst.BinaryOperation) and is_modulo and file.value(node.left).kind is Kind.TEXT
-
-
-def _taken(file: FileFacts, call: cst.Call) -> str:
-    """What is called with the number."""
-    code, method = file.code(call.func), call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if (method or code) in _REPORTS:
-        return SHOWN
-    if method == "update" and isinstance(call.func, cst.Attribute) and file.value(call.func.value).cls is None:
-        return f"how `{code}` uses the value could not be determined: its class was not found in the files given"
-    if method in _COLLECTS:
-        return f"`{code}` on line {file.line(call)} collects it on the CPU"
-    return f"it is passed to `{code}`, which may need it on the CPU"
-
-
-def _assigned(file: FileFacts, statement: cst.Assign | cst.AnnAssign, node: cst.CSTNode) -> str | None:
-    """What becomes of the variable, attribute or entry that gets the number."""
-    targets = [item.target for item in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
-    other = next((target for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))), None)
-    if other is not None:
-        return (
-            f"it is stored in `{file.code(other)}` on line {file.line(statement)}, where other code may need "
-            "it on the CPU"
-        )
-    for definition in (each for target in targets for each in file.flow.defined(target)):
-        uses = file.flow.uses(definition)
-        if not uses:
-            return f"`{definition.name}` is never used: delete it"
-        for use in uses:
-            why = why_needed(file, use, through_names=False) if not is_late(file, use, node) else None
-            if why is not None:
-                return why if why is not SHOWN else f"`{definition.name}`: {why}"
-    return None

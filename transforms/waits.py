@@ -24,10 +24,9 @@ from perfmod.transforms.facts.rounds import round_loop, runs_model
 from perfmod.transforms.facts.tree import children, find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import filled, implicit_read
-from perfmod.transforms.operations import NUMBER, WRITTEN, Operation, goes_on, operation
+from perfmod.transforms.operations import Operation, goes_on, operation
 
 _NODES = (*operations.NODES, *implicit_reads.NODES)
-_NO_WAITS = frozenset({"PM108", "PM202", "PM206"})
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 _STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 _REDUCTIONS = frozenset({"sum", "mean", "max", "min", "norm", "std", "var"})
@@ -167,7 +166,7 @@ class Waits:
         asked = operation(file, node) or implicit_read(file, node)
         # `x.cpu()` of `x.cpu().numpy()` is a part of it; what an index copies is copied there.
         is_part = isinstance(node, cst.Call) and goes_on(file, node)
-        if asked is not None and asked.code not in _NO_WAITS and not is_part and _waits(file, asked):
+        if asked is not None and not is_part and _waits(file, asked):
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
             found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
@@ -323,8 +322,8 @@ def _waits(file: FileFacts, asked: Operation) -> bool:
     value = file.value(asked.tensor)
     value = value.present or value
     if value.kind is Kind.UNKNOWN:
-        is_written = asked.wait is WRITTEN and value.device is Device.ACCELERATOR
-        return asked.is_named or is_written or (asked.wait is NUMBER and _is_reduced(file, asked.tensor))
+        is_written = asked.code == "PM112" and value.device is Device.ACCELERATOR
+        return asked.is_named or is_written or (asked.code == "PM106" and _is_reduced(file, asked.tensor))
     return value.is_tensor and value.device is not Device.CPU
 
 

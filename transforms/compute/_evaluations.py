@@ -21,7 +21,6 @@ _LOADERS = frozenset({"val", "valid", "validation", "test", "testing", "eval", "
 _MODELS = frozenset(
     {"model", "net", "network", "encoder", "decoder", "generator", "classifier", "backbone", "unet", "vae", "policy"}
 )
-_PHASES = frozenset({"train", "training", "phase", "split", "mode"})
 # Words in names of methods that run a model.
 _RUNS = frozenset(
     {
@@ -265,31 +264,6 @@ def _runs(call: cst.Call, model: str) -> bool:
     """Whether a call runs a model, a part of it, or a function that is given it."""
     called = dotted(call.func)
     return called == model or called.startswith(f"{model}.") or any(dotted(arg.value) == model for arg in call.args)
-
-
-def flagged_backward(file: FileFacts, loop: cst.For) -> cst.Call | None:
-    """`backward` in a loop under a test of whether this is training: `if phase == "train":`, `if is_train:`."""
-    for call in walk_scope(loop.body):
-        if not (
-            isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
-        ):
-            continue
-        child: cst.CSTNode = call
-        for ancestor in file.tree.ancestors(call):
-            if ancestor is loop:
-                break
-            if isinstance(ancestor, cst.If) and child is ancestor.body:
-                asked = {word for part in walk(ancestor.test) for word in _asked(part)}
-                if asked & _PHASES:
-                    return call
-            child = ancestor
-    return None
-
-
-def _asked(node: cst.CSTNode) -> set[str]:
-    if isinstance(node, cst.SimpleString):
-        return words(str(node.evaluated_value))
-    return words(node.value) if isinstance(node, cst.Name) else set()
 
 
 # What needs gradients

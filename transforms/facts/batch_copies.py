@@ -201,16 +201,6 @@ def _is_computed(node: cst.CSTNode) -> bool:
     return isinstance(node, (cst.Call, cst.BinaryOperation, cst.Subscript)) and not _calls(node, *_COPYING_METHODS)
 
 
-def filled_from(file: FileFacts, loader: Loader) -> cst.Call | None:
-    """The first call that fills a tensor with what a loader gives: `inputs.copy_(batch["image"])`."""
-    for call in file.tree.all(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "copy_" and call.args:
-            ends = file.tracing.ends(call.args[0].value)
-            if any(end.node is loader.call and end.path[:1] == (None,) for end in ends):
-                return call
-    return None
-
-
 def has_accelerator(file: FileFacts) -> bool:
     """Whether the file moves anything to an accelerator at all."""
     return any(_calls(call, *_COPYING_METHODS) and _reaches_accelerator(file, call) for call in file.tree.all(cst.Call))
