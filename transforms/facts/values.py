@@ -488,7 +488,7 @@ class Values:
             origin = Origin(value.origin.loader, (*value.origin.path, key))
             return Value(Kind.TENSOR, device=value.device, origin=origin)
         if value.is_tensor:
-            return Value(Kind.TENSOR, device=value.device, dtype=value.dtype)
+            return Value(Kind.TENSOR, device=value.device, dtype=value.dtype, rank=value.rank - 1 if value.rank else None)
         if value.kind is Kind.ARRAY:
             return ARRAY
         if value.items is not None and isinstance(key, int) and -len(value.items) <= key < len(value.items):

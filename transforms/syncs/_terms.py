@@ -205,9 +205,12 @@ def not_scalar(file: FileFacts, terms: Sequence[Term], text: str) -> list[Doubt]
 
 
 def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[object] = frozenset()) -> bool:
-    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss out of sight is."""
+    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss out of sight is.
+
+    Dimensions that are known are squeezed where the scalar is read.
+    """
     value = read_value(file, node)
-    if value.rank == 0 or value.kind is Kind.NUMBER:
+    if value.rank is not None or value.kind is Kind.NUMBER:
         return True
     if isinstance(node, cst.Call) and (results := _results(file, node, ())):
         return node not in seen and all(part and _has_no_dimensions(file, part, seen | {node}) for part in results)
