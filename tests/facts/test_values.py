@@ -152,7 +152,7 @@ EXPRESSIONS = {
     "m2.flatten()": "tensor accelerator floating 1",
     "m2.flatten(1)": "tensor accelerator floating ?",
     "m2[b]": "tensor accelerator floating ?",
-    "m2[0]": "tensor accelerator floating 0",
+    "m2[0]": "tensor accelerator floating 1",
     "z.mul(m2)": "tensor accelerator floating 2",
     "z.mul(u)": "tensor accelerator floating ?",
     "z.eq(u)": "tensor accelerator bool ?",
