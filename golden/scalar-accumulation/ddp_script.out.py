@@ -40,7 +40,7 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += loss.detach().double()
+            total += loss.detach()
         total = float(total)
         if rank == 0:
             print(f"epoch {epoch}")

@@ -1804,3 +1804,28 @@ def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:
 def test_complex_values_are_added_by_python(value: str, *, is_real: bool) -> None:
     code = training("total = 0.0", f"total += {value}.item()", "print(total)")
     assert (result(code).outcome is Outcome.CHANGED) == is_real
+
+
+@pytest.mark.parametrize(
+    ("before", "step", "after"),
+    [
+        ("", "norm = 0.0\nfor p in model.parameters():\n    norm += p.grad.norm().item() ** 2\nprint(norm)", ""),
+        ("norm = 0.0", "for _, p in model.named_parameters():\n    norm += p.grad.norm().item() ** 2", "print(norm)"),
+    ],
+)
+def test_norms_of_the_gradients_are_added_up_on_the_device(before: str, step: str, after: str) -> None:
+    text = result(training(before, step, after)).after.decode()
+    assert "norm += p.grad.norm() ** 2\n" in text
+    # Begun anew in each step it is needed there, else behind the epoch.
+    (line,) = (line for line in text.splitlines() if "norm = float(norm)" in line)
+    assert (len(line) - len(line.lstrip()) > 4) == (not before)
+
+
+@pytest.mark.parametrize(
+    "changed", [("** 2", "** 3"), ("model.parameters()", "losses"), ("import", "DTYPE = float64\nimport")]
+)
+def test_norms_that_stay(changed: tuple[str, str]) -> None:
+    step = "norm = 0.0\nfor p in model.parameters():\n    norm += (p + 1).norm().item() ** 2\nprint(norm)"
+    code = training("", step, "")
+    assert result(code).outcome is Outcome.CHANGED
+    assert result(code.replace(*changed, 1)).outcome is Outcome.UNCHANGED

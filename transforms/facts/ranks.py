@@ -96,9 +96,12 @@ def _reduced_rank(
         one = None if short == "norm" or len(given) > 1 else given[0]
     is_one = one is not None and (is_minus_one(one) or is_number(one))
     is_flag = isinstance(one, cst.Name) and one.value in ("True", "False")
-    if keyword(arguments, "keepdim") is not None or not is_one or is_flag or not subject:
+    if not is_one or is_flag or not subject:
         return None
-    return subject - 1
+    keepdim = keyword(arguments, "keepdim")
+    if keepdim is not None and not (isinstance(keepdim, cst.Name) and keepdim.value in ("True", "False")):
+        return None
+    return subject if isinstance(keepdim, cst.Name) and keepdim.value == "True" else subject - 1
 
 
 def is_reduced(arguments: Sequence[cst.Arg]) -> bool:

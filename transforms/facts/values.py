@@ -285,8 +285,11 @@ class Values:
 
     def uses_one_float(self) -> bool:
         """Whether nothing in the files makes floats of another type than float32, and none of them are arrays."""
-        others = ("double", "float64", "DoubleTensor", "set_default_dtype", "set_default_tensor_type", "from_numpy")
-        return not self.uses_half() and not self._mentions(*others)
+        return not (self.uses_half() or self.uses_double() or self._mentions("from_numpy"))
+
+    def uses_double(self) -> bool:
+        """Whether the files show that they may compute in float64."""
+        return self._mentions("double", "float64", "DoubleTensor", "set_default_dtype", "set_default_tensor_type")
 
     def uses_bytes(self) -> bool:
         """Whether the files make tensors or arrays of bytes by hand."""
@@ -488,7 +491,9 @@ class Values:
             origin = Origin(value.origin.loader, (*value.origin.path, key))
             return Value(Kind.TENSOR, device=value.device, origin=origin)
         if value.is_tensor:
-            return Value(Kind.TENSOR, device=value.device, dtype=value.dtype)
+            return Value(
+                Kind.TENSOR, device=value.device, dtype=value.dtype, rank=value.rank - 1 if value.rank else None
+            )
         if value.kind is Kind.ARRAY:
             return ARRAY
         if value.items is not None and isinstance(key, int) and -len(value.items) <= key < len(value.items):

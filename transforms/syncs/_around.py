@@ -59,6 +59,18 @@ def goes_over_batches(file: FileFacts, loop: cst.For | cst.While) -> bool:
     return is_named or file.values.loader_of(loop.iter) is not None
 
 
+def parameter_loop(file: FileFacts, node: cst.CSTNode) -> cst.For | None:
+    """The innermost loop around `node`, if it goes over the parameters of a model or over their gradients."""
+    loop = next(iter(file.tree.loops(node)), None)
+    if not isinstance(loop, cst.For):
+        return None
+    targets = {name.value for name in find_all(loop.target, cst.Name)}
+    gradients = (each for each in find_all(loop.body, cst.Attribute) if each.attr.value == "grad")
+    calls = (each.func for each in find_all(loop.iter, cst.Call) if isinstance(each.func, cst.Attribute))
+    is_named = any(each.attr.value in ("parameters", "named_parameters") for each in calls)
+    return loop if is_named or any(file.code(each.value) in targets for each in gradients) else None
+
+
 def between(file: FileFacts, node: cst.CSTNode, outer: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes around `node` inside of `outer`, from the inside out."""
     for ancestor in file.tree.ancestors(node):

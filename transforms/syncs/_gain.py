@@ -20,6 +20,7 @@ from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.implicit_reads import implicit_read
 from perfmod.transforms.operations import operation
 from perfmod.transforms.rule import Finding, Safety
+from perfmod.transforms.syncs._around import parameter_loop
 from perfmod.transforms.syncs._host_copies import counts_of
 from perfmod.transforms.syncs._moves import Move, Moves
 from perfmod.transforms.syncs.data_dependent_size import DataDependentSize
@@ -41,8 +42,8 @@ _RULES = {
 """The rules that have rewrites for other waits."""
 
 
-def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode]) -> str | None:
-    """Why it saves nothing to take some waits away; `None` where it does."""
+def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode], *, are_many: bool = False) -> str | None:
+    """Why it saves nothing to take some waits away, `are_many` in each step; `None` where it does."""
     if not uses_accelerator(file):
         return "this script never uses the GPU"
     rounds = [round_loop(file, node) for node in waits]
@@ -54,7 +55,7 @@ def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode]) -> str | None:
         return f"no training step runs the loop on line {file.line(loops[-1])}"
     if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and is_checked(file):
         return "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"
-    stay = [file.once(Waits).remaining(node, file.once(_Gone)) for node in waits]
+    stay = [] if are_many else [file.once(Waits).remaining(node, file.once(_Gone)) for node in waits]
     if stay and stay[-1] is not None and None not in stay:
         return f"line {file.line(stay[-1])} waits for the device in every step anyway"
     return None
@@ -62,13 +63,19 @@ def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode]) -> str | None:
 
 def no_gain_of(file: FileFacts, move: Move) -> str | None:
     """The same of what moves to the device, and becomes a number behind a loop; or why the gain is not worth it."""
-    own = _why_kept(file, move)
-    return own or why_no_gain(file, [read.call for read in move.reads]) or None
+    reads = [read.call for read in move.reads]
+    # One wait behind the loop takes the place of one for each parameter.
+    are_many = move.inner is not None and _is_over_parameters(file, move.inner)
+    return _why_kept(file, move) or why_no_gain(file, reads, are_many=are_many) or None
+
+
+def _is_over_parameters(file: FileFacts, loop: cst.For | cst.While) -> bool:
+    return parameter_loop(file, loop.body) is loop
 
 
 def _why_kept(file: FileFacts, move: Move) -> str | None:
     """Why a step would wait for what moves all the same, or a time would no longer be right."""
-    if move.inner is not None:
+    if move.inner is not None and not _is_over_parameters(file, move.inner):
         return f"the read after the loop on line {file.line(move.inner)} would wait in every step"
     for use in move.uses:
         choice = next(

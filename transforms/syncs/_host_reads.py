@@ -111,10 +111,12 @@ def is_int64(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def without_read(file: FileFacts, read: HostRead, suffix: str = "") -> Edit:
-    """The read replaced by its tensor without a graph, and `suffix`. Raises `CannotRewrite` where a comment is lost."""
+    """The read replaced by its tensor without a graph and dimensions, and `suffix`. Raises `CannotRewrite` where a comment is lost."""
     source = file.source
     start, end = source.span(read.call)
     inner_start, inner_end = source.span(read.tensor)
+    # What is read as a number has one element.
+    suffix = (".squeeze()" if read_value(file, read.tensor).rank else "") + suffix
     suffix = (".detach()" if may_carry_gradient(file, read.tensor) else "") + suffix
     if read.way is not None:
         # Parentheses around the tensor, and comments behind it, end before the dot.

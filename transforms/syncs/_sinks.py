@@ -10,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
-from perfmod.transforms.syncs._terms import ARITHMETIC, Returned, converted, target_of
+from perfmod.transforms.syncs._terms import ARITHMETIC, Returned, converted, is_square, target_of
 
 
 @frozen(eq=False)
@@ -54,8 +54,11 @@ def sink_of(file: FileFacts, node: cst.BaseExpression) -> Sink | None:
         parent = file.tree.parent(current)
         around = file.tree.parent(parent) if parent is not None else None
         is_operand = isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, ARITHMETIC)
-        if is_operand or (
-            isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, (cst.Plus, cst.Minus))
+        is_squared = is_square(file, parent) and cst.ensure_type(parent, cst.BinaryOperation).left is current
+        if (
+            is_operand
+            or is_squared
+            or (isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, (cst.Plus, cst.Minus)))
         ):
             current = parent  # type: ignore[assignment]
         elif isinstance(around, cst.Call) and converted(file, around) is current:

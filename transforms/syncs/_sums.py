@@ -19,6 +19,7 @@ from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.rule import Edit
+from perfmod.transforms.syncs._around import parameter_loop
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in
 from perfmod.transforms.syncs._sinks import Sum
@@ -249,13 +250,21 @@ def _starts(
 
 def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.CSTNode]) -> list[Loop]:
     """The loops whose rounds come by some places. Raises `CannotRewrite` where there is no line behind them."""
-    loops = dict.fromkeys(round_loop(file, place) for place in places)
+    loops = dict.fromkeys(_rounds(file, target, place) for place in places)
     found = [loop for loop in loops if loop is not None]
     if len(found) < len(loops) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in found):
         raise CannotRewrite(f"the loop that adds to `{file.code(target)}` was not found in the files given")
     return [
         loop for loop in found if not any(other is not loop and file.tree.is_within(loop, other) for other in found)
     ]
+
+
+def _rounds(file: FileFacts, target: cst.BaseExpression, place: cst.CSTNode) -> Loop | None:
+    """The loop whose rounds come by a place: that over the parameters where the sum begins anew in each step."""
+    loop, inner = round_loop(file, place), parameter_loop(file, place)
+    starts = file.flow.bound(file.tree.scope(target), target.value) if isinstance(target, cst.Name) else ()
+    anew = (file.tree.is_within(each.node, loop) and not file.tree.is_within(each.node, inner) for each in starts)
+    return inner if inner is not None and (loop is None or any(anew)) else loop
 
 
 def outermost(file: FileFacts, loops: Sequence[Loop], nodes: Sequence[cst.CSTNode]) -> list[Loop]:

@@ -125,6 +125,8 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
         return left[0] or right[0], left[1] + right[1]
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
         return _add(file, node.expression, own, term)
+    if is_square(file, node) and isinstance(node, cst.BinaryOperation):
+        return _add(file, node.left, own, term)
     read = host_read(file, node)
     if read is not None:
         if is_cut_off(file, read):
@@ -153,6 +155,16 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
     elif value.kind is not Kind.NUMBER:
         raise CannotRewrite(f"`{code}` is not a Python number")
     return False, [DType.INTEGER if value.dtype is DType.BOOL else value.dtype if value.kind is Kind.NUMBER else None]
+
+
+def is_square(file: FileFacts, node: cst.CSTNode | None) -> bool:
+    """Whether an expression is `x ** 2`, which a float32 on the device gives to the bit in 64 bits, as Python does."""
+    is_power = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
+    return (
+        is_power
+        and file.code(cst.ensure_type(node, cst.BinaryOperation).right) == "2"
+        and not file.values.uses_double()
+    )
 
 
 def converted(file: FileFacts, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -205,9 +217,12 @@ def not_scalar(file: FileFacts, terms: Sequence[Term], text: str) -> list[Doubt]
 
 
 def _has_no_dimensions(file: FileFacts, node: cst.BaseExpression, seen: frozenset[object] = frozenset()) -> bool:
-    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss out of sight is."""
+    """Whether an expression is a scalar; a setting such as `config.weight` is one, and what a loss out of sight is.
+
+    Dimensions that are known are squeezed where the scalar is read.
+    """
     value = read_value(file, node)
-    if value.rank == 0 or value.kind is Kind.NUMBER:
+    if value.rank is not None or value.kind is Kind.NUMBER:
         return True
     if isinstance(node, cst.Call) and (results := _results(file, node, ())):
         return node not in seen and all(part and _has_no_dimensions(file, part, seen | {node}) for part in results)
