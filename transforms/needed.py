@@ -114,7 +114,7 @@ def _taken(file: FileFacts, call: cst.Call) -> str:
     if (method or code) in _REPORTS:
         return SHOWN
     if method == "update" and isinstance(call.func, cst.Attribute) and file.value(call.func.value).cls is None:
-        return f"how `{code}` uses the value could not be determined: its class was not found in the files given"
+        return f"perfmod cannot see the code of `{code}`, which may need the value on the CPU"
     if method in _COLLECTS:
         return f"`{code}` on line {file.line(call)} collects it on the CPU"
     return f"it is passed to `{code}`, which may need it on the CPU"

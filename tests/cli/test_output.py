@@ -24,14 +24,14 @@ SUMMARY = """\
 """
 VERBOSE_TALK = """\
 train.py:1:1: PM901 slow-call: a slow call
-    rewritten (bitwise): the fast one does the same; no training loop in these files runs this line
+    rewritten (bitwise): the fast one does the same; perfmod found no training step that runs this line
 train.py:2:1: PM902 risky-call: a slow call
-    open question (--unsafe): the fast one does the same; no training loop in these files runs this line
+    open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line
 train.py:3:1: PM903 optional-call: a slow call
     on request (--extend-select PM903): the fast one does the same; printed values may differ in the last \
-digits; no training loop in these files runs this line
+digits; perfmod found no training step that runs this line
 train.py:5:1: PM909 minor-call: a slow call
-    low impact (--low-impact): the fast one does the same; no training loop in these files runs this line
+    low impact (--low-impact): the fast one does the same; perfmod found no training step that runs this line
 """
 VERBOSE_SUMMARY = SUMMARY.replace("-v shows them, and says why\n", "")
 

@@ -953,8 +953,8 @@ def test_the_reference_script_is_rewritten_by_default() -> None:
     [
         (script(), ""),
         (script(pipeline=V2), ""),
-        (script(pipeline=ONE), "one channel: cheap on the CPU"),
-        (script(after=SECOND), "the module would be built in 2 functions"),
+        (script(pipeline=ONE), "images of one channel cost little on the CPU"),
+        (script(after=SECOND), "2 functions would have to create the module"),
     ],
     ids=["colours", "colours of the newer transforms", "one channel", "two functions"],
 )

@@ -409,7 +409,7 @@ def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
     found = result(textwrap.dedent(code))
     assert "low = torch.zeros((), device=x.device)" in found.after.decode()
     (refused,) = found.refused
-    assert "no training loop found to move it out of: register it as a buffer of the module" in refused.reason
+    assert "perfmod found no training loop to move it out of: register it as a buffer of the module" in refused.reason
 
 
 NORMALISED = """\

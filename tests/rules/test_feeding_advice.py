@@ -46,7 +46,7 @@ def run(rule: Rule, *, sample: str = "row", batch: str = "samples", options: str
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        ("num_workers=1", "only 2 batches are ready (one worker, prefetch_factor 2); raise num_workers"),
+        ("num_workers=1", "only 2 batches are loaded ahead (one worker, prefetch_factor 2): raise num_workers"),
         ("num_workers=2, prefetch_factor=1", "only 2 batches are ready (2 workers, prefetch_factor 1)"),
         ("num_workers=2", ""),
         ("num_workers=0", ""),

@@ -416,7 +416,7 @@ STAYS = {
     ),
     "base class": (
         script(meter=meter("AverageMeter:", "AverageMeter(torch.nn.Identity):")),
-        "`AverageMeter` inherits from a class that was not found in the files given",
+        "perfmod cannot see the code of a base class of `AverageMeter`",
     ),
     "replaced from outside": (
         script(meter=METER + "\n\nAverageMeter.update = lambda self, val, n=1: print(val)\n"),

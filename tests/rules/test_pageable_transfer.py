@@ -417,8 +417,8 @@ def test_functions_out_of_sight_may_write_into_the_batch(lines: tuple[str, ...],
     result = run(code)
     assert bool(result.applied) is not is_held_back
     reason = (
-        "the code of the function called on line 23 is not in these files, and it may modify the batch while line 22 "
-        "is still copying it"
+        "perfmod cannot see the code of the function called on line 23, which may modify the batch while line 22 is "
+        "still copying it"
     )
     assert [each.reason for each in result.held_back] == [reason] * is_held_back
     assert "non_blocking=True" in run(code, unsafe=True).after.decode()
@@ -836,11 +836,8 @@ def test_devices_by_number(number: str) -> None:
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
     assert [finding.reason for finding in result.refused] == [
-        "no training loop over this loader found; pass the folder that contains it",
-        (
-            "the loader `other_loader` is created elsewhere and has to pin its batches, too; pass the folder "
-            "that contains it"
-        ),
+        "perfmod found no loop over this loader",
+        ("`other_loader` has to pin its batches too, and perfmod did not find where it is created"),
     ]
 
 
@@ -1020,7 +1017,7 @@ def test_a_loader_that_is_bound_beforehand_and_a_bar_that_is_entered() -> None:
         (
             "tqdm.tqdm(loader, ascii=True) as",
             "opened(loader) as",
-            "no training loop over this loader found; pass the folder that contains it",
+            "perfmod found no loop over this loader",
         ),
         (
             "num_workers=2)",
@@ -1053,7 +1050,7 @@ def test_graphs_that_a_transform_stores_otherwise(transform: str, reason: str) -
 def test_evaluation_too() -> None:
     code = written("x = batch[0].to(device)").replace("loss.backward()", "pass")
     (held,) = run(code).held_back
-    assert held.reason.endswith("this script only evaluates, and nothing here trains")
+    assert held.reason.endswith("this script only evaluates")
     assert run(f"{code}optimizer.step()\n").applied
 
 
@@ -1106,7 +1103,7 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert result.after.decode() == code
     (held,) = result.held_back
     assert held.safety is Safety.LOW_IMPACT
-    assert held.reason.startswith("the loader beside it on line 5 would stay pageable: half() on line 8 makes a new")
+    assert held.reason.startswith("the loader beside it on line 5 could not be pinned: half() on line 8 makes a new")
     # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
     code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
     assert run(code).after.decode().count("pin_memory=True") == 1
@@ -1207,7 +1204,7 @@ def test_single_samples_of_an_evaluation(size: str, is_held: bool) -> None:
     )
     result = run(code)
     assert result.after.decode().count("pin_memory=True") == 2 - is_held
-    reason = "this loader only evaluates, one sample at a time: each result is waited for anyway"
+    reason = "this loader only evaluates, one sample at a time: the CPU waits for each result anyway"
     assert [each.reason for each in result.held_back] == [reason] * is_held
 
 

@@ -641,7 +641,7 @@ STAYS = {
     ),
     "meter from elsewhere": (
         ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
-        "how `meter.update` uses the value could not be determined: its class was not found in the files given",
+        "perfmod cannot see the code of `meter.update`, which may need the value on the CPU",
     ),
     "returned in every step": (
         ("", "return loss.item()", ""),
@@ -796,7 +796,7 @@ HELD_BACK = {
     ),
     "operand of unknown type": (
         ("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
-        "assumes that `model.weight_of(step)` is a Python number",
+        "right if `model.weight_of(step)` is a Python number",
     ),
     "divisor that may be zero": (
         ("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
@@ -847,7 +847,7 @@ def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
         """
     code = textwrap.dedent(code)
     if stays:
-        why = "the loop on line 8 has one round: the loader on line 15 gives all in one batch"
+        why = "the loop on line 8 makes one round: the loader on line 15 gives all samples in one batch"
         assert reasons(code) == [why, why]
     else:
         assert "total += loss.detach()" in result(code, selected=True).after.decode()
@@ -1208,7 +1208,7 @@ def test_sums_of_one_loop_are_one_finding() -> None:
     step = "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()"
     found = result(training("total, hits = 0.0, 0", step, "return total, hits"))
     assert [finding.reason for finding in found.applied] == [
-        "`total` and `hits` are only needed as a number outside of the steps, on line 16"
+        "`total` and `hits` are only needed as a number on line 16, not in every step"
     ]
 
 

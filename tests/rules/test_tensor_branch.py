@@ -374,7 +374,7 @@ def test_what_the_host_must_know_stays(body: str, reason: str) -> None:
     ],
 )
 def test_answers_that_the_host_goes_on_with_are_named(body: str, tensor: str) -> None:
-    assert reasons(body) == [f"the answer about `{tensor}` is needed as a Python bool"]
+    assert reasons(body) == [f"`{tensor}` is needed as a Python bool"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ _MESSAGES = {
     Fate.DIFFERENTIATED: "the model's output is differentiated on line {}",
     Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
     Fate.KEPT: "a tensor is stored on line {}, where other code may differentiate it",
-    Fate.RETURNED: "a tensor is returned on line {}, and not all of its uses were found in the files given",
+    Fate.RETURNED: "a tensor is returned on line {}, and perfmod may not see all of its uses",
 }
 
 
@@ -158,7 +158,9 @@ class GradInEvaluation(Rule):
         doubt = _first(file, escapes)
         suggestion = evaluations.suggests_gradients(file, code, calls)
         if not doubt and suggestion:
-            doubt = f"the code of the model was not found, and `{suggestion}` suggests that it needs gradients itself"
+            doubt = (
+                f"perfmod cannot see the code of the model, and `{suggestion}` suggests that it needs gradients itself"
+            )
         module = evaluations.takes_another_path(file)
         if not doubt and module:
             doubt = f"`{module}` computes slightly different values in evaluation mode without gradients"

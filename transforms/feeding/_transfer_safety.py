@@ -104,13 +104,13 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
 def why_uncopied(file: FileFacts, loader: Loader) -> str:
     """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
     if not loader.iterations:
-        return "no training loop over this loader found; pass the folder that contains it"
+        return "perfmod found no loop over this loader"
     if any(loader in copy.computed for copy in file.once(copies)):
         return "only a result that the CPU computes from its batches is copied: copy the batch itself"
     fill = filled_from(file, loader)
     if fill is not None:
         return f"line {file.line(fill)} copies its batches into a tensor whose device could not be determined"
-    return "no copy of its batches to the device was found" if has_accelerator(file) else ""
+    return "perfmod found no copy of its batches to the device" if has_accelerator(file) else ""
 
 
 def why_copied_otherwise(file: FileFacts) -> str:
@@ -203,10 +203,10 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"{other}, which takes nothing from pinned memory"
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
-        line, copied = file.line(scrubbed.node), file.line(good[0].call)
+        called = f"`{file.code(scrubbed.node.func)}`" if isinstance(scrubbed.node, cst.Call) else "the function"
         return (
-            f"the code of the function called on line {line} is not in these files, and it may modify the batch while "
-            f"line {copied} is still copying it"
+            f"perfmod cannot see the code of {called} on line {file.line(scrubbed.node)}, which may modify the batch "
+            f"while line {file.line(good[0].call)} is still copying it"
         )
     moved = _moved_samples(file, loader) if not pinned else None
     if moved is not None:
@@ -275,7 +275,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
-                return f"line {line} may copy no tensor but an object with its own `to` method, such as that of {other}"
+                return f"line {line} may copy an object of {other}, whose `to` may not accept `non_blocking`"
     return ""
 
 

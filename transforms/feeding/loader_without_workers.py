@@ -214,7 +214,10 @@ class LoaderWithoutWorkers(Rule):
         ranks = shares_cpus(file) if given or written.is_counted else None
         if ranks is not None:
             line = file.line(ranks)
-            yield f"several processes train (line {line}), and each would start so many workers", "has-cpus-of-its-own"
+            yield (
+                f"several processes train together (line {line}), and each would start this many workers",
+                "has-cpus-of-its-own",
+            )
         for each in starts:
             if each.asked is not None:
                 yield each.reason, "forks-workers"

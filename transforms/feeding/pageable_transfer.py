@@ -196,7 +196,7 @@ class PageableTransfer(Rule):
         edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, good)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
-        reason = f"the GPU runs copies in order, and nothing modifies the batch on the CPU meanwhile ({where})"
+        reason = f"the GPU uses the batch after its copy ({where}), and nothing modifies it on the CPU meanwhile"
         own = [copy.call for copy in blocking if file.is_own(copy.call)]
         scrubbed = unseen_write(file, good) if doubt else None
         return self.found(
@@ -223,8 +223,5 @@ class PageableTransfer(Rule):
                     name = dotted(end.node)
                 if name and end.path[:1] == (None,) and is_loader_name(name) and end.node not in seen:
                     seen.add(end.node)
-                    reason = (
-                        f"the loader `{name}` is created elsewhere and has to pin its batches, too; pass the "
-                        "folder that contains it"
-                    )
+                    reason = f"`{name}` has to pin its batches too, and perfmod did not find where it is created"
                     yield self.refused(file, copy.call, reason)

@@ -27,7 +27,7 @@ from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safet
 _KEPT = "it is stored on line {}, where other code may differentiate it"
 _DOUBTS = {
     Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
-    Fate.RETURNED: "it is returned on line {}, and not all of its uses were found in the files given",
+    Fate.RETURNED: "it is returned on line {}, and perfmod may not see all of its uses",
 }
 
 

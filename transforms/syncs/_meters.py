@@ -155,7 +155,7 @@ class _MeterClass:
         """The class, where nothing but itself says what it does. Raises `CannotRewrite`."""
         unknown = len(meter.bases) + len(meter.parents) < len(meter.node.bases)
         if unknown or any(base != "builtins.object" for each in meter.lineage() for base in each.bases):
-            raise CannotRewrite(f"`{meter.name}` inherits from a class that was not found in the files given")
+            raise CannotRewrite(f"perfmod cannot see the code of a base class of `{meter.name}`")
         for name in meter.methods:
             replaced = file.classes.replaced(name)
             if replaced is not None:

@@ -76,8 +76,8 @@ class ScalarAccumulation(Rule):
     def _moved(self, file: FileFacts, move: Move, no_gain: str | None) -> Finding:
         are = "is" if len(move.labels) == 1 else "are"
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
-        where = f", on {file.lines(move.uses)}" if move.uses else ""
-        reason = f"{labels} {are} only needed as a number outside of the steps{where}"
+        where = f"only needed as a number on {file.lines(move.uses)}, not" if move.uses else "not needed as a number"
+        reason = f"{labels} {are} {where} in every step"
         safety = Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None
         # Where something else is open too, the answers do not settle it.
         asked = [doubt.question for doubt in move.doubts if isinstance(doubt, Doubt)]

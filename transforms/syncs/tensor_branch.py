@@ -70,7 +70,7 @@ class TensorBranch(Rule):
                 yield self.refused(file, node.test, "it is an assertion, which needs the value in Python")
         for answer, tensor in _answers(file):
             if file.steps.runs_every_step(answer) and not _is_tested(file, answer):
-                reason = f"the answer about {shown(file, tensor)} is needed as a Python bool"
+                reason = f"{shown(file, tensor)} is needed as a Python bool"
                 yield self.refused(file, answer, reason)
 
     def _attempt(self, file: FileFacts, node: cst.If | cst.IfExp, rewrite: Callable[[], Rewrite]) -> Finding:

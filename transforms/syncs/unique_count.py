@@ -84,7 +84,7 @@ class UniqueCount(Rule):
                 reason, safety = "right unless the tensor is empty", Safety.UNSAFE
             elif waiting is not None:
                 line, safety = file.line(waiting), Safety.LOW_IMPACT
-                reason = f"the `if` on line {line} waits for the answer anyway, so nothing is gained"
+                reason = f"the `if` on line {line} waits for the result anyway, so nothing is gained"
             yield self.found(file, call, reason, edits, safety=safety)
 
 
