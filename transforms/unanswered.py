@@ -1,8 +1,9 @@
 """What a step does that a rule is about and that no rule has answered.
 
 Rules look for shapes that they know. Here the operations of the catalogue are looked for by their syntax, in the steps
-and in the rounds of evaluations, and each that no finding speaks of is refused with the reason: silence about one means
-that it is not there. What is known to be done on the host, or not to be done with tensors, is no such operation.
+and in the rounds of evaluations, and each that no finding speaks of is reported with the reason why it stays: silence
+about one means that it is not there. What is known to be done on the host, or not to be done with tensors, is no such
+operation.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ dropout and batch normalisation, but not the recording. `torch.no_grad()` does:
             ...                                      ...
 
 A function that only evaluates gets a decorator, because that is one line. Where the evaluation is part of a training
-function or of a script, its loop is put under `with torch.no_grad():`; a long loop is held back, because all of its
-lines would be re-indented.
+function or of a script, its loop is put under `with torch.no_grad():`; a long loop is an open question, because all of
+its lines would be re-indented.
 
-The values are the same. Code that could tell the difference is refused, or held back where it was not found in the
-files given: gradients taken inside the evaluation (adversarial examples, forces), tensors that are differentiated
+The values are the same. Code that could tell the difference stays as it is, and where perfmod cannot see it, that is an
+open question: gradients taken inside the evaluation (adversarial examples, forces), tensors that are differentiated
 later, and printed tensors, because `tensor(0.5, grad_fn=<...>)` loses its `grad_fn`.
 """
 
@@ -69,11 +69,11 @@ class GradInEvaluation(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html",
     )
     changes_results = (
-        "Never for values: the same kernels compute the same numbers. Tensors that leave the evaluation have no "
-        "graph any more, so `backward` on them fails and printing them shows no `grad_fn`: refused where this is "
-        "seen, held back as unsafe where it is not. `nn.TransformerEncoder` and `nn.MultiheadAttention` take a "
-        "fused path in evaluation mode without gradients, with other rounding and zeros at padded positions: held "
-        "back as unsafe too. Attention kernels and compiled models may round differently."
+        "Never for values: the same kernels compute the same numbers. Tensors that leave the evaluation have no graph "
+        "any more, so `backward` on them fails and printing them shows no `grad_fn`: where this is seen the evaluation "
+        "stays as it is, and where it may be so it is an open question. `nn.TransformerEncoder` and "
+        "`nn.MultiheadAttention` take a fused path in evaluation mode without gradients, with other rounding and zeros "
+        "at padded positions: an open question too. Attention kernels and compiled models may round differently."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -8,15 +8,15 @@ epoch begins with starting processes, imports and copies of the dataset, and wit
     loader = DataLoader(photos, batch_size=32, num_workers=8, persistent_workers=True)
 
 Persistent workers also keep their state: the dataset as it was when they were started, and whatever it caches. So a
-loader is refused where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
-attribute, a list that the dataset was built from), where the dataset changes itself, and where its code was not
-found. A sampler runs in the main process and may change.
+loader stays as it is where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
+attribute, a list that the dataset was built from), where the dataset changes itself, and where perfmod cannot see its
+code. A sampler runs in the main process and may change.
 
-Such a loader has one iterator, which every `iter(loader)` restarts. So a loader is also refused where two loops
-iterate over it at the same time, as in `zip(loader, loader)`, and where it is copied or pickled.
+Such a loader has one iterator, which every `iter(loader)` restarts. So a loader also stays where two loops iterate over
+it at the same time, as in `zip(loader, loader)`, and where it is copied or pickled.
 
 Workers are seeded once instead of once per epoch, so random numbers from the second epoch on are other draws of the
-same distribution: the rule has to be selected by its code or name.
+same distribution: the rule is on request, `--extend-select PM203`.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ tensor needs no copy:
     start = torch.Tensor([0]).cuda()[0]                       start = torch.zeros((), device="cuda")
 
 Values, dtype and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
-cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device
-is already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
+cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device is
+already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
 reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A constant inside
 an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
 `x.clamp(min=1e-7)` instead of `torch.max`, `total / 8` instead of a division by a tensor, `x[mask] = 0.1` instead of a
-write of a tensor. There, in a list that is repeated, and inside a `Variable`, it is held back.
+write of a tensor. There, in a list that is repeated, and inside a `Variable`, the rewrite is of low impact.
 """
 
 from __future__ import annotations

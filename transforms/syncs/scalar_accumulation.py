@@ -13,8 +13,8 @@ epoch is printed. So the sum stays on the device, and one line after the loop ma
 
 A float that is only printed, logged or plotted is added in its own type, and may differ by a rounding of float32; where
 the project uses half precision outside of autocast, `loss.detach().float()` adds it in float32. Where anything else
-gets the sum, such as `if loss < best`, a scheduler or code that is not in sight, `loss.detach().double()` adds it in 64
-bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
+gets the sum, such as `if loss < best`, a scheduler or code that perfmod cannot see, `loss.detach().double()` adds it in
+64 bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
 that the loop shows now and then is read there, `float(running_loss) / 100`.
 
 Losses that every round appends to a list become numbers after the loop, `losses = torch.stack(losses).tolist()`. A list
@@ -24,9 +24,9 @@ meter such as `AverageMeter` is given the tensor, and its class stays as it is, 
 values are formatted; where a number is needed, `float(losses.avg)` reads it. Evaluations wait in the same way, and are
 treated alike.
 
-A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
-back are rewrites that save nothing because the step waits anyway and, with `target = "portable"`, those that need
-float64, which devices such as `mps` do not have.
+A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason.
+Rewrites that save nothing because the step waits anyway are of low impact. With `target = "portable"`, those that need
+float64, which devices such as `mps` do not have, are open questions.
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ class ScalarAccumulation(Rule):
     changes_results = (
         "The training stays bitwise the same, and so do counts, lists, and sums that anything but a print, log or plot "
         "gets. A sum or a meter that is only shown may differ by a rounding of float32, and the finding says so; a "
-        "division by zero gives inf or nan there instead of ZeroDivisionError. An empty loader raises RuntimeError in "
-        "`torch.stack`, where it gave an empty list. A sum that starts as the integer 0 is 0.0 after a loop without "
-        "iterations. An error that the device reports late (a failed assertion in a kernel) shows up at the line that "
-        "reads the sum."
+        "division by zero gives inf or nan there instead of ZeroDivisionError. A loop over a loader makes at least one "
+        "round; an empty loader may fail in another line than before, such as in `torch.stack`. An error that the "
+        "device reports late (a failed assertion in a kernel) shows up at the line that reads the sum."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

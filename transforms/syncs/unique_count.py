@@ -7,8 +7,8 @@ It is so exactly if every element equals its neighbour:
     is_constant = len(kinds) < 2                     is_constant = (flat[1:] == flat[:-1]).all()
 
 The answer is a boolean tensor on the device, with the same result as `torch.unique`: every NaN is a distinct value,
--0.0 is 0.0, and an empty tensor has none. An `if` that tests it waits for that boolean instead, which gains nothing,
-so it is rewritten together with the `torch.where` that such an `if` becomes, or held back.
+-0.0 is 0.0, and an empty tensor has none. An `if` that tests it waits for that boolean instead, which gains nothing, so
+it is rewritten together with the `torch.where` that such an `if` becomes, or is of low impact.
 """
 
 from __future__ import annotations
