@@ -59,8 +59,8 @@ NUMERICS = {
 }
 SAFETY = {
     "safe": "applied by default",
-    "unsafe": "applied with `--unsafe`",
-    "opt-in": "applied only when selected by code or name",
+    "unsafe": "an open question, applied with `--unsafe`",
+    "opt-in": "on request, applied with `--extend-select`",
     "advice": "reported, never rewritten",
 }
 
@@ -99,10 +99,11 @@ def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
     if example is not None:
         source = example.path.relative_to(ROOT).as_posix()
         parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
-    parts += ["## When this changes results", rule.changes_results]
+    general = "What all rules take for granted: [policy](../policy.md)."
+    parts += ["## When this changes results", rule.changes_results, general]
     if refusals := list(_refusals(rule, cases)):
-        intro = "Left as it is and reported with the reason. Reasons shown by the goldens:"
-        parts += ["## What it refuses", intro, bullets(refusals)]
+        intro = "`perfmod check --explain-all` lists it with the reason. Reasons shown by the goldens:"
+        parts += ["## What stays as it is", intro, bullets(refusals)]
     if rule.references:
         parts += ["## References", bullets(rule.references)]
     comment = f"# perfmod: ignore[{rule.code}]"

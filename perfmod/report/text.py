@@ -29,7 +29,7 @@ _STYLES = {
     State.SUPPRESSED: "dim",
 }
 _ANSWERS = {
-    State.QUESTION: ("open question", "takes {} as answered with yes"),
+    State.QUESTION: ("open question", "answers {} with yes"),
     State.LOW_IMPACT: ("low impact", "applies {}"),
     State.ON_REQUEST: ("on request", "applies {}"),
 }

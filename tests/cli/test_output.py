@@ -17,7 +17,7 @@ ALL = "torch_slow()\ntorch_risky()\ntorch_optional()\ntorch_kept()\ntorch_minor(
 TALK = "train.py:1:1: PM901 slow-call: a slow call\n"
 SUMMARY = """\
 1 rewrite in 1 of 1 file; nothing was written
-1 open question: `perfmod apply train.py --unsafe` takes it as answered with yes
+1 open question: `perfmod apply train.py --unsafe` answers it with yes
 1 low impact: `perfmod apply train.py --low-impact` applies it
 1 on request: `perfmod apply train.py --extend-select PM903` applies it
 -v shows them, and says why
@@ -88,7 +88,7 @@ def test_numbers(write: Write, perfmod: Run) -> None:
         write(name, "torch_slow(\n")
     assert perfmod("check", ".").err.splitlines()[2:] == [
         "4 rewrites in 2 of 5 files; `perfmod apply` makes them",
-        "4 open questions: `perfmod apply . --unsafe` takes them as answered with yes",
+        "4 open questions: `perfmod apply . --unsafe` answers them with yes",
         "4 low impact: `perfmod apply . --low-impact` applies them",
         "4 on request: `perfmod apply . --extend-select PM903` applies them",
         "-v shows them, and says why",

@@ -980,7 +980,7 @@ def test_lists_copy_what_others_may_write(before: str, step: str, after: str) ->
     ],
 )
 def test_a_list_stays_that_not_every_round_appends_to(step: str) -> None:
-    why = "`seen` may stay empty, because not every round appends to it"
+    why = "not every round of the loop appends to `seen`, so it may stay empty"
     assert why in reasons(training("seen = []", step, "print(seen)"))
 
 

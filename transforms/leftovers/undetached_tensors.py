@@ -66,7 +66,7 @@ class UndetachedTensors(Rule):
             yield self.found(
                 file,
                 found.statement,
-                doubt or left or "only its value is used, and nothing differentiates it",
+                doubt or left or "only its value is used, and no `backward` goes through it",
                 _detached(file, found),
                 safety=Safety.UNSAFE if doubt else Safety.LOW_IMPACT if left else None,
             )

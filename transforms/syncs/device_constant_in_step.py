@@ -90,7 +90,7 @@ class DeviceConstantInStep(Rule):
         unseen: list[cst.Call] = []
         try:
             if found is not None and may_be_of_numpy(file, made, found[1]):
-                reason = f"`{file.code(found[1])}` may be a number of NumPy, which has a type of its own: say `dtype=`"
+                reason = f"`{file.code(found[1])}` may be a NumPy number, which has a dtype of its own: pass `dtype=`"
                 return self.refused(file, made.node, reason)
             if found is not None:
                 made = with_element(file, made, found[0])

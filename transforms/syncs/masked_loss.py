@@ -104,7 +104,7 @@ class MaskedLoss(Rule):
             raise NoForm(loss.objection)
         gathers = _checked(file, found)
         if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
-            raise NoForm("it is inside an f-string: it needs a statement of its own")
+            raise NoForm("it is inside an f-string: give it a statement of its own")
         if how is not None:
             form = summed(file, call, gathers["tensor"], how)
         else:

@@ -152,6 +152,6 @@ def _edits(file: FileFacts, distinct: Distinct, names: UnusedNames) -> list[Edit
     is_inner = any(isinstance(node, (cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.IfExp)) for node in around)
     if is_elif or is_inner or not isinstance(statement, (cst.Assign, cst.Return, cst.If)):
         raise NeedsNumber(
-            f"it is part of a larger expression on line {file.line(call)}: it needs a statement of its own"
+            f"it is part of a larger expression on line {file.line(call)}: give it a statement of its own"
         )
     return [insert_before_statement(source, statement, f"{name} = {text}", below_comments=True), answer]
