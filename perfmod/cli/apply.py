@@ -54,7 +54,7 @@ Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Prove rewrites by running the script, and keep what trains the same and is faster; script arguments after --.",
+        help="Prove rewrites by running the script, and keep what is equal and faster; script arguments after --.",
     ),
 ]
 

@@ -1387,7 +1387,7 @@ def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str],
     [
         (f"loss = {STEP}; total += loss; print(loss)", "`loss` is needed as a number on line 17"),
         (f"total += {STEP}; print({STEP})", "`train_step` is needed as a number on line 17"),
-        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code outside of the files given"),
+        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code that perfmod cannot see"),
     ],
 )
 def test_figure_that_the_caller_needs(called: str, reason: str) -> None:

@@ -157,16 +157,13 @@ def _is_transformed(file: FileFacts, sample: cst.BaseExpression) -> bool:
 def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, ...]) -> bool:
     ends = [end for end in file.tracing.ends(value, path) if end.path or not isinstance(end.node, _WITHOUT)]
     made = [end.node for end in ends if not (isinstance(end.node, cst.Name) and end.node.value == "None")]
-    are_tensors = all(isinstance(node, cst.Call) and _makes_tensor(file, node) for node in made)
+    are_tensors = all(
+        isinstance(node, cst.Call)
+        and (file.value(node).is_tensor or file.qualified(node) in DEFAULT_COLLATE | _MAKES_GRAPHS)
+        for node in made
+    )
     encoded = len(path) == 1 and all(_is_encoding(end) for end in file.tracing.ends(value))
     return encoded or (bool(made) and are_tensors)
-
-
-def _makes_tensor(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call gives a tensor, or something whose `to` takes the same."""
-    if file.value(call).is_tensor or file.qualified(call) in DEFAULT_COLLATE | _MAKES_GRAPHS:
-        return True
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in torch_api.TENSOR_ONLY_METHODS
 
 
 def _is_encoding(end: End) -> bool:

@@ -90,7 +90,7 @@ def _other_draws(file: FileFacts, loader: Loader) -> str:
     drawn = WorkerCode.of(file, loader).first(Trait.RANDOM)
     if drawn is None:
         return "every sample stays the same; later shuffles and dropout draw other random numbers"
-    place = f"{drawn.text} (line {file.line(drawn.node)})"
+    place = f"`{drawn.text}` (line {file.line(drawn.node)})"
     return f"from epoch 2 on {place} draws other random numbers, because the workers are seeded only once"
 
 
