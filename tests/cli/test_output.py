@@ -124,7 +124,7 @@ def test_commands_keep_what_was_given(write: Write, perfmod: Run) -> None:
         "--isolated",
     )
     ran = perfmod("check", "train.py", *given)
-    assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` takes it" in ran.err
+    assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` answers it" in ran.err
 
 
 def test_one_place_has_one_outcome(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:

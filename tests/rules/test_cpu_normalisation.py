@@ -827,7 +827,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "by hand, tensors": ("normalises by hand", {"data": TENSORS, "pipeline": ""}),
     # No step.
     "drawn by a generator": (
-        "no training loop over these images found",
+        "perfmod found no loop over these images",
         {
             "loop": "def moved():\n    for images, labels in loader:\n"
             "        yield images.to(device), labels.to(device)\nfor images, labels in moved():",

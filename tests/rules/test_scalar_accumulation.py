@@ -880,7 +880,7 @@ def test_loaders_of_other_files_that_give_all_in_one_batch(size: str, stays: boo
     given = [Given(path, textwrap.dedent(text).lstrip().encode(), dotted_names(path)) for path, text in code.items()]
     found = rewrite_together(given, [ScalarAccumulation()], Choice())[0]
     assert (found.outcome is Outcome.UNCHANGED) is stays
-    assert any("gives all in one batch" in each.reason for each in found.refused) is stays
+    assert any("gives all samples in one batch" in each.reason for each in found.refused) is stays
 
 
 @pytest.mark.parametrize(
