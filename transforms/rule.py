@@ -160,8 +160,8 @@ class Finding:
         cell: in what the engine hands out, the place among all cells of the notebook, from 1, whose line that is; None
             for other files.
         message: what is wrong here, in one line.
-        reason: in one line, why the rewrite is right; or what could not be shown (held back); or why nothing is
-            offered (refused).
+        reason: in one line, why the rewrite is right; or what could not be shown; or why the code
+            stays as it is.
         safety: what may be done with it.
         numerics: how far results may move, for this finding.
         min_torch: the oldest torch version that has what the rewrite relies on.
@@ -256,7 +256,7 @@ class Rule(ABC):
 
     @abstractmethod
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Report every place of `file` that shows the pattern, each rewritten, held back or refused."""
+        """Report every place of `file` that shows the pattern, with what becomes of each."""
         raise NotImplementedError
 
     def found(

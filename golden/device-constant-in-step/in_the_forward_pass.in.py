@@ -1,4 +1,4 @@
-# golden: stay refused="no training loop found to move it out of: register it as a buffer of the module"
+# golden: stay refused="perfmod found no training loop to move it out of: register it as a buffer of the module"
 """A forward pass has no loop to take the list out of."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay refused="whose code was not found, may need gradients"
+# golden: stay refused="which may need gradients"
 """What the attack does is not in sight, and it is named for what it needs."""
 import torch
 import torch.nn.functional as F

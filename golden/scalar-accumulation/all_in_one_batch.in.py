@@ -1,4 +1,4 @@
-# golden: stay refused="has one round"
+# golden: stay refused="makes one round"
 """The loader of the evaluation gives all of its dataset as one batch: the loss is read once either way."""
 
 import torch

@@ -1,4 +1,4 @@
-# golden: stay advised="only 1 batch is ready"
+# golden: stay advised="only 1 batch is loaded"
 """One worker makes one batch ahead."""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-# golden: stay advised="(2 workers, prefetch_factor 1); raise num_workers"
+# golden: stay advised="(2 workers, prefetch_factor 1): raise num_workers"
 """Two workers make one batch each."""
 import torch
 from torch import nn

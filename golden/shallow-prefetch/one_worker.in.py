@@ -1,4 +1,4 @@
-# golden: stay advised="(one worker, prefetch_factor 2); raise num_workers"
+# golden: stay advised="(one worker, prefetch_factor 2): raise num_workers"
 """One worker keeps two batches in store."""
 import torch
 from torch import nn

@@ -54,7 +54,7 @@ Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Try all rewrites that a run can prove, keep those proven equal and faster; script arguments after --.",
+        help="Prove rewrites by running the script, and keep what is equal and faster; script arguments after --.",
     ),
 ]
 

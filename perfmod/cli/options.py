@@ -45,11 +45,11 @@ Ignore = Annotated[
 ]
 Unsafe = Annotated[
     bool | None,
-    typer.Option("--unsafe/--no-unsafe", help="Take the open questions of rewrites as answered with yes."),
+    typer.Option("--unsafe/--no-unsafe", help="Also make rewrites with an open question, as if the answer were yes."),
 ]
 LowImpact = Annotated[
     bool | None,
-    typer.Option("--low-impact/--no-low-impact", help="Make rewrites, too, that are safe and gain little."),
+    typer.Option("--low-impact/--no-low-impact", help="Also make rewrites that are safe but gain little."),
 ]
 Format = Annotated[OutputFormat, typer.Option("--output-format", help="Output format.")]
 Jobs = Annotated[
@@ -65,7 +65,7 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         min=0.1,
-        help="Skip files whose analysis (with the files they belong to) takes longer.",
+        help="Skip files whose analysis takes longer, with the files that they belong to.",
         show_default="20",
     ),
 ]

@@ -29,7 +29,7 @@ _STYLES = {
     State.SUPPRESSED: "dim",
 }
 _ANSWERS = {
-    State.QUESTION: ("open question", "takes {} as answered with yes"),
+    State.QUESTION: ("open question", "answers {} with yes"),
     State.LOW_IMPACT: ("low impact", "applies {}"),
     State.ON_REQUEST: ("on request", "applies {}"),
 }
@@ -141,7 +141,7 @@ def _how(row: FindingRow) -> str:
 def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
-    return "; no training loop in these files runs this line" if unseen else ""
+    return "; perfmod found no training step that runs this line" if unseen else ""
 
 
 def _figures(row: FindingRow) -> str:

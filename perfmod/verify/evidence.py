@@ -151,7 +151,8 @@ class SyncRow:
         before, after: implicit synchronisations per step.
         before_ms, after_ms: milliseconds per step that the host waited there.
         rules: codes of the findings at that line.
-        status: `removed`, `rewritten` (still waits), `held back: …`, `refused: …`, `no rule covers it`, `new`.
+        status: `removed`, `rewritten, still waits`, `fewer`, `new`, `no rule covers it`, or what became of the
+            finding there and why (`open question: …`, `left as it is: …`).
         inside: the library line that waited, where it is not the user's own.
     """
 

@@ -33,16 +33,16 @@ from perfmod.verify.trace import Step, Trace
 from perfmod.verify.training import compare_first_step, compare_later_steps
 
 _DRAWN_ANEW: Final = {
-    "counts": "the original does another number of steps in every run",
-    "initial parameters": "the original draws other initial parameters in every run: set its seeds",
-    "initial buffers": "the original starts with other buffers in every run: set its seeds",
-    "batches": "the original reads other batches in every run: set its seeds",
-    "learning rates and other settings": "the original uses other optimizer settings in every run",
+    "counts": "the original makes a different number of steps in every run",
+    "initial parameters": "the original starts with different parameters in every run: set its seeds",
+    "initial buffers": "the original starts with different buffers in every run: set its seeds",
+    "batches": "the original reads different batches in every run: set its seeds",
+    "learning rates and other settings": "the original uses different optimizer settings in every run",
 }
 """Why an original that differs from itself cannot be judged, by the row in which it does."""
 UNFIT: Final = "original against itself"
 """The row that says that the original cannot be judged, whatever is compared with it."""
-_OTHER: Final = "the original is another training in every run"
+_OTHER: Final = "the original trains differently in every run"
 _BATCHES: Final = "batches"
 _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that change results, so that only a few steps can be compared."""

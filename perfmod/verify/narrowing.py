@@ -77,7 +77,7 @@ class Narrowing:
     def why(self, code: str) -> str:
         """Why findings of a rule are gone for which there is no verdict of their own."""
         is_over = any(place.code == code for place in self.withdrawn)
-        return OVER if is_over else "what was added to the default rewrites does not pay"
+        return OVER if is_over else "what was added to the default rewrites makes the step no faster"
 
     def _grown(self, kept: list[Group], rest: Sequence[Group]) -> list[Group]:
         """The most of `rest` that can be added to what is kept."""

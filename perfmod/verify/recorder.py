@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import platform
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from perfmod.verify import machine
 from perfmod.verify.evidence import Environment, Equality, Evidence, Speed, Verdict
 from perfmod.verify.request import Request
 from perfmod.verify.stacks import Rewriting
+from perfmod.verify.why import outcome
 
 
 @frozen
@@ -53,12 +55,11 @@ class Recorder:
 
     def nothing_to_do(self, rewriting: Rewriting) -> Evidence:
         """The record of a script that no rule changes."""
-        counts = {
-            "held back": sum(len(each.result.held_back) for each in rewriting.examined),
-            "refused": sum(len(each.result.refused) for each in rewriting.examined),
-        }
-        seen = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-        reason = f"nothing to verify: there is nothing to rewrite here ({seen or 'nothing was found'})"
+        results = [each.result for each in rewriting.examined]
+        counts = Counter(outcome(finding) for each in results for finding in (*each.held_back, *each.refused))
+        counts.pop("left as it is", None)
+        seen = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
+        reason = f"nothing to verify: no rule rewrites anything here ({seen or 'nothing was found'})"
         return self.record({}, Equality(Verdict.NO_CHANGE, reason, ""), None)
 
 

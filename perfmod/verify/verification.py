@@ -168,7 +168,11 @@ class Verification:
             record = self._record(gone.side(gone.whole), search.whole)
             return evolve(record, rules=gone.rows((), (), None)), (), narrowed
         evidence, kept = self._paying(StackJudge(narrowed, self._prover, {narrowed.stack: equality}))
-        chosen = narrowed if kept else narrowed.without(dict.fromkeys(unasked(narrowed), Withheld("it does not pay")))
+        chosen = (
+            narrowed
+            if kept
+            else narrowed.without(dict.fromkeys(unasked(narrowed), Withheld("it makes the step no faster")))
+        )
         if not kept and chosen.stack and chosen.findings != narrowed.findings:
             equality = self._equality(chosen)
             if equality.verdict is Verdict.PROVEN:
@@ -262,7 +266,7 @@ class Verification:
         spared = rewriting.sparing(unseen)
         along = {each.file.real for each in spared.files}
         told = {
-            True: "is not imported by this script, and only changes together with files that are",
+            True: "is not imported by this script, and changes only together with files that are",
             False: "is not imported by this script, so its rewrites are not verified",
         }
         self._unseen = tuple(

@@ -30,7 +30,7 @@ _ASKED: Final[Mapping[str, str]] = {
     "does-not-alias": "share no memory",
 }
 """What a run can answer, in words; the harness's `watching` answers it."""
-_LATER: Final = "--unsafe takes it as answered with yes"
+_LATER: Final = "--unsafe answers it with yes"
 
 
 @frozen

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from perfmod.codemods.engine import FileResult
-from perfmod.transforms.rule import Finding
+from perfmod.transforms.rule import Finding, Numerics, Safety
 from perfmod.verify.evidence import Profile, SyncRow, Why
 
 _NEGLIGIBLE = 0.01
@@ -130,10 +130,19 @@ def _status(line: int, before: _Waiting, after: _Waiting, result: FileResult | N
         return "fewer" if after.count < before.count - _NEGLIGIBLE else ""
     if _at(result.applied, line):
         return "rewritten, still waits"
-    for words, findings in (("held back", result.held_back), ("refused", result.refused)):
-        if found := _at(findings, line):
-            return f"{words}: {found[0].code} {found[0].reason}"
-    return "no rule covers it"
+    found = _at((*result.held_back, *result.refused), line)
+    return f"{outcome(found[0])}: {found[0].code} {found[0].reason}" if found else "no rule covers it"
+
+
+def outcome(finding: Finding) -> str:
+    """What became of a finding that is not applied, in the words of `check`."""
+    if finding.refused:
+        return "left as it is"
+    if finding.safety is Safety.ADVICE or not (finding.edits or finding.elsewhere):
+        return "advice"
+    if finding.unnamed or finding.safety is Safety.OPT_IN or finding.numerics is Numerics.BEHAVIOURAL:
+        return "on request"
+    return "open question" if finding.safety is Safety.UNSAFE else "low impact"
 
 
 def _rules(path: str, line: int, sources: Sources) -> tuple[str, ...]:

@@ -17,21 +17,21 @@ ALL = "torch_slow()\ntorch_risky()\ntorch_optional()\ntorch_kept()\ntorch_minor(
 TALK = "train.py:1:1: PM901 slow-call: a slow call\n"
 SUMMARY = """\
 1 rewrite in 1 of 1 file; nothing was written
-1 open question: `perfmod apply train.py --unsafe` takes it as answered with yes
+1 open question: `perfmod apply train.py --unsafe` answers it with yes
 1 low impact: `perfmod apply train.py --low-impact` applies it
 1 on request: `perfmod apply train.py --extend-select PM903` applies it
 -v shows them, and says why
 """
 VERBOSE_TALK = """\
 train.py:1:1: PM901 slow-call: a slow call
-    rewritten (bitwise): the fast one does the same; no training loop in these files runs this line
+    rewritten (bitwise): the fast one does the same; perfmod found no training step that runs this line
 train.py:2:1: PM902 risky-call: a slow call
-    open question (--unsafe): the fast one does the same; no training loop in these files runs this line
+    open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line
 train.py:3:1: PM903 optional-call: a slow call
     on request (--extend-select PM903): the fast one does the same; printed values may differ in the last \
-digits; no training loop in these files runs this line
+digits; perfmod found no training step that runs this line
 train.py:5:1: PM909 minor-call: a slow call
-    low impact (--low-impact): the fast one does the same; no training loop in these files runs this line
+    low impact (--low-impact): the fast one does the same; perfmod found no training step that runs this line
 """
 VERBOSE_SUMMARY = SUMMARY.replace("-v shows them, and says why\n", "")
 
@@ -88,7 +88,7 @@ def test_numbers(write: Write, perfmod: Run) -> None:
         write(name, "torch_slow(\n")
     assert perfmod("check", ".").err.splitlines()[2:] == [
         "4 rewrites in 2 of 5 files; `perfmod apply` makes them",
-        "4 open questions: `perfmod apply . --unsafe` takes them as answered with yes",
+        "4 open questions: `perfmod apply . --unsafe` answers them with yes",
         "4 low impact: `perfmod apply . --low-impact` applies them",
         "4 on request: `perfmod apply . --extend-select PM903` applies them",
         "-v shows them, and says why",
@@ -124,7 +124,7 @@ def test_commands_keep_what_was_given(write: Write, perfmod: Run) -> None:
         "--isolated",
     )
     ran = perfmod("check", "train.py", *given)
-    assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` takes it" in ran.err
+    assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` answers it" in ran.err
 
 
 def test_one_place_has_one_outcome(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from cli_fakes.running import RunProcess, Write
 
 NAME = "experiments/a_folder_of_some_length/train_the_whole_model.py"
-REASON = "open question (--unsafe): the fast one does the same; no training loop in these files runs this line"
+REASON = "open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line"
 
 
 def on_terminal(project: Path, *arguments: str, width: int = 60, **environment: str) -> str:
@@ -56,7 +56,7 @@ def test_lines_are_wrapped_at_the_width(project: Path, write: Write, perfmod_pro
     lines = plain(on_terminal(project, "check", ".", "-v")).splitlines()
     assert max(map(len, lines[:-1])) <= 60
     *first, why, again, summary, hint = (line.rstrip() for line in lines)
-    assert hint == "1 open question: `perfmod apply . --unsafe` takes it as answered with yes"
+    assert hint == "1 open question: `perfmod apply . --unsafe` answers it with yes"
     assert "".join(first).replace(" ", "") == f"{NAME}:1:1:PM902risky-call:aslowcall"
     assert f"{why} {again.strip()}" == f"    {REASON}"
     assert re.match(r" {4}\S", again)

@@ -232,7 +232,7 @@ def test_the_other_files_of_the_training(project: Path, perfmod: Run, write: Wri
     assert ".mean() * torch_fast() * torch_near()\n" in (project / "engine.py").read_text()
     expected = "import torch\nfrom engine import torch_near\n\ntorch_near()\ntorch_slow()\n"
     assert (project / "evaluate.py").read_text() == expected
-    assert "evaluate.py: is not imported by this script, and only changes together with files that are" in ran.err
+    assert "evaluate.py: is not imported by this script, and changes only together with files that are" in ran.err
     assert "engine.py:17" in ran.err
 
 

@@ -97,7 +97,7 @@ def test_a_function_out_of_sight_makes_no_difference_or_is_asked_about(case: str
     if case in ASKED:
         assert became == "held back"
         (finding,) = result.held_back
-        assert "is not in these files, and it may" in finding.reason
+        assert "perfmod cannot see the code of" in finding.reason
         assert [asked.predicate for asked in finding.questions] == [LEAVES_ARGUMENTS]
         assert finding.questions[0].expression.startswith("use(")
     else:

@@ -301,7 +301,7 @@ def test_what_the_host_goes_on_computing_with_stays(before: str) -> None:
     result = run(before, unsafe=True, selected=True)
     assert body(result) == before
     assert [finding.reason for finding in result.refused] == [
-        "built from CPU data every step and copied from unpinned memory"
+        "made from NumPy or Python data: `.pin_memory()` and `non_blocking=True` avoid the wait"
     ]
 
 

@@ -589,7 +589,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "batch shown": ("before they are copied", {"after": "images, labels = next(iter(loader))\nmake_grid(images)"}),
     "batch handed on": ("whole batch is used", {"after": "print(next(iter(loader)))"}),
     "batch of a list": (
-        "in a way that is not followed",
+        "perfmod cannot follow how line",
         {"loop": "batches = list(loader)\nfor images, labels in batches:", "after": "print(batches[0])"},
     ),
     "shown once": ("before they are copied", {"body": f"if len(seen) == 0:\n    make_grid(images)\n{MOVE}\n{STEP}"}),
@@ -638,10 +638,10 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         {"loop": GLOBAL, "body": "print(images.mean())"},
     ),
     "global loader": (
-        "in a way that is not followed",
+        "perfmod cannot follow how line",
         {"loader": "loader = None\ndef setup():\n    global loader\n    loader = DataLoader(dataset)\nsetup()"},
     ),
-    "loader handed on": ("in a way that is not followed", {"after": "model.fit(loader)"}),
+    "loader handed on": ("perfmod cannot follow how line", {"after": "model.fit(loader)"}),
     "transform saved": ("passed to torch.save", {"after": "torch.save(transform, 'transform.pt')"}),
     "dataset printed": ("read outside of loaders", {"after": "print(dataset)"}),
     "collated": ("collate function", {"loader": "loader = DataLoader(dataset, collate_fn=lambda batch: batch)"}),
@@ -827,7 +827,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "by hand, tensors": ("normalises by hand", {"data": TENSORS, "pipeline": ""}),
     # No step.
     "drawn by a generator": (
-        "no training loop over these images found",
+        "perfmod found no loop over these images",
         {
             "loop": "def moved():\n    for images, labels in loader:\n"
             "        yield images.to(device), labels.to(device)\nfor images, labels in moved():",
@@ -953,8 +953,8 @@ def test_the_reference_script_is_rewritten_by_default() -> None:
     [
         (script(), ""),
         (script(pipeline=V2), ""),
-        (script(pipeline=ONE), "one channel: cheap on the CPU"),
-        (script(after=SECOND), "the module would be built in 2 functions"),
+        (script(pipeline=ONE), "images of one channel cost little on the CPU"),
+        (script(after=SECOND), "2 functions would have to create the module"),
     ],
     ids=["colours", "colours of the newer transforms", "one channel", "two functions"],
 )

@@ -46,8 +46,8 @@ def run(rule: Rule, *, sample: str = "row", batch: str = "samples", options: str
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
-        ("num_workers=1", "only 2 batches are ready (one worker, prefetch_factor 2); raise num_workers"),
-        ("num_workers=2, prefetch_factor=1", "only 2 batches are ready (2 workers, prefetch_factor 1)"),
+        ("num_workers=1", "only 2 batches are loaded ahead (one worker, prefetch_factor 2): raise num_workers"),
+        ("num_workers=2, prefetch_factor=1", "only 2 batches are loaded ahead (2 workers, prefetch_factor 1)"),
         ("num_workers=2", ""),
         ("num_workers=0", ""),
         ("num_workers=count", ""),
@@ -65,7 +65,7 @@ def test_workers_of_the_command_line_are_a_default() -> None:
     parser = "    parser = argparse.ArgumentParser()\n    parser.add_argument('--workers', type=int, default=1)\n"
     code = code.replace("    loader =", f"{parser}    args = parser.parse_args()\n    loader =")
     result = rewrite(f"import argparse\n{code}".encode(), "train.py", [ShallowPrefetch()])
-    assert "only 2 batches are ready (one worker by default, prefetch_factor 2)" in result.refused[0].reason
+    assert "only 2 batches are loaded ahead (one worker by default, prefetch_factor 2)" in result.refused[0].reason
 
 
 @pytest.mark.parametrize(

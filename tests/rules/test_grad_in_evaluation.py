@@ -180,7 +180,7 @@ REFUSED = {
     "gradient": (evaluation("total += model(x).sum().item() + x.grad.sum().item()"), "gradient is read"),
     "attack": (
         evaluation("x = pgd_attack(model, x, y)\ntotal += model(x).sum().item()"),
-        "whose code was not found, may need gradients",
+        "which may need gradients",
     ),
     "enabled": (
         evaluation("h = torch.is_grad_enabled()\ntotal += model(x).sum().item()"),

@@ -67,7 +67,7 @@ def test_a_training_on_the_cpu_is_held_back() -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "this script never uses the GPU: workers would compete with the training for the CPU"
+    assert held.reason == "this script trains on the CPU: workers would take time away from the training"
 
 
 @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ def test_a_start_method_that_the_script_chooses(method: str, lambdas: bool, is_a
 def test_several_processes_share_the_processors(launched: str) -> None:
     code = HEAD + MAIN.replace("    model =", f"    {launched}\n    model =")
     (held,) = run(code).held_back
-    assert "several processes train (line 15), and each would start so many workers" in held.reason
+    assert "several processes train together (line 15), and each would start this many workers" in held.reason
     assert [asked.predicate for asked in held.questions] == ["has-cpus-of-its-own"]
 
 

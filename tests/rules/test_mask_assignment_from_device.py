@@ -230,7 +230,7 @@ SILENT = {
     "argsort": "i = x.argsort()\nx[i] = w[i]",
     "mask turned into numbers": "i = (x > 0).to(torch.long)\nx[i] = w[i]",
     "mask times numbers": "i = (x > 0).mul(labels.long())\nx[i] = w[i]",
-    "unknown index": "x[w.idx] = x[w.idx] + 1",
+    "index of an object": "x[w.idx] = x[w.idx] + 1",
     "slice": "x[:2] = w[:2]",
     "host": "t = torch.zeros(3)\nb = t > 0\nt[b] = torch.ones(3)[b]",
     "arrays": "a, v = x.numpy(), w.numpy()\nb = a > 0\na[b] = v[b]\na[b] += 1",

@@ -787,8 +787,7 @@ def test_means_of_half_precision_are_not_divided_by_hand(name: str) -> None:
         assert "half precision" in refused.reason
     (held,) = rewrite(code.partition("def train(")[0].encode(), "losses.py", [MaskedLoss()]).held_back
     assert held.reason == (
-        "a sum in float16 can overflow where the mean does not, and the training that uses this was not "
-        "found in the files given"
+        "a sum in float16 can overflow where the mean does not, and perfmod did not find the training that uses this"
     )
 
 

@@ -416,7 +416,7 @@ STAYS = {
     ),
     "base class": (
         script(meter=meter("AverageMeter:", "AverageMeter(torch.nn.Identity):")),
-        "`AverageMeter` inherits from a class that was not found in the files given",
+        "perfmod cannot see the code of a base class of `AverageMeter`",
     ),
     "replaced from outside": (
         script(meter=METER + "\n\nAverageMeter.update = lambda self, val, n=1: print(val)\n"),
@@ -471,7 +471,7 @@ STAYS = {
             meter=meter("val, n=1", "**figures").replace("= val\n", "= figures['val']\n"),
             step="losses.update(val=loss.item())",
         ),
-        "`AverageMeter.update` takes its values through `**figures`, which is not followed",
+        "`AverageMeter.update` takes its values through `**figures`, which perfmod does not follow",
     ),
     "inference mode": (
         script(step="with torch.inference_mode():\n    losses.update(out.mean().item())\nlosses.update(loss.item())"),
@@ -673,7 +673,7 @@ def test_figures_that_may_be_none(start: str, read: str) -> None:
 """
     )
     line = script(meter=meter, after="").count("\n")
-    reason = f"`{read}` on line {line} may be None, and not a number to convert with `float()`"
+    reason = f"`{read}` on line {line} may be None, which `float()` does not accept"
     assert reasons(script(meter=meter, after=f"print({read})")) == [reason]
     shown = script(meter=meter, after=f"print(f'{{{read}}}')")
     assert result(shown).outcome is Outcome.CHANGED

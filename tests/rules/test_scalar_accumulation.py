@@ -795,7 +795,7 @@ HELD_BACK = {
     ),
     "operand of unknown type": (
         ("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
-        "assumes that `model.weight_of(step)` is a Python number",
+        "right if `model.weight_of(step)` is a Python number",
     ),
     "divisor that may be zero": (
         ("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
@@ -846,7 +846,7 @@ def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
         """
     code = textwrap.dedent(code)
     if stays:
-        why = "the loop on line 8 has one round: the loader on line 15 gives all in one batch"
+        why = "the loop on line 8 makes one round: the loader on line 15 gives all samples in one batch"
         assert reasons(code) == [why, why]
     else:
         assert "total += loss.detach()" in result(code, selected=True).after.decode()
@@ -879,7 +879,7 @@ def test_loaders_of_other_files_that_give_all_in_one_batch(size: str, stays: boo
     given = [Given(path, textwrap.dedent(text).lstrip().encode(), dotted_names(path)) for path, text in code.items()]
     found = rewrite_together(given, [ScalarAccumulation()], Choice())[0]
     assert (found.outcome is Outcome.UNCHANGED) is stays
-    assert any("gives all in one batch" in each.reason for each in found.refused) is stays
+    assert any("gives all samples in one batch" in each.reason for each in found.refused) is stays
 
 
 @pytest.mark.parametrize(
@@ -979,7 +979,7 @@ def test_lists_copy_what_others_may_write(before: str, step: str, after: str) ->
     ],
 )
 def test_a_list_stays_that_not_every_round_appends_to(step: str) -> None:
-    why = "`seen` may stay empty, because not every round appends to it"
+    why = "not every round of the loop appends to `seen`, so it may stay empty"
     assert why in reasons(training("seen = []", step, "print(seen)"))
 
 
@@ -1207,7 +1207,7 @@ def test_sums_of_one_loop_are_one_finding() -> None:
     step = "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()"
     found = result(training("total, hits = 0.0, 0", step, "return total, hits"))
     assert [finding.reason for finding in found.applied] == [
-        "`total` and `hits` are only needed as a number outside of the steps, on line 16"
+        "`total` and `hits` are only needed as a number on line 16, not in every step"
     ]
 
 
@@ -1386,7 +1386,7 @@ def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str],
     [
         (f"loss = {STEP}; total += loss; print(loss)", "`loss` is needed as a number on line 17"),
         (f"total += {STEP}; print({STEP})", "`train_step` is needed as a number on line 17"),
-        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code outside of the files given"),
+        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code that perfmod cannot see"),
     ],
 )
 def test_figure_that_the_caller_needs(called: str, reason: str) -> None:

@@ -173,7 +173,7 @@ def test_an_if_that_waits_as_well_is_no_gain() -> None:
     assert found.outcome is Outcome.UNCHANGED
     (held,) = found.held_back
     assert held.safety is Safety.LOW_IMPACT
-    assert held.reason == "the `if` on line 6 waits for the answer anyway, so nothing is gained"
+    assert held.reason == "the `if` on line 6 waits for the result anyway, so nothing is gained"
 
 
 def test_an_if_becomes_a_where_with_it() -> None:

@@ -151,7 +151,7 @@ def test_metrics_written_by_hand(call: str, either: str, short: str, waits: bool
 def test_a_report_that_an_option_switches_on(test: str, stays: bool) -> None:
     code = loop(f"if {test}:\n    log(total / (step + 1))").replace("log(total", "print(total")
     line = code[: code.index("print(total")].count("\n") + 1
-    why = f"line {line} reads it in every step all the same where `{test}` holds"
+    why = f"line {line} still reads it in every step where `{test}` holds"
     assert held_back(code) == ([(Safety.LOW_IMPACT, why)] if stays else [])
 
 
@@ -160,7 +160,7 @@ def test_a_report_with_each_step_of_the_optimizer(body: str) -> None:
     code = loop(f"if step % args.parts == 0:\n    {body}\n    log(loss=figure)")
     code = code.replace("        optimizer.step()\n        total += loss.item()\n", "        figure = loss.item()\n")
     line = code[: code.index("log(loss=figure")].count("\n") + 1
-    why = f"line {line} reads it in every step all the same where `step % args.parts == 0` holds"
+    why = f"line {line} still reads it in every step where `step % args.parts == 0` holds"
     assert held_back(code) == ([(Safety.LOW_IMPACT, why)] if "step()" in body else [])
 
 

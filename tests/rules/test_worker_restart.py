@@ -51,6 +51,13 @@ def test_it_has_to_be_selected() -> None:
     assert not run(run(CODE).after.decode()).applied
 
 
+def test_it_says_which_random_numbers_are_others() -> None:
+    (plain,) = run(CODE, selected=False).held_back
+    assert plain.reason == "every sample stays the same; later shuffles and dropout draw other random numbers"
+    (drawn,) = run(CODE.replace("float(index) ** 2", "torch.rand(1).item()"), selected=False).held_back
+    assert drawn.reason.startswith("from epoch 2 on `torch.rand()` (line 14) draws other random numbers")
+
+
 @pytest.mark.parametrize(
     ("workers", "kept"),
     [
@@ -81,7 +88,7 @@ def test_an_epoch_in_a_function() -> None:
         (("        for x", "        dataset.epoch = epoch\n        for x"), "may change the dataset"),
         (("        for x", "        loader.dataset.epoch += 1\n        for x"), "may change the dataset"),
         (("        return torch", "        self.epoch += index\n        return torch"), "from one epoch to the next"),
-        (("dataset = Squares()", "dataset = Foreign()"), "was not found"),
+        (("dataset = Squares()", "dataset = Foreign()"), "perfmod cannot see the code of"),
         (("num_workers=2", "num_workers=workers()"), "only known at run time"),
         (("num_workers=2)", "num_workers=2, **epochs)"), "could not be determined"),
     ],

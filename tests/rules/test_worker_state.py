@@ -218,10 +218,10 @@ QUICK = "torch.tensor([float(index)]).sqrt()"
 @pytest.mark.parametrize(
     ("length", "sample", "batch", "epochs", "batches"),
     [
-        ("500", QUICK, "50", "10", "it gives 10 batches of small samples an epoch"),
-        ("self.size", QUICK, "50", "epochs", "it gives 10 batches of small samples an epoch"),
-        ("len(self.items)", QUICK, "50", "10", "it gives 10 batches of small samples an epoch"),
-        ("500", QUICK, "500", "10", "it gives one batch of small samples an epoch"),
+        ("500", QUICK, "50", "10", "an epoch has 10 batches"),
+        ("self.size", QUICK, "50", "epochs", "an epoch has 10 batches"),
+        ("len(self.items)", QUICK, "50", "10", "an epoch has 10 batches"),
+        ("500", QUICK, "500", "10", "an epoch has one batch"),
         ("500", QUICK, "10", "10", ""),
         ("500", QUICK, "50", "1", ""),
         ("50_000", QUICK, "50", "10", ""),
@@ -236,7 +236,7 @@ def test_tiny_data_sets_gain_little(length: str, sample: str, batch: str, epochs
     found = [(each.safety, each.reason) for each in (*result.applied, *result.held_back)]
     if batches:
         assert [safety for safety, _ in found] == [Safety.LOW_IMPACT]
-        assert found[0][1] == f"{batches}, which takes less time than starting workers anew"
+        assert found[0][1] == f"{batches} of small samples, which load faster than workers start"
     else:
         assert len(result.applied) == 1
 

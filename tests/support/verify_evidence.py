@@ -166,7 +166,7 @@ def sync_rows() -> tuple[SyncRow, ...]:
         43: (2.0, 0.0, 3.62, 0.0, ("PM103",), "removed"),
         47: (2.0, 0.0, 2.44, 0.0, ("PM104",), "removed"),
         92: (1.0, 0.2, 1.9, 0.41, ("PM106",), "rewritten"),
-        18: (1.0, 1.0, 0.35, 0.38, ("PM102",), "refused: the result decides what runs next"),
+        18: (1.0, 1.0, 0.35, 0.38, ("PM102",), "left as it is: it decides what runs next"),
         88: (1.0, 1.0, 0.12, 0.12, (), "no rule covers it"),
     }
     paths, insides = {18: "engine/metrics.py"}, {88: "torch/optim/adam.py:417"}

@@ -306,11 +306,11 @@ def test_other_initial_parameters_are_inconclusive() -> None:
     [
         (
             lambda: trained(seed=3),
-            "the original draws other initial parameters in every run: set its seeds",
+            "the original starts with different parameters in every run: set its seeds",
         ),
-        (lambda: trained(data_seed=500), "the original reads other batches in every run: set its seeds"),
-        (lambda: evolve(trained(), skipped=2), "the original does another number of steps in every run"),
-        (lambda: trained(lr=0.04), "the original uses other optimizer settings in every run"),
+        (lambda: trained(data_seed=500), "the original reads different batches in every run: set its seeds"),
+        (lambda: evolve(trained(), skipped=2), "the original makes a different number of steps in every run"),
+        (lambda: trained(lr=0.04), "the original uses different optimizer settings in every run"),
         (
             lambda: with_losses(trained(), lambda step, loss: math.nan if step == 2 else loss),
             "loss at step 2 is not finite in some runs of the original only",

@@ -184,7 +184,7 @@ def test_what_nobody_asked_for_does_not_spoil_the_gain_of_the_rest(
     evidence, kept, _ = verified(slow, quick=True)
     assert (evidence.verdict, kept) == (Verdict.PROVEN, ["PM104"])
     assert [(row.code, row.withdrawn) for row in evidence.rules] == [("PM101", True), ("PM104", False)]
-    assert "does not pay" in evidence.rules[0].reason
+    assert "no faster" in evidence.rules[0].reason
 
 
 def test_what_is_open_is_not_written_and_is_told(verified: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

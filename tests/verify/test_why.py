@@ -49,7 +49,7 @@ def test_syncs_that_no_rule_covers_and_refused_ones_are_told_apart() -> None:
     sources = Sources({"t.py": code}, {"t.py": code}, {"t.py": examined})
     waits = result(("t.py", line, 10, 1.0), ("t.py", 7, 5, 1.0))
     rows = {row.line: row for row in why(waits, waits, sources).syncs}
-    assert rows[line].status.startswith("refused: PM101 ")
+    assert rows[line].status.startswith("left as it is: PM101 ")
     assert rows[line].rules == ("PM101",)
     assert rows[7].status == "no rule covers it"
 

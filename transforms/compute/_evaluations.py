@@ -345,7 +345,7 @@ def _need_of_call(file: FileFacts, call: cst.Call) -> str:
     if file.values.calls.resolve(call) is None and mode(file, call) is None:
         short = dotted(call.func).rpartition(".")[2]
         if short not in ("zero_grad", "no_grad") and words(short) & _NEEDS_GRADIENTS:
-            return f"`{short}`, whose code was not found, may need gradients"
+            return f"perfmod cannot see the code of `{short}`, which may need gradients"
         if any(words(dotted(arg.value)) & _OPTIMIZERS for arg in call.args):
             return f"the optimizer is passed to `{short}`"
     return ""

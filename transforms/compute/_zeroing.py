@@ -151,7 +151,7 @@ def why_read_as_zeros(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing
     behind = [*events[own[-1] + 1 :], *events[: own[0]]]
     following = next(((node, kind) for node, kind in behind if kind != "zero"), None)
     if following is None:
-        return "the following backward pass was not found in the files given"
+        return "perfmod did not find the backward pass that follows"
     node, kind = following
     if kind != "backward":
         return f"the zeros are read on line {file.line(node)}, before a backward pass"

@@ -50,7 +50,7 @@ class DeprecatedAmpApi(Rule):
     )
     changes_results = (
         "Never: the old classes only call the new ones. A scaler is no longer an instance of the old class, which "
-        "matters if another file checks `isinstance(scaler, torch.cuda.amp.GradScaler)`. Held back as unsafe where "
+        "matters if another file checks `isinstance(scaler, torch.cuda.amp.GradScaler)`. An open question where "
         "TorchScript compiles code of the file. PyTorch before 2.3 has no `torch.amp.GradScaler`, and before 2.4 no "
         "`torch.amp.custom_fwd`."
     )

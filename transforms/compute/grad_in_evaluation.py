@@ -10,11 +10,11 @@ dropout and batch normalisation, but not the recording. `torch.no_grad()` does:
             ...                                      ...
 
 A function that only evaluates gets a decorator, because that is one line. Where the evaluation is part of a training
-function or of a script, its loop is put under `with torch.no_grad():`; a long loop is held back, because all of its
-lines would be re-indented.
+function or of a script, its loop is put under `with torch.no_grad():`; a long loop is an open question, because all of
+its lines would be re-indented.
 
-The values are the same. Code that could tell the difference is refused, or held back where it was not found in the
-files given: gradients taken inside the evaluation (adversarial examples, forces), tensors that are differentiated
+The values are the same. Code that could tell the difference stays as it is, and where perfmod cannot see it, that is an
+open question: gradients taken inside the evaluation (adversarial examples, forces), tensors that are differentiated
 later, and printed tensors, because `tensor(0.5, grad_fn=<...>)` loses its `grad_fn`.
 """
 
@@ -47,7 +47,7 @@ _MESSAGES = {
     Fate.DIFFERENTIATED: "the model's output is differentiated on line {}",
     Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
     Fate.KEPT: "a tensor is stored on line {}, where other code may differentiate it",
-    Fate.RETURNED: "a tensor is returned on line {}, and not all of its uses were found in the files given",
+    Fate.RETURNED: "a tensor is returned on line {}, and perfmod may not see all of its uses",
 }
 
 
@@ -69,11 +69,11 @@ class GradInEvaluation(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html",
     )
     changes_results = (
-        "Never for values: the same kernels compute the same numbers. Tensors that leave the evaluation have no "
-        "graph any more, so `backward` on them fails and printing them shows no `grad_fn`: refused where this is "
-        "seen, held back as unsafe where it is not. `nn.TransformerEncoder` and `nn.MultiheadAttention` take a "
-        "fused path in evaluation mode without gradients, with other rounding and zeros at padded positions: held "
-        "back as unsafe too. Attention kernels and compiled models may round differently."
+        "Never for values: the same kernels compute the same numbers. Tensors that leave the evaluation have no graph "
+        "any more, so `backward` on them fails and printing them shows no `grad_fn`: where this is seen the evaluation "
+        "stays as it is, and where it may be so it is an open question. `nn.TransformerEncoder` and "
+        "`nn.MultiheadAttention` take a fused path in evaluation mode without gradients, with other rounding and zeros "
+        "at padded positions: an open question too. Attention kernels and compiled models may round differently."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -145,7 +145,9 @@ class GradInEvaluation(Rule):
         doubt = _first(file, escapes)
         suggestion = evaluations.suggests_gradients(file, code, calls)
         if not doubt and suggestion:
-            doubt = f"the code of the model was not found, and `{suggestion}` suggests that it needs gradients itself"
+            doubt = (
+                f"perfmod cannot see the code of the model, and `{suggestion}` suggests that it needs gradients itself"
+            )
         module = evaluations.takes_another_path(file)
         if not doubt and module:
             doubt = f"`{module}` computes slightly different values in evaluation mode without gradients"

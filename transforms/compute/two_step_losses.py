@@ -59,7 +59,7 @@ class TwoStepLosses(Rule):
     changes_results = (
         "Not for log_softmax and nll_loss over dimension 1: the operations are the same. A sigmoid with "
         "binary_cross_entropy agrees up to rounding while the logits stay below about 15; beyond, the loss and its "
-        "gradient differ, so it is held back as unsafe, as is the logarithm of a softmax."
+        "gradient differ, so it is an open question, as is the logarithm of a softmax."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

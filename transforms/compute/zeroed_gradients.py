@@ -14,7 +14,7 @@ which is what `zero_grad` sets by default since PyTorch 2.0, the backward pass s
 The two are not always the same. A parameter that gets no gradient in some step (a branch that was not taken, a layer
 that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still updates it; if its gradient is
 None the optimizer skips it. So the rewrite is offered where the optimizer is plain SGD, for which a zero gradient
-changes nothing; elsewhere it is held back as unsafe. Zeros that are read before the next backward pass are refused.
+changes nothing; elsewhere it is an open question. Zeros that are read before the next backward pass stay.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class ZeroedGradients(Rule):
     )
     changes_results = (
         "Not where every step computes gradients for the same parameters, up to the sign of a zero. Between two steps "
-        "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer updated "
-        "by momentum, by Adam's moments or by weight decay: held back as unsafe for all but plain SGD."
+        "`.grad` is None where it held zeros. A parameter that gets no gradient in some step is no longer updated by "
+        "momentum, by Adam's moments or by weight decay: an open question for all but plain SGD."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -66,7 +66,7 @@ class Callee:
     @property
     def basis(self) -> str:
         """Why it may do anything, for messages."""
-        return f"the code of `{self.name}` is not in these files, and it may keep or modify what it is given"
+        return f"perfmod cannot see the code of `{self.name}`, which may keep or modify what it is given"
 
 
 class Callees:

@@ -40,8 +40,8 @@ def why_timed(file: FileFacts, loop: cst.For | cst.While, node: cst.CSTNode) -> 
         if file.tree.loops(part)[0] is loop and file.comes_before(node, part) and not file.steps.is_gated(part, loop):
             shown = _shown_behind(file, loop, part)
             if shown is not None:
-                taken = file.line(part)
-                return f"the time on line {file.line(shown)}, taken on line {taken}, would leave out what still runs"
+                time = f"the time on line {file.line(shown)}, taken on line {file.line(part)},"
+                return f"{time} would not include kernels that still run"
     return None
 
 

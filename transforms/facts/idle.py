@@ -43,12 +43,12 @@ def why_idle(file: FileFacts, node: cst.CSTNode) -> str | None:
     if _is_unit_test(file, module) or (helps and all(_is_unit_test(file, user) for user in uses.users(module))):
         return "only unit tests run it"
     if file.world.is_beside_training(file.source) and _only_defines(file, module):
-        return "the file only defines functions and classes, and nothing in its project imports it"
+        return "nothing in the project imports this file"
     unused = [uses.unused[around] for around in file.tree.ancestors(node) if around in uses.unused]
     if unused:
-        return f"nothing here uses `{unused[-1]}`"
+        return f"`{unused[-1]}` is never used"
     if uses.only_evaluated(file.source.module):
-        return "this script only evaluates, and nothing here trains"
+        return "this script only evaluates"
     return None
 
 

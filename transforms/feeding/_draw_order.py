@@ -82,7 +82,9 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
     workers.
     """
     if not isinstance(made, cst.Call):
-        return "" if isinstance(made, cst.Name) and made.value == "None" else "the code of its sampler was not found"
+        return (
+            "" if isinstance(made, cst.Name) and made.value == "None" else "perfmod cannot see the code of its sampler"
+        )
     cls = file.values.calls.constructed(made)
     if cls is not None:
         draws = (
@@ -104,7 +106,7 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
         return next((r for inner in _samplers_inside(file, made, cls) if (r := _sampler(file, inner))), "")
     name = file.qualified(made)
     if name is None or not name.startswith("torch."):
-        return f"the code of the sampler {name or file.code(made)} was not found"
+        return f"perfmod cannot see the code of the sampler {name or file.code(made)}"
     inner = argument(made, "sampler", 0) if name == "torch.utils.data.BatchSampler" else None
     return next((r for end in file.tracing.ends(inner) if (r := _sampler(file, end.node))), "") if inner else ""
 

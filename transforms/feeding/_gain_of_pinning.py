@@ -21,7 +21,7 @@ def why_no_gain(file: FileFacts, loader: Loader) -> str:
     if is_graph_loader(loader) and loader.is_copied_by_framework:
         return "Lightning waits for copies of graphs: it copies only tensors with non_blocking=True"
     if loader.iterations and not loader.trains and _gives_single_samples(file, loader):
-        return "this loader only evaluates, one sample at a time: each result is waited for anyway"
+        return "this loader only evaluates, one sample at a time: the CPU waits for each result anyway"
     return _why_in_process(file, loader)
 
 
@@ -35,7 +35,7 @@ def _why_in_process(file: FileFacts, loader: Loader) -> str:
     if not WorkerCode.of(file, loader).in_memory:
         return "it has no workers: the training process would pin each batch itself, which can cost more than it saves"
     if _gives_single_samples(file, loader):
-        return "its batches are one sample from memory: pinning copies each of them once more, and hides nothing"
+        return "each batch is one sample from memory: pinning would only copy it once more"
     return ""
 
 

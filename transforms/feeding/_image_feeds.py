@@ -154,7 +154,7 @@ class _Search:
         elif isinstance(call, cst.Call):
             self._given_to_dataset(call, use.node)
         elif not _is_test(self.file, use.node):
-            raise Unmovable(f"the pipeline is used on line {self._line(use.node)} in a way that is not followed")
+            raise Unmovable(f"perfmod cannot follow how line {self._line(use.node)} uses the pipeline")
 
     def _given_to_dataset(self, call: cst.Call, pipeline: cst.BaseExpression) -> None:
         name = self.file.names.qualified(call.func) or self._base_of(call)
@@ -233,7 +233,7 @@ class _Search:
             self._check_self(other)
             made += file.values.calls.constructions(other)
         if not made or any(file.flow.is_open(other.node) for other in file.classes if cls in other.lineage()):
-            raise Unmovable(f"{cls.name} is created outside of the files given")
+            raise Unmovable(f"perfmod did not find where {cls.name} is created")
         return made
 
     def _check_use_of_class(self, use: Read, cls: ClassFacts) -> None:
@@ -337,7 +337,7 @@ class _Search:
             raise Unmovable(f"Lightning copies the batches of the loader on line {line} before a step sees them")
         feed.kept = self._check_drawn(loader)
         if not loader.iterations:
-            raise Unmovable(f"no loop over the loader on line {line} found; pass the folder that contains it")
+            raise Unmovable(f"perfmod found no loop over the loader on line {line}")
 
     def _collated(self, loader: Loader, path: Path) -> Path:
         """Where a loader's batches hold the images that the samples of its dataset hold at `path`."""
@@ -365,7 +365,9 @@ class _Search:
             if is_none(end.node):
                 continue  # a loader of `None` fails
             raise Unmovable(
-                f"the loader on line {line} may also read the dataset of line {self._line(end.node)}", end.node
+                f"the loader on line {line} may also read the dataset of line {self._line(end.node)}, which this "
+                f"pipeline does not prepare",
+                end.node,
             )
 
     def _check_drawn(self, loader: Loader) -> cst.CSTNode | None:
@@ -399,7 +401,7 @@ class _Search:
                         of_bar = current is not loader.call or parent.attr.value in _OF_PROGRESS_BARS
                         if of_bar or self._is_plain_attribute(parent):
                             continue
-                raise Unmovable(f"its loader is used on line {self._line(use.node)} in a way that is not followed")
+                raise Unmovable(f"perfmod cannot follow how line {self._line(use.node)} uses its loader")
         return kept
 
     def _check_dataset_of_loader(self, dataset: cst.Attribute) -> None:

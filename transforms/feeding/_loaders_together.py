@@ -40,5 +40,5 @@ def _why_not_alone(file: FileFacts, loader: Loader, left: Mapping[Loader, str]) 
     copied = {other for copy in file.once(copies) if loader in copy.origins for other in copy.origins}
     for other, reason in left.items():
         if made_in(file, other) is made_in(file, loader) and (other.trains or other in copied):
-            return f"the loader beside it on line {file.line(other.call)} would stay pageable: {reason}"
+            return f"the loader beside it on line {file.line(other.call)} could not be pinned: {reason}"
     return ""

@@ -25,8 +25,8 @@ _WITHOUT = frozenset(sys.stdlib_module_names) | {
     "torchinfo", "torchmetrics", "torchsummary", "torchtext", "torchvision", "tqdm", "visdom", "wandb", "yacs", "yaml",
 }  # fmt: skip
 """Libraries that give no objects with a `to` or `cuda`, other than tensors, modules and packed sequences."""
-_LATELY = {"transformers": "from version 4.48 on"}
-"""Libraries whose objects take `non_blocking`, if they are new enough."""
+_LATELY = {"transformers": "transformers before version 4.48"}
+"""Libraries whose objects take `non_blocking`, if they are new enough, and which are not."""
 _BUT = {"dgl": ("dgl.graphbolt", "dgl.sparse")}
 """Libraries whose objects take `non_blocking` (graphs of DGL do from version 0.5 on), but for those of some modules."""
 _METHODS = ("to", "cuda")
@@ -79,8 +79,7 @@ def _strangers(file: FileFacts, aliases: Sequence[_Alias]) -> Iterator[tuple[cst
         library = _library(imported)
         takes_it = library in _WITHOUT or (library in _BUT and not imported.startswith(_BUT[library]))
         if not takes_it and (library in _BUT or not file.flow.imported(alias)):
-            text = f"{library}, which takes non_blocking {_LATELY[library]}" if library in _LATELY else library
-            yield file.tree.module_of(alias), text
+            yield file.tree.module_of(alias), _LATELY.get(library, library)
 
 
 def _libraries(file: FileFacts, aliases: Sequence[_Alias]) -> set[cst.Module]:

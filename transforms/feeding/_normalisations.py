@@ -19,7 +19,7 @@ from perfmod.transforms.source import Source
 
 _DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 _COLOURS = 3
-_IDLE = "no training loop over these images found; pass the folder that contains it"
+_IDLE = "perfmod found no loop over these images"
 
 
 @frozen
@@ -183,7 +183,7 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
     return Moves(
         pipelines=tuple(movable),
         reason=(
-            f"the loader passes uint8 images on, which become the same floats after their copy to the device ({where})"
+            f"the loader gives uint8 images, which become the same floats after their copy to the device ({where})"
         ),
         edits=tuple(merged(edits)),
         needs=(arithmetic.definition(file, movable[0]),),
@@ -197,5 +197,5 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
 def _burden(arithmetic: Arithmetic, functions: int) -> str:
     """Why a module is too much for what it does on the device; empty for colours, and a module made in one place."""
     if arithmetic.channels < _COLOURS:
-        return "one channel: cheap on the CPU"
-    return f"the module would be built in {functions} functions" if functions > 1 else ""
+        return "images of one channel cost little on the CPU"
+    return f"{functions} functions would have to create the module" if functions > 1 else ""

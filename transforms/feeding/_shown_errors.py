@@ -34,8 +34,8 @@ def why_shown(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
             own = _made_otherwise(file, raised)
             if own:
                 return (
-                    f"line {line} handles errors, and a worker hands on the {own} of line {file.line(raised)} as a "
-                    "RuntimeError"
+                    f"line {line} handles errors, and the {own} of line {file.line(raised)} would come from a worker "
+                    f"as a RuntimeError"
                 )
             if _looks_into(file, handler):
                 return (

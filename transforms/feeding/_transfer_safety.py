@@ -180,10 +180,10 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return f"{other}, which takes nothing from pinned memory"
     scrubbed = unseen_write(file, good)
     if scrubbed is not None:
-        line, copied = file.line(scrubbed.node), file.line(good[0].call)
+        called = f"`{file.code(scrubbed.node.func)}`" if isinstance(scrubbed.node, cst.Call) else "the function"
         return (
-            f"the code of the function called on line {line} is not in these files, and it may modify the batch while "
-            f"line {copied} is still copying it"
+            f"perfmod cannot see the code of {called} on line {file.line(scrubbed.node)}, which may modify the batch "
+            f"while line {file.line(good[0].call)} is still copying it"
         )
     moved = _moved_samples(file, loader) if not pinned else None
     if moved is not None:
@@ -252,7 +252,7 @@ def doubt_of_copy(file: FileFacts, copy: Copy) -> str:
             other = stranger(file, copy.call)
             if other:
                 line = file.line(copy.call)
-                return f"line {line} may copy no tensor but an object with its own `to` method, such as that of {other}"
+                return f"line {line} may copy an object of {other}, whose `to` may not accept `non_blocking`"
     return ""
 
 

@@ -42,7 +42,7 @@ def why_little(file: FileFacts, loader: Loader, together: Iterable[Loader]) -> s
     most = max((count for count in counts if count is not None), default=0)
     if None not in counts and most:
         batches = "one batch" if most == 1 else f"{most} batches"
-        return f"it gives {batches} of small samples an epoch, which takes less time than starting workers anew"
+        return f"an epoch has {batches} of small samples, which load faster than workers start"
     return ""
 
 
@@ -59,7 +59,7 @@ def why_no_gain(file: FileFacts, loader: Loader, together: Iterable[Loader], giv
     if len(loops) == len(work) and (epochs := next(filter(None, loops), None)) is not None:
         return f"the loop on line {file.line(epochs)} would start workers anew for each of its many short epochs"
     if not uses_accelerator(file):
-        return "this script never uses the GPU: workers would compete with the training for the CPU"
+        return "this script trains on the CPU: workers would take time away from the training"
     many = _made_in_numbers(file, loader.call)
     if many is not None:
         return f"line {file.line(many)} makes many such loaders, and each would start workers of its own"

@@ -51,7 +51,7 @@ _UNSAFE = {
     ),
     Trait.UNSEEN: (
         Numerics.SAMPLING,
-        ("the code of {text} (line {line}) was not found: it may draw random numbers or change its own state"),
+        ("perfmod cannot see the code of {text} (line {line}), which may draw random numbers or change its own state"),
     ),
     Trait.MAY_WRITE: (
         Numerics.BITWISE,
@@ -125,7 +125,7 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
             f"{rounded.text} (line {file.line(rounded.node)}) differently"
         )
         return Judgement(numerics=Numerics.ROUNDING, reason=reason)
-    return Judgement(reason="no sample is random or changes the dataset, so every batch stays the same")
+    return Judgement(reason="samples are not random and do not change the dataset, so every batch stays the same")
 
 
 def _filled(file: FileFacts, remark: Remark, why: str) -> str:
@@ -154,7 +154,7 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     if alone and not loader.trains:
         if loader.iterations:
             return "this loader only evaluates, where starting workers may cost more than it gains"
-        return "no training loop over this loader is in the files read here"
+        return "perfmod found no training loop over this loader"
     told = asked(file, loader, "num_workers")
     if told is not None:
         return f"line {file.line(told)} reads its number of workers"

@@ -17,11 +17,11 @@ the tensor on the device, and nothing is copied:
 
 Operations between the two are done on the device as well, as long as they give the same bits there: views, triangular
 masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
-division may be rounded differently and is held back as unsafe. Random tensors (`torch.rand`, `torch.randn`,
+division may be rounded differently, which is an open question. Random tensors (`torch.rand`, `torch.randn`,
 `torch.randint`) would use the device's generator instead of the CPU's and get other random numbers of the same
-distribution: they are rewritten only when the rule is selected by its code or name.
+distribution: they are on request, `--extend-select PM206`.
 
-Tensors in a `Variable` are held back, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
+Tensors in a `Variable` are of low impact, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
 This is rewritten in the steps of a training or evaluation, in forward passes, and in functions and methods that these
 may call: loss functions, mask helpers, samplers. A single copy at the start of a program does not matter.
@@ -78,8 +78,8 @@ class CpuBornTensor(Rule):
     )
     changes_results = (
         "Never for what is applied by default. Sequences of fractional numbers (`arange` with a fractional step, "
-        "`linspace`) may differ in the last bit between CPU and GPU and are held back as unsafe, of the class "
-        "rounding. Random tensors get different random numbers and are opt-in, of the class sampling."
+        "`linspace`) may differ in the last bit between CPU and GPU: open questions, of the class rounding. Random "
+        "tensors get other random numbers: on request, of the class sampling."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -28,12 +28,12 @@ The class is put into the file with the transforms, and a loop in another file i
 imports something from that file. The module is created once, where the device is known, or else before the loop.
 Images may be stacked by a collate function that does nothing else with them.
 
-All loops over all loaders of such a dataset are rewritten together or not at all, because otherwise some of them
-would get uint8 images; so are the training and evaluation transforms of datasets of one class. Where the images are
-copied only under an `if`, they may stay on the CPU, where workers should keep normalising them: those transforms
-stay. Images of one channel, as of MNIST, are cheap on the CPU, and a module that several functions would have to make
-is more code than most want: such findings are held back until the rule is selected by its code or name. What a
-dataset normalises by hand in its `__getitem__` stays too, with the advice to move it.
+All loops over all loaders of such a dataset are rewritten together or not at all, because otherwise some of them would
+get uint8 images; so are the training and evaluation transforms of datasets of one class. Where the images are copied
+only under an `if`, they may stay on the CPU, where workers should keep normalising them: those transforms stay. Images
+of one channel, as of MNIST, are cheap on the CPU, and a module that several functions would have to make is more code
+than most want: such findings are of low impact. What a dataset normalises by hand in its `__getitem__` stays too, with
+the advice to move it.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class CpuNormalisation(Rule):
         "https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Normalize.html",
     )
     changes_results: ClassVar[str] = (
-        "Never for images with 8 bits per channel: every value passes the same float32 operations in the "
-        "same order. Images of other modes, which ToTensor does not scale, are refused, as are float arrays and "
-        "transforms after Normalize."
+        "Never for images with 8 bits per channel: every value passes the same float32 operations in the same order. "
+        "Images of other modes, which ToTensor does not scale, stay as they are, and so do float arrays and transforms "
+        "after Normalize."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -38,16 +38,16 @@ script, `num_workers = 0` at its top level or next to `batch_size = 32`.
 
 Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
-only pad and stack them, workers have low impact. Where `ToTensor` converts such samples, they are left to those who
-select the rule if there are 10,000 epochs or more: those are short, and each would start workers anew.
+only pad and stack them, workers have low impact. Where `ToTensor` converts such samples, they are on request if there
+are 10,000 epochs or more: those are short, and each would start workers anew.
 
 Fewer than fifty batches an epoch, of samples that need no file, are loaded before workers have started anew. Where the
 length of the data set and the batch size are written down, such a loader is of low impact.
 
-On request only are loaders of a training on the CPU, where workers would compete with it, and loaders that a loop makes
-in numbers, as for the clients of federated learning: each would start its own workers.
+Also on request are the loaders of a training on the CPU, from which workers would take time, and loaders that a loop
+makes in numbers, as for the clients of federated learning: each would start its own workers.
 
-Only loaders of a training loop that was found are rewritten. A loader that only evaluates is reported and left: it
+Only loaders of a training loop that perfmod finds are rewritten. A loader that only evaluates is left as it is: it
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
 `Trainer.fit` counts as a training loop. The Trainer of Hugging Face creates its loaders itself: there the argument is
 `dataloader_num_workers`.
@@ -96,12 +96,11 @@ class LoaderWithoutWorkers(Rule):
     )
     changes_results = (
         "Never, where the code of the dataset, its transforms and its collate function is known and draws no random "
-        "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers "
-        "takes them from its workers' generators, not the main process's, so augmentations, and everything "
-        "random after them, are other draws of the same distribution; such findings, and datasets whose code was "
-        "not found, are held back as unsafe. A worker computes with one thread, and sums of very large "
-        "tensors are rounded differently with one thread than with several: those findings are of the class "
-        "rounding."
+        "numbers: every batch holds the same samples in the same order. A dataset that draws random numbers takes them "
+        "from its workers' generators, not the main process's, so augmentations, and everything random after them, are "
+        "other draws of the same distribution; such findings, and datasets whose code perfmod cannot see, are open "
+        "questions. A worker computes with one thread, and sums of very large tensors are rounded differently with one "
+        "thread than with several: those findings are of the class rounding."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -214,7 +213,10 @@ class LoaderWithoutWorkers(Rule):
         ranks = shares_cpus(file) if given or written.is_counted else None
         if ranks is not None:
             line = file.line(ranks)
-            yield f"several processes train (line {line}), and each would start so many workers", "has-cpus-of-its-own"
+            yield (
+                f"several processes train together (line {line}), and each would start this many workers",
+                "has-cpus-of-its-own",
+            )
         for each in starts:
             if each.asked is not None:
                 yield each.reason, "forks-workers"

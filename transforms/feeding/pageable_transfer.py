@@ -15,19 +15,17 @@ Work that is queued on the GPU afterwards waits for the copy, so no value change
 it is: copies to the CPU, and copies whose source is modified on the CPU while the copy may still be running. Without
 an accelerator, `pin_memory=True` does nothing (PyTorch warns), and neither does `non_blocking=True`.
 
-A loader is rewritten together with every copy of its batches that was found, or not at all, in training and
-evaluation alike, in helper functions too. A helper that also copies batches of another loader changes for both, which
-is right for both. Loaders that one function, class or script creates side by side are pinned together: where one of
-them has to stay, though it trains or its batches go through the same copies, the others are only rewritten when the
-rule is selected by its code or name. So are loaders that give one batch only: `next(iter(loader))`, a loop that
-always ends in its first round, or `batch_size=len(dataset)`; loaders that give a few, `if step == 2: break`; and those
-of single samples that nothing trains with.
+A loader is rewritten together with every copy of its batches that was found, or not at all, in training and evaluation
+alike, in helper functions too. A helper that also copies batches of another loader changes for both, which is right for
+both. Loaders that one function, class or script creates side by side are pinned together: where one of them has to
+stay, though it trains or its batches go through the same copies, the others are of low impact. So are loaders that give
+one batch only: `next(iter(loader))`, a loop that always ends in its first round, or `batch_size=len(dataset)`; loaders
+that give a few, `if step == 2: break`; and those of single samples that are not used for training.
 
 A loader without workers has no such thread: the training process copies each batch into pinned memory itself. On an
 H200 that made training 1.0 to 1.7 times as fast where the samples lie ready in memory, but 0.6 to 1.0 times where they
 are computed. So a loader that neither has workers nor gets some by loader-without-workers (PM201) in the same run, and
-stands beside none that has, is only rewritten when the rule is selected by its code or name, unless its samples come
-from memory.
+stands beside none that has, is of low impact, unless its samples come from memory.
 
 A cast before the copy makes a new tensor, which is not pinned: `x.float().to(device)` becomes `x.to(device,
 non_blocking=True).float()` where the cast on the device gives the same values, and so does `x.to(device, torch.float)`,
@@ -50,8 +48,8 @@ accepts `non_blocking` like that of tensors. DGL's own loaders take no `pin_memo
 if they are given a device: they stay.
 
 Lightning copies batches itself with `non_blocking=True`: there only the loader is changed. It waits for copies of
-graphs, whose loaders are only changed where the rule is selected by its code or name. Accelerate waits unless
-its configuration says otherwise, which is reported as advice; a copy in the loop then finds the batches on the device.
+graphs, whose loaders are of low impact. Accelerate waits unless its configuration says otherwise, which is reported as
+advice; a copy in the loop then finds the batches on the device.
 """
 
 from __future__ import annotations
@@ -105,17 +103,15 @@ class PageableTransfer(Rule):
     )
     changes_results = (
         "Never for tensors: the work that the GPU does after the copy waits for it, and the source is not modified "
-        "meanwhile. Held back as unsafe where a function whose code was not found gets the batch after "
-        "the copy, and may write "
-        "into it; where a batch may hold something else (objects of a class or library whose `to` may take no "
-        "`non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made is "
-        "used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no "
-        "difference); where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a "
-        "comment of the call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not "
-        "written down there; where `itertools.cycle` keeps every batch; and, in projects whose target is `portable`, "
-        "where the device may be another than CUDA, such as Apple's MPS. A "
-        "BatchEncoding of transformers that is read by attributes stays one from torch 1.11 on, which the rewrite "
-        "needs there."
+        "meanwhile. An open question where a function whose code perfmod cannot see gets the batch after the copy, and "
+        "may write into it; where a batch may hold something else (objects of a class or library whose `to` may take "
+        "no `non_blocking`, and nothing shows that none is in the batch); where a tuple that the collate function made "
+        "is used whole (most versions of PyTorch turn it into a list when they pin; unpacking it makes no difference); "
+        "where somebody wrote `pin_memory=False` or `non_blocking=False`, or left `pin_memory` in a comment of the "
+        "call; where the project sets `pin_memory` elsewhere by a parameter or a value that is not written down there; "
+        "where `itertools.cycle` keeps every batch; and, in projects whose target is `portable`, where the device may "
+        "be another than CUDA, such as Apple's MPS. A BatchEncoding of transformers that is read by attributes stays "
+        "one from torch 1.11 on, which the rewrite needs there."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -184,7 +180,7 @@ class PageableTransfer(Rule):
         edits = [*(() if pins else pinned(file, loader)), *not_waiting(file, good)]
         doubt = doubts(file, loader, good, pins) or next(filter(None, (doubt_of_copy(file, c) for c in good)), "")
         where = file.lines([copy.call for copy in good])
-        reason = f"the GPU runs copies in order, and nothing modifies the batch on the CPU meanwhile ({where})"
+        reason = f"the GPU uses the batch after its copy ({where}), and nothing modifies it on the CPU meanwhile"
         own = [copy.call for copy in blocking if file.is_own(copy.call)]
         scrubbed = unseen_write(file, good) if doubt else None
         return self.found(

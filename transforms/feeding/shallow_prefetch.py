@@ -34,7 +34,7 @@ class ShallowPrefetch(Rule):
     code = "PM204"
     name = "shallow-prefetch"
     family = Family.FEEDING
-    summary = "The loader's workers prefetch hardly any batches"
+    summary = "The loader's workers load few batches ahead"
     fix_title = "Prefetch more batches"
     numerics = Numerics.BITWISE
     safety = Safety.ADVICE
@@ -61,7 +61,7 @@ class ShallowPrefetch(Rule):
             if any(option_of(file, value) is not None for value in loader.values("num_workers")):
                 by += " by default"
             yield self.found(
-                file, loader.call, f"{ahead} ready ({by}, prefetch_factor {factor}); raise num_workers", ()
+                file, loader.call, f"{ahead} loaded ahead ({by}, prefetch_factor {factor}): raise num_workers", ()
             )
 
 

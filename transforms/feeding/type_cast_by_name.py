@@ -8,10 +8,10 @@ it back:
     mask = (scores > 0).float()
 
 A cast by method stays on the tensor's device. The copy after it is removed as well where it has nothing left to do:
-there is one device, or the tensor is computed from one on the same device. Where the value is used on the CPU, the
-code relies on the copy, and it stays. So does the cast of a parameter, a buffer or a slice that may already have the
-dtype: the cast would return the tensor itself instead of a copy. Floats cast to integers on the device are held back:
-NaN and values out of range give other integers there.
+there is one device, or the tensor is computed from one on the same device. Where the value is used on the CPU, the code
+relies on the copy, and it stays. So does the cast of a parameter, a buffer or a slice that may already have the dtype:
+the cast would return the tensor itself instead of a copy. Floats cast to integers on the device are open questions: NaN
+and values out of range give other integers there.
 """
 
 from __future__ import annotations
@@ -49,10 +49,9 @@ class TypeCastByName(Rule):
     triggers = frozenset(name.removeprefix("torch.") for name in _METHODS)
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.type.html",)
     changes_results = (
-        "Never for what is applied by default: casts to floats and booleans, and of integers, give the "
-        "same bits on either "
-        "device. Floats that become integers are held back as unsafe: NaN, infinities and numbers out of range become "
-        "other integers on the GPU."
+        "Never for what is applied by default: casts to floats and booleans, and of integers, give the same bits on "
+        "either device. Floats that become integers are open questions: NaN, infinities and numbers out of range "
+        "become other integers on the GPU."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

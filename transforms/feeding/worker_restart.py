@@ -8,15 +8,15 @@ epoch begins with starting processes, imports and copies of the dataset, and wit
     loader = DataLoader(photos, batch_size=32, num_workers=8, persistent_workers=True)
 
 Persistent workers also keep their state: the dataset as it was when they were started, and whatever it caches. So a
-loader is refused where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
-attribute, a list that the dataset was built from), where the dataset changes itself, and where its code was not
-found. A sampler runs in the main process and may change.
+loader stays as it is where the training changes the dataset between epochs (`dataset.set_epoch(epoch)`, an assigned
+attribute, a list that the dataset was built from), where the dataset changes itself, and where perfmod cannot see its
+code. A sampler runs in the main process and may change.
 
-Such a loader has one iterator, which every `iter(loader)` restarts. So a loader is also refused where two loops
-iterate over it at the same time, as in `zip(loader, loader)`, and where it is copied or pickled.
+Such a loader has one iterator, which every `iter(loader)` restarts. So a loader also stays where two loops iterate over
+it at the same time, as in `zip(loader, loader)`, and where it is copied or pickled.
 
 Workers are seeded once instead of once per epoch, so random numbers from the second epoch on are other draws of the
-same distribution: the rule has to be selected by its code or name.
+same distribution: the rule is on request, `--extend-select PM203`.
 """
 
 from __future__ import annotations
@@ -79,9 +79,19 @@ class WorkerRestart(Rule):
             if refusal:
                 yield self.refused(file, loader.call, refusal)
                 continue
-            reason = "different random augmentation from epoch 2; nothing in the dataset changes between epochs"
             source, call = file.source_of(loader.written), loader.written
-            yield self.found(file, loader.call, reason, add_keyword(source, call, f"persistent_workers={kept}"))
+            yield self.found(
+                file, loader.call, _other_draws(file, loader), add_keyword(source, call, f"persistent_workers={kept}")
+            )
+
+
+def _other_draws(file: FileFacts, loader: Loader) -> str:
+    """Which random numbers are other ones where the workers stay, in one line."""
+    drawn = WorkerCode.of(file, loader).first(Trait.RANDOM)
+    if drawn is None:
+        return "every sample stays the same; later shuffles and dropout draw other random numbers"
+    place = f"`{drawn.text}` (line {file.line(drawn.node)})"
+    return f"from epoch 2 on {place} draws other random numbers, because the workers are seeded only once"
 
 
 def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> str:
@@ -108,8 +118,8 @@ def _why_not(file: FileFacts, loader: Loader, kept: str, loops: list[Loop]) -> s
             return f"{remark.text} (line {line}) would go on from one epoch to the next instead of starting again"
     unseen = work.first(Trait.UNSEEN)
     if unseen is not None:
-        line = file.line(unseen.node)
-        return f"the code of {unseen.text} (line {line}) was not found: it may keep state from one epoch to the next"
+        code = f"the code of {unseen.text} (line {file.line(unseen.node)})"
+        return f"perfmod cannot see {code}, which may keep state from one epoch to the next"
     return _kept_draws(file, loader, work) or why_not_one_iterator(file, loader)
 
 

@@ -7,9 +7,9 @@ up on the line that caused it. CPU and GPU then take turns instead of working at
 
 No value changes: the kernels run in the same order. An assertion that fails on the device is reported later. Where a
 clock times the steps and nothing calls `torch.cuda.synchronize()`, it would no longer measure the device's work, so the
-rewrite is held back. CUDA streams are another matter: their kernels may then overlap, which shows where a wait is
-missing, so it is held back in files that use them too. Where the variable belongs to settings for reproducible runs, or
-a comment asks for it, it stays; so it does where the script starts other programs, which inherit it.
+rewrite is on request there. It is an open question in files that use CUDA streams, whose kernels may then overlap.
+Where the variable belongs to settings for reproducible runs, or a comment asks for it, it stays; so it does where the
+script starts other programs, which inherit it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ class CudaLaunchBlocking(Rule):
     )
     changes_results = (
         "Never for values. Kernel errors are reported at a later line, and times that are measured without "
-        "`torch.cuda.synchronize()` only cover the launches. Held back where such times are "
-        "taken in the steps, and as unsafe where the file uses its own streams, "
-        "refused next to settings for reproducible runs, under a comment that asks for it, and where the "
-        "script starts programs, which inherit the variable."
+        "`torch.cuda.synchronize()` only cover the launches. On request where such times are taken in the steps, and "
+        "an open question where the file uses its own streams. The variable stays next to settings for reproducible "
+        "runs, under a comment that asks for it, and where the script starts programs, which inherit it."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

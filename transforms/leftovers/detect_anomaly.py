@@ -10,7 +10,7 @@ several times as long. It is meant for a debugging session:
         loss.backward()
 
 It is a check: with it, a NaN in a backward pass ends the training; without it, the training continues. So the rewrite
-is held back as unsafe, except where the check itself is off (`check_nan=False`) and only tracebacks are collected. A
+is an open question, except where the check itself is off (`check_nan=False`) and only tracebacks are collected. A
 switch that the user can turn, such as `if args.debug:`, is left alone, and so is one whose error is caught.
 """
 
@@ -49,7 +49,7 @@ class DetectAnomaly(Rule):
     )
     changes_results = (
         "Not as long as no gradient is NaN. A NaN in a backward pass, which ended the training with an error, is no "
-        "longer noticed: held back as unsafe for that, unless `check_nan=False` says that nothing is checked."
+        "longer noticed: an open question, unless `check_nan=False` says that nothing is checked."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -8,8 +8,8 @@ A profiler records every operation of every step inside it: each costs CPU time,
             ...
 
 Where nothing reads the profiler's records, it is removed. Where something does, it is a measurement: the advice is a
-`schedule`, which limits it to a few steps. `emit_nvtx` serves a profiler outside of the program and `gradcheck`
-raises where gradients are wrong, so both are removed only on request.
+`schedule`, which limits it to a few steps. `emit_nvtx` serves a profiler outside of the program and `gradcheck` raises
+where gradients are wrong, so whether to remove them is an open question.
 """
 
 from __future__ import annotations
@@ -53,11 +53,9 @@ class ProfilerLeftOn(Rule):
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-debugging-apis",
     )
     changes_results = (
-        "Never for the training. A profiler is removed only if nothing reads its records. Without "
-        "`emit_nvtx` a profiler "
-        "outside of the program sees no operation names, and without `gradcheck` a wrong gradient is not "
-        "noticed (nor are the "
-        "random numbers drawn that its forward passes draw): both are held back as unsafe."
+        "Never for the training. A profiler is removed only if nothing reads its records. Without `emit_nvtx` a "
+        "profiler outside of the program sees no operation names, and without `gradcheck` a wrong gradient is not "
+        "noticed (nor are the random numbers drawn that its forward passes draw): both are open questions."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

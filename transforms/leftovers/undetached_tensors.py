@@ -7,10 +7,10 @@ activations of all batches stay in GPU memory.
     total += loss                                total += loss.detach()
     losses.append(loss)                          losses.append(loss.detach())
 
-`detach()` shares the value and drops the graph. What is differentiated later needs the graph: a sum on which
-`backward` is called stays, and so does what an object keeps for other code, as a policy keeps its log-probabilities.
-A printed tensor no longer shows its `grad_fn`, so the rewrite is held back where that is seen, or where the sum is
-returned and not all of its uses were found.
+`detach()` shares the value and drops the graph. What is differentiated later needs the graph: a sum on which `backward`
+is called stays, and so does what an object keeps for other code, as a policy keeps its log-probabilities. A printed
+tensor no longer shows its `grad_fn`, so that is an open question where a tensor is printed, or where the sum is
+returned and perfmod may not see all of its uses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safet
 _KEPT = "it is stored on line {}, where other code may differentiate it"
 _DOUBTS = {
     Fate.PRINTED: "a tensor is printed on line {}, and its `grad_fn` would no longer be shown",
-    Fate.RETURNED: "it is returned on line {}, and not all of its uses were found in the files given",
+    Fate.RETURNED: "it is returned on line {}, and perfmod may not see all of its uses",
 }
 
 
@@ -47,7 +47,7 @@ class UndetachedTensors(Rule):
     )
     changes_results = (
         "Never for values. The sum has no graph any more: `backward` on it fails (where that is seen the sum stays), "
-        "and printing the tensor itself shows no `grad_fn` (held back as unsafe)."
+        "and printing the tensor itself shows no `grad_fn` (an open question)."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ class UndetachedTensors(Rule):
             yield self.found(
                 file,
                 found.statement,
-                doubt or left or "only its value is used, and nothing differentiates it",
+                doubt or left or "only its value is used, and no `backward` goes through it",
                 _detached(file, found),
                 safety=Safety.UNSAFE if doubt else Safety.LOW_IMPACT if left else None,
             )

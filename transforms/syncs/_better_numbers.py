@@ -19,7 +19,7 @@ _DIVIDES = frozenset({"torch.div", "torch.divide", "torch.true_divide"})
 def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) -> str:
     """What is better written than a tensor that is filled with a number; empty where nothing is."""
     if in_variable(file, made.node):
-        return "`Variable` does nothing since torch 0.4: take it away first"
+        return "`Variable` does nothing since torch 0.4: remove it first"
     if number is None:
         return ""
     if _is_repeated(file, made.whole):
@@ -38,7 +38,8 @@ def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) 
             return "a filled tensor would have to spell out its type, and the copy of one number costs little"
         return ""
     return (
-        f"`{file.code(number)}` inside of an expression needs no tensor: compute with the number, by `math` or `clamp`"
+        f"`{file.code(number)}` needs no tensor inside an expression: compute with the number, for example by `math` "
+        f"or `clamp`"
     )
 
 

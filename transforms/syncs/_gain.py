@@ -82,7 +82,7 @@ def _why_kept(file: FileFacts, move: Move) -> str | None:
             filter(None, (_stays(file, use, read.call, is_sum=bool(move.labels)) for read in move.reads)), None
         )
         if choice is not None:
-            return f"line {file.line(use)} reads it in every step all the same where `{file.code(choice.test)}` holds"
+            return f"line {file.line(use)} still reads it in every step where `{file.code(choice.test)}` holds"
     return _why_timed(file, move)
 
 

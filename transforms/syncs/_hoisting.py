@@ -31,7 +31,7 @@ def hoisted(file: FileFacts, node: cst.Call) -> tuple[list[Edit], list[cst.Call]
     loop = step_loop(file, node)
     loops = file.tree.loops(node)
     if loop is None or loop not in loops:
-        raise NotFollowed("no training loop found to move it out of: register it as a buffer of the module")
+        raise NotFollowed("perfmod found no training loop to move it out of: register it as a buffer of the module")
     _require_same(file, node, loop)
     statement = file.tree.statement(node)
     if isinstance(statement, cst.Assign) and statement.value is node:

@@ -61,7 +61,7 @@ def keep_list(file: FileFacts, target: cst.BaseExpression, sites: Sequence[Liste
     _require_tensors(file, code, terms, loops, is_fresh=is_fresh)
     for loop in loops:
         if not any(_is_always_filled(file, loop, value) for value in values if file.tree.is_within(value, loop)):
-            raise CannotRewrite(f"`{code}` may stay empty, because not every round appends to it")
+            raise CannotRewrite(f"not every round of the loop appends to `{code}`, so it may stay empty")
     edits: list[Edit] = []
     doubts = [doubt for term in terms for doubt in term.doubts]
     casts = [".double()" if _is_wide(file, term) else "" for term in terms]

@@ -23,10 +23,7 @@ _RANGES = frozenset(
     {"torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.cuda.nvtx.range"}
 )
 _HALF = "the code uses half precision, where the sum can overflow although the mean does not"
-_UNSEEN = (
-    "a sum in float16 can overflow where the mean does not, and the training that uses this was not found in "
-    "the files given"
-)
+_UNSEEN = "a sum in float16 can overflow where the mean does not, and perfmod did not find the training that uses this"
 
 
 class NoForm(Exception):

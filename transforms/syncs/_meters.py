@@ -58,7 +58,7 @@ def keep_in_meter(file: FileFacts, makers: frozenset[cst.CSTNode], sites: Sequen
     receiver = cst.ensure_type(sites[0].call.func, cst.Attribute).value
     code, cls = file.code(receiver), file.value(receiver).cls
     if cls is None or not makers:
-        raise CannotRewrite(f"where `{code}` is created could not be determined")
+        raise CannotRewrite(f"perfmod did not find where `{code}` is created")
     terms = [term_of(file, site.value) for site in sites]
     require_one_device(file, code, terms)
     given = {_parameter(file, cls, site).name.value for site in sites}
@@ -99,7 +99,7 @@ def _parameter(file: FileFacts, cls: ClassFacts, site: Metered) -> cst.Param:
     for param in parameters(update) if update is not None else ():
         if param.star == "**":
             raise CannotRewrite(
-                f"`{cls.name}.update` takes its values through `**{param.name.value}`, which is not followed"
+                f"`{cls.name}.update` takes its values through `**{param.name.value}`, which perfmod does not follow"
             )
         if not param.star and update is not None and passed(site.call, update, param, bound=True) is site.value:
             return param
@@ -155,7 +155,7 @@ class _MeterClass:
         """The class, where nothing but itself says what it does. Raises `CannotRewrite`."""
         unknown = len(meter.bases) + len(meter.parents) < len(meter.node.bases)
         if unknown or any(base != "builtins.object" for each in meter.lineage() for base in each.bases):
-            raise CannotRewrite(f"`{meter.name}` inherits from a class that was not found in the files given")
+            raise CannotRewrite(f"perfmod cannot see the code of a base class of `{meter.name}`")
         for name in meter.methods:
             replaced = file.classes.replaced(name)
             if replaced is not None:
@@ -347,7 +347,7 @@ class _Uses:
             owner = cst.ensure_type(figure.func if isinstance(figure, cst.Call) else figure, cst.Attribute)
             if edit is not None and not self.meter.is_figure(file, owner.attr.value):
                 code, line = file.code(figure), file.line(figure)
-                raise CannotRewrite(f"`{code}` on line {line} may be None, and not a number to convert with `float()`")
+                raise CannotRewrite(f"`{code}` on line {line} may be None, which `float()` does not accept")
             known = makers_of(file, owner.value)
             if edit is not None and not (known and known <= self.makers) and shows_type(file, figure):
                 self.doubts.append(

@@ -173,7 +173,7 @@ class Moves:
             if gone is not None:
                 return f"`{gone.name}` is needed as a number"
         if isinstance(carrier, Returned) and not file.values.calls.is_only_called(carrier.function):
-            return f"`{carrier.name}` may be called by code outside of the files given, which expects a number"
+            return f"`{carrier.name}` may be called by code that perfmod cannot see and that expects a number"
         for use in _uses(file, carrier):
             if use not in taken and not self._is_read_late(carrier, use):
                 return f"`{carrier.name}` is needed as a number on line {file.line(use)}"
@@ -227,7 +227,9 @@ class Moves:
             whole = file.loaders.of_one_batch(loop.iter) if isinstance(loop, cst.For) else None
             if whole is not None:
                 where = f"the loader on line {file.line(whole.call)}"
-                raise CannotRewrite(f"the loop on line {file.line(loop)} has one round: {where} gives all in one batch")
+                raise CannotRewrite(
+                    f"the loop on line {file.line(loop)} makes one round: {where} gives all samples in one batch"
+                )
         given = [term for carrier in carriers for term in sources(file, carrier) if term.reads]
         edits = [edit for each in kept for edit in each.edits]
         doubts = [doubt for each in kept for doubt in each.doubts] + [doubt for term in given for doubt in term.doubts]

@@ -253,7 +253,7 @@ def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.C
     loops = dict.fromkeys(_rounds(file, target, place) for place in places)
     found = [loop for loop in loops if loop is not None]
     if len(found) < len(loops) or any(file.tree.scope(loop) is not file.tree.scope(target) for loop in found):
-        raise CannotRewrite(f"the loop that adds to `{file.code(target)}` was not found in the files given")
+        raise CannotRewrite(f"perfmod did not find the loop that adds to `{file.code(target)}`")
     return [
         loop for loop in found if not any(other is not loop and file.tree.is_within(loop, other) for other in found)
     ]
@@ -356,7 +356,7 @@ def require_one_device(file: FileFacts, label: str, terms: Sequence[Term]) -> No
         varied = varied_device(file, term.node)
         if varied is not None:
             where = f"`{file.code(varied)}` on line {file.line(varied)}"
-            raise CannotRewrite(f"the values added to `{label}` are on another device in each iteration ({where})")
+            raise CannotRewrite(f"the device of the values added to `{label}` may change from round to round ({where})")
 
 
 def _require_one_mode(file: FileFacts, code: str, statements: Sequence[cst.CSTNode]) -> None:

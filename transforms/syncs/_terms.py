@@ -132,7 +132,7 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
         if is_cut_off(file, read):
             raise CannotRewrite("`int()` truncates the value")
         if not read.is_shown:
-            term.doubts.append(f"assumes that `{file.code(read.tensor)}` is a tensor")
+            term.doubts.append(f"right if `{file.code(read.tensor)}` is a tensor")
         term.reads.append(read)
         return True, [read.dtype]
     inner = converted(file, node)
@@ -151,7 +151,7 @@ def _add(file: FileFacts, node: cst.BaseExpression, own: str, term: Term) -> tup
         raise CannotRewrite(f"`{code}` is more than sums and products")
     value = file.value(node)
     if value.kind in (Kind.UNKNOWN, Kind.OBJECT):
-        term.doubts.append(f"assumes that `{code}` is a Python number")
+        term.doubts.append(f"right if `{code}` is a Python number")
     elif value.kind is not Kind.NUMBER:
         raise CannotRewrite(f"`{code}` is not a Python number")
     return False, [DType.INTEGER if value.dtype is DType.BOOL else value.dtype if value.kind is Kind.NUMBER else None]

@@ -8,8 +8,8 @@ sums the repeats: the CPU waits, because it has to allocate the result. Both tak
 
 A wrong size is a CUDA error, or another result, so it is only written where the code shows the right one. Where an
 encoding is combined with the scores of all classes, their number is almost certainly meant, but a batch without the
-last class had fewer columns before: that is held back as unsafe. Elsewhere the reason names the argument. `bincount`
-waits even with `minlength`; `torch.zeros(n).scatter_add_(...)` does not.
+last class had fewer columns before: that is an open question. Elsewhere the reason names the argument. `bincount` waits
+even with `minlength`; `torch.zeros(n).scatter_add_(...)` does not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DataDependentSize(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",
     )
     changes_results = (
-        "Never where it is safe: the size is the one that the data has. What is held back is right if every batch "
+        "Never where it is safe: the size is the one that the data has. An open question is right if every batch "
         "contains the last class (`one_hot`), or if every entry has its own number of repeats (`repeat_interleave`)."
     )
 

@@ -13,7 +13,7 @@ cannot be filled; it is created once before the loop, if nothing modifies, keeps
 is already known there. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A
 constant inside an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
 `x.clamp(min=1e-7)` instead of `torch.max`, `total / 8` instead of a division by a tensor, `x[mask] = 0.1` instead of a
-write of a tensor. There, in a list that is repeated, and inside a `Variable`, it is held back.
+write of a tensor. There, in a list that is repeated, and inside a `Variable`, the rewrite is of low impact.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DeviceConstantInStep(Rule):
         unseen: list[cst.Call] = []
         try:
             if found is not None and may_be_of_numpy(file, made, found[1]):
-                reason = f"`{file.code(found[1])}` may be a number of NumPy, which has a type of its own: say `dtype=`"
+                reason = f"`{file.code(found[1])}` may be a NumPy number, which has a dtype of its own: pass `dtype=`"
                 return self.refused(file, made.node, reason)
             if found is not None:
                 made = with_element(file, made, found[0])

@@ -61,7 +61,7 @@ class ExplicitSync(Rule):
     changes_results = (
         "No value changes. An error that the device reports late (a failed assertion in a kernel) shows up at the next "
         "line that waits. Without `empty_cache()` PyTorch keeps more memory in its cache, and without `gc.collect()` "
-        "tensors that hang in reference cycles live until Python collects them by itself: both are held back as unsafe."
+        "tensors that hang in reference cycles live until Python collects them by itself: both are open questions."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

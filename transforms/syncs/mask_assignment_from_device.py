@@ -1,9 +1,9 @@
 """Writing device values under a boolean mask makes the CPU wait for their number: `t[m] = w[m]` gathers.
 
-`torch.where(m, w, t)` selects elementwise without counting. The result is assigned to the variable where no other
-code holds its tensor, and copied into it otherwise, so that views, parameters and callers see the write as before. A
-number (`t[m] = 0.0`) never waits: PyTorch fills it in under the mask. Where another line that stays waits for the same
-mask, nothing is gained, and the rewrite is held back.
+`torch.where(m, w, t)` selects elementwise without counting. The result is assigned to the variable where no other code
+holds its tensor, and copied into it otherwise, so that views, parameters and callers see the write as before. A number
+(`t[m] = 0.0`) never waits: PyTorch fills it in under the mask. Where another line that stays waits for the same mask,
+the rewrite is of low impact.
 """
 
 from __future__ import annotations

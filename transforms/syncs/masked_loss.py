@@ -13,7 +13,7 @@ once before the loop, and the selection stays as it is, whatever the loss.
 
 Their classes in `torch.nn` are treated alike. For an empty mask, the mean is NaN and the gradients are 0, before and
 after. A sum in float16 can overflow where the mean does not, so nothing is divided by hand in code that uses half
-precision. Other losses have no such form, and a rewrite of more than four lines is held back.
+precision. Other losses have no such form, and a rewrite of more than four lines is an open question.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class MaskedLoss(Rule):
     changes_results: ClassVar[str] = (
         "The sum runs over all elements instead of the selected ones, in another order, so losses and gradients differ "
         "by rounding; an index that is moved out of the loop changes nothing. A sum of element-wise losses in float16 "
-        "can overflow where their mean does not: files that use half precision are refused, as are class targets that "
-        "may be uint8, which cannot hold an ignore_index. A loss that is printed as a tensor names its last "
-        "operation, which may then be a division."
+        "can overflow where their mean does not: in files that use half precision such losses stay as they are, and so "
+        "do class targets that may be uint8, which cannot hold an ignore_index. A loss that is printed as a tensor "
+        "names its last operation, which may then be a division."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ class MaskedLoss(Rule):
             raise NoForm(loss.objection)
         gathers = _checked(file, found)
         if any(isinstance(around, cst.FormattedString) for around in file.tree.ancestors(call)):
-            raise NoForm("it is inside an f-string: it needs a statement of its own")
+            raise NoForm("it is inside an f-string: give it a statement of its own")
         if how is not None:
             form = summed(file, call, gathers["tensor"], how)
         else:

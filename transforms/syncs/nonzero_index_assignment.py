@@ -44,11 +44,9 @@ class NonzeroIndexAssignment(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
     )
     changes_results: ClassVar[str] = (
-        "Never where the condition is known to have the shape of the tensor it indexes. An index only "
-        "has to stay inside "
-        "the tensor, while a mask has to match its shape: elsewhere the rewrite is held back, because a "
-        "shorter condition "
-        "raises an IndexError as a mask."
+        "Never where the condition is known to have the shape of the tensor it indexes. An index only has to stay "
+        "inside the tensor, while a mask has to match its shape: elsewhere it is an open question, because a shorter "
+        "condition raises an IndexError as a mask."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

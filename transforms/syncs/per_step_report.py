@@ -39,9 +39,10 @@ class PerStepReport(Rule):
     triggers = frozenset({"item", "float", "format", "print", "log", "add_scalar", "set_postfix", "set_description"})
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",)
     changes_results = (
-        "The values are the same, read later; one that is now computed on the device, such as `100 * acc`, "
-        "and only shown may differ by a rounding of float32, and the finding says so. An error that the device "
-        "reports late (a failed assertion in a kernel) shows up at the line that reads the value."
+        "The values are the same, read later; one that is now computed on the device, such as `100 * acc`, and only "
+        "shown may differ by a rounding of float32, and the finding says so. A loop over a loader makes at least one "
+        "round; an empty loader may fail in another line than before. An error that the device reports late (a failed "
+        "assertion in a kernel) shows up at the line that reads the value."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ class ReadBack(Rule):
     code = "PM112"
     name = "read-back"
     family = Family.SYNCS
-    summary = "Whole tensors are copied to the CPU in every step, only to be counted there"
+    summary = "A whole tensor is copied to the CPU in every step"
     fix_title = "Count on the device, and copy the count"
     numerics = Numerics.ROUNDING
     safety = Safety.SAFE

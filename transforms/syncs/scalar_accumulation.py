@@ -13,8 +13,8 @@ epoch is printed. So the sum stays on the device, and one line after the loop ma
 
 A float that is only printed, logged or plotted is added in its own type, and may differ by a rounding of float32; where
 the project uses half precision outside of autocast, `loss.detach().float()` adds it in float32. Where anything else
-gets the sum, such as `if loss < best`, a scheduler or code that is not in sight, `loss.detach().double()` adds it in 64
-bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
+gets the sum, such as `if loss < best`, a scheduler or code that perfmod cannot see, `loss.detach().double()` adds it in
+64 bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
 that the loop shows now and then is read there, `float(running_loss) / 100`.
 
 Losses that every round appends to a list become numbers after the loop, `losses = torch.stack(losses).tolist()`. A list
@@ -22,12 +22,12 @@ stays where not every round appends to it, or where it holds numbers too by then
 it. What may be written to later, such as a buffer that a module returns, is appended as `rate.detach().clone()`. A
 meter such as `AverageMeter` is given the tensor, and its class stays as it is, if it only adds and divides and its
 values are formatted; where a number is needed, `float(losses.avg)` reads it. A norm that a loop adds up parameter by
-parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the same way, and are
-treated alike.
+parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the same way,
+and are treated alike.
 
-A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
-back are rewrites that save nothing because the step waits anyway and, with `target = "portable"`, those that need
-float64, which devices such as `mps` do not have.
+A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason.
+Rewrites that save nothing because the step waits anyway are of low impact. With `target = "portable"`, those that need
+float64, which devices such as `mps` do not have, are open questions.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ class ScalarAccumulation(Rule):
     changes_results = (
         "The training stays bitwise the same, and so do counts, lists, and sums that anything but a print, log or plot "
         "gets. A sum or a meter that is only shown may differ by a rounding of float32, and the finding says so; a "
-        "division by zero gives inf or nan there instead of ZeroDivisionError. An empty loader raises RuntimeError in "
-        "`torch.stack`, where it gave an empty list. A sum that starts as the integer 0 is 0.0 after a loop without "
-        "iterations. An error that the device reports late (a failed assertion in a kernel) shows up at the line that "
-        "reads the sum."
+        "division by zero gives inf or nan there instead of ZeroDivisionError. A loop over a loader makes at least one "
+        "round; an empty loader may fail in another line than before, such as in `torch.stack`. An error that the "
+        "device reports late (a failed assertion in a kernel) shows up at the line that reads the sum."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -77,8 +76,8 @@ class ScalarAccumulation(Rule):
     def _moved(self, file: FileFacts, move: Move, no_gain: str | None) -> Finding:
         are = "is" if len(move.labels) == 1 else "are"
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
-        where = f", on {file.lines(move.uses)}" if move.uses else ""
-        reason = f"{labels} {are} only needed as a number outside of the steps{where}"
+        where = f"only needed as a number on {file.lines(move.uses)}, not" if move.uses else "not needed as a number"
+        reason = f"{labels} {are} {where} in every step"
         safety = Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None
         # Where something else is open too, the answers do not settle it.
         asked = [doubt.question for doubt in move.doubts if isinstance(doubt, Doubt)]

@@ -43,12 +43,11 @@ class TensorBranch(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
     )
     changes_results: ClassVar[str] = (
-        "Never for what is applied by default: both values have the same shape and dtype, evaluating the one "
-        "that is not selected raises nothing and draws no random numbers, and its gradient is zero in "
-        "the same tensors, "
-        "none of which can become NaN by it. What is held back differs in which tensors share memory: "
-        "where the branch is not taken, `where` copies a tensor that the caller passed in, and a write under "
-        "an empty mask counts as a write for autograd. A printed tensor shows another `grad_fn`."
+        "Never for what is applied by default: both values have the same shape and dtype, evaluating the one that is "
+        "not selected raises nothing and draws no random numbers, and its gradient is zero in the same tensors, none "
+        "of which can become NaN by it. Open questions differ in which tensors share memory: where the branch is not "
+        "taken, `where` copies a tensor that the caller passed in, and a write under an empty mask counts as a write "
+        "for autograd. A printed tensor shows another `grad_fn`."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -7,8 +7,8 @@ It is so exactly if every element equals its neighbour:
     is_constant = len(kinds) < 2                     is_constant = (flat[1:] == flat[:-1]).all()
 
 The answer is a boolean tensor on the device, with the same result as `torch.unique`: every NaN is a distinct value,
--0.0 is 0.0, and an empty tensor has none. An `if` that tests it waits for that boolean instead, which gains nothing,
-so it is rewritten together with the `torch.where` that such an `if` becomes, or held back.
+-0.0 is 0.0, and an empty tensor has none. An `if` that tests it waits for that boolean instead, which gains nothing, so
+it is rewritten together with the `torch.where` that such an `if` becomes, or is of low impact.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class UniqueCount(Rule):
                 reason, safety = "right unless the tensor is empty", Safety.UNSAFE
             elif waiting is not None:
                 line, safety = file.line(waiting), Safety.LOW_IMPACT
-                reason = f"the `if` on line {line} waits for the answer anyway, so nothing is gained"
+                reason = f"the `if` on line {line} waits for the result anyway, so nothing is gained"
             yield self.found(file, call, reason, edits, safety=safety)
 
 
@@ -152,6 +152,6 @@ def _edits(file: FileFacts, distinct: Distinct, names: UnusedNames) -> list[Edit
     is_inner = any(isinstance(node, (cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.IfExp)) for node in around)
     if is_elif or is_inner or not isinstance(statement, (cst.Assign, cst.Return, cst.If)):
         raise NeedsNumber(
-            f"it is part of a larger expression on line {file.line(call)}: it needs a statement of its own"
+            f"it is part of a larger expression on line {file.line(call)}: give it a statement of its own"
         )
     return [insert_before_statement(source, statement, f"{name} = {text}", below_comments=True), answer]

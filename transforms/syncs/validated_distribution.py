@@ -69,7 +69,7 @@ class ValidatedDistribution(Rule):
                 )
             else:
                 edits = add_keyword(file.source, call, "validate_args=False", wrap=False)
-                reason = "turns off a validity check: a NaN that raised an error would reach the loss"
+                reason = "without the check a NaN would reach the loss instead of raising an error"
                 yield self.found(file, call, reason, edits)
 
 

@@ -48,7 +48,7 @@ def test_everything_in_a_pipe() -> None:
         "      loss = self.criterion(scores[labelled], labels[labelled])",
         "  train.py:92           1 -> 0.2  1.90 -> 0.41 ms  PM106 rewritten",
         "      running += loss.item()",
-        "  engine/metrics.py:18  1 -> 1    0.35 -> 0.38 ms  PM102 refused: the result decides what runs next",
+        "  engine/metrics.py:18  1 -> 1    0.35 -> 0.38 ms  PM102 left as it is: it decides what runs next",
         "      return (predicted == target).float().mean().item()",
         "  train.py:88           1 -> 1    0.12 -> 0.12 ms  no rule covers it",
         "      optimizer.step()",
