@@ -24,10 +24,11 @@ _LIBRARIES = (
     "math.", "random.", "sklearn.", "scipy.", "matplotlib.", "PIL.", "tqdm.", "wandb.", "logging.", "einops.",
     "warnings.", "os.", "time.", "sys.",
 )  # fmt: skip
-# Methods of whatever object that do not write into what they are given, by name: containers, reports.
+# Methods of whatever object that do not write into what they are given, by name: containers, reports, meters.
 _ONLY_READS = frozenset(
     {"append", "extend", "add", "insert", "put", "index", "count", "join", "format", "get", "add_scalar", "add_image",
-     "add_images", "add_histogram", "info", "debug", "warning", "error", "log", "write"}
+     "add_images", "add_histogram", "info", "debug", "warning", "error", "log", "write", "backward", "update",
+     "set_postfix", "set_description", "log_metrics"}
 )  # fmt: skip
 
 

@@ -169,10 +169,18 @@ def may_change_later(file: FileFacts, tensor: cst.BaseExpression, *, parts: bool
             is_bound = definition.binding in (Binding.ASSIGNED, Binding.AUGMENTED, Binding.LOOPED)
             if made is None or not is_bound or not file.tree.is_within(definition.node, around):
                 return True
-            if any(file.comes_before(tensor, change) for change in file.aliasing.mutations(definition)):
+            handed = (use for use in file.flow.uses(definition) if _goes_out_of_sight(file, use))
+            if any(file.comes_before(tensor, use) for use in (*file.aliasing.mutations(definition), *handed)):
                 return True
             waiting += [made] if definition.binding is not Binding.LOOPED else []
     return False
+
+
+def _goes_out_of_sight(file: FileFacts, use: cst.CSTNode) -> bool:
+    """Whether a function whose code is not known gets a tensor, and may write into it."""
+    arg = file.tree.parent(use)
+    call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
+    return isinstance(call, cst.Call) and file.callees.of(call).is_unseen
 
 
 def _is_made_anew(file: FileFacts, node: cst.CSTNode) -> bool:
