@@ -321,6 +321,7 @@ def test_no_copy_of_a_batch(body: str) -> None:
         (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 checks whether its batches are pinned"),
         (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 checks whether its batches are pinned"),
         (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
+        (("with torch.cuda.stream(side):", "    x = batch[0].to(device)"), "it runs on the stream of line 21"),
     ],
 )
 def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
@@ -1644,3 +1645,41 @@ def test_the_collate_function_of_a_class_is_asked_whether_its_batches_pin_themse
     assert len(run(BATCHES.replace("PINS", pins)).applied) == 2
     reasons = [each.reason for each in run(BATCHES.replace("PINS", "pass")).refused]
     assert reasons == ["its batches are Batch objects, which cannot be pinned: they have no pin_memory()"] * 2
+
+
+KEEPING = """\
+class History:
+    def __init__(self):
+        self.batches = []
+
+    def keep(self, x):
+        self.batches.append(x)
+        for old in self.batches[-3:]:
+            old *= 0.5
+
+
+history = History()
+"""
+
+
+def test_a_batch_that_an_object_keeps_is_modified_there() -> None:
+    code = written("x = batch[0].to(device)", "history.keep(batch[0])").replace(
+        "def helper", KEEPING + "\n\ndef helper"
+    )
+    result = run(code)
+    assert not result.applied
+    assert any("modifies the batch on the CPU" in finding.reason for finding in result.refused)
+
+
+def test_a_stream_that_others_wait_for() -> None:
+    waits = "torch.cuda.current_stream().wait_stream(side)"
+    body = ("with torch.cuda.stream(side):", "    x = batch[0].to(device)", waits)
+    assert run(written(*body)).applied
+
+
+def test_samples_that_require_gradients() -> None:
+    collate = "def grads(items):\n    return torch.stack(items).requires_grad_()\n\n\nloader ="
+    code = written("x = batch.to(device)", loader=LOADER.replace("4)", "4, collate_fn=grads)"))
+    result = run(code.replace("loader =", collate, 1))
+    assert not result.applied
+    assert any("require gradients" in finding.reason for finding in result.refused)

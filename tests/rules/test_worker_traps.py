@@ -98,6 +98,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
+CACHED = "import functools\n\n\n@functools.lru_cache(maxsize=8)\ndef read(n):\n    return torch.ones(n + 1)\n"
 MADE = "DataLoader(dataset, batch_size=2)"
 
 
@@ -128,6 +129,7 @@ def said(code: str | Mapping[str, str]) -> str:
     [
         "shift.by = float(x.mean())", "items[0] = 1.0", "items.append(1.0)", "Photos.scale = 2", "harder(dataset, x)",
         "advance(dataset, x)", "dataset.shift.by += 1", "loader.dataset.items.pop()",
+        "DataLoader(Subset(dataset, [0])).dataset.dataset.scale = 2", "random_split(dataset, [1])[0].dataset.scale = 2",
     ],
 )  # fmt: skip
 def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
@@ -172,6 +174,11 @@ def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
     [
         ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
         ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 31 changes self.rest"),
+        ({"keeps": "self.by = torch.distributions.Beta(1, 1)", "sample": "x *= self.by.sample()"}, ".sample() (line"),
+        ({"keeps": "self.drop = nn.Dropout(0.1)", "sample": "x = self.drop(x)"}, "torch.nn.Dropout"),
+        ({"sample": "x = nn.functional.gumbel_softmax(x)"}, "gumbel_softmax() (line 31)"),
+        ({"top": CACHED, "sample": "a = read(index); a -= a.mean()"}, "may modify"),
+        ({"top": CACHED, "sample": "a = read(index); a[0] = 1"}, "changes a"),
         ({"top": "COUNT = itertools.count()", "sample": "x = x + next(COUNT)"}, "line 31 changes COUNT"),
         ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "is opened before the workers start"),
         ({"keeps": "self.rows = csv.reader(items)"}, "changes the iterator csv.reader(items)"),

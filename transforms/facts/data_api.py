@@ -162,9 +162,11 @@ _TORCH_RANDOM = frozenset(
     f"torch.{name}"
     for name in (
         "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "multinomial",
-        "normal", "bernoulli", "poisson", "nn.functional.dropout", "manual_seed", "seed",
+        "normal", "bernoulli", "poisson", "manual_seed", "seed",
     )
 )  # fmt: skip
+_NOISE = ("dropout", "alphadropout", "alpha_dropout", "featurealphadropout", "feature_alpha_dropout", "gumbel_softmax")
+"""How the functions and modules of torch.nn begin that draw, in lower case."""
 _UNLIKE_RANDOM = frozenset({"torch.Generator", "torch.get_rng_state", "random.getstate", "numpy.random.get_state"})
 _ALWAYS_RANDOM = (
     "random.",
@@ -177,6 +179,8 @@ _ALWAYS_RANDOM = (
 )
 RANDOM_LIBRARIES = ("albumentations.", "imgaug.", "kornia.augmentation.", "torchio.", "monai.transforms.Rand")
 
+SAMPLES = frozenset({"sample", "rsample", "sample_n", "rvs"})
+"""Methods of distributions that draw from the global generator."""
 RANDOM_FILLS = frozenset(
     {"random_", "normal_", "uniform_", "bernoulli_", "exponential_", "geometric_", "cauchy_", "log_normal_"}
 )
@@ -264,7 +268,11 @@ def draws(name: str, *, seeded: bool) -> bool:
         return not seeded and name != "torch.Generator"
     if name in _UNLIKE_RANDOM:
         return False
-    if name in _TORCH_RANDOM or name.startswith((*_ALWAYS_RANDOM, *RANDOM_LIBRARIES)):
+    if (
+        name in _TORCH_RANDOM
+        or name.rpartition(".")[2].lower().startswith(_NOISE)
+        or name.startswith((*_ALWAYS_RANDOM, *RANDOM_LIBRARIES))
+    ):
         return True
     return name.startswith("torchvision.transforms.") and is_random_transform(name)
 

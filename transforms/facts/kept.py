@@ -13,6 +13,8 @@ from perfmod.transforms.facts.flow import parameters
 if TYPE_CHECKING:
     from perfmod.transforms.facts.file import FileFacts
 
+CACHES = ("functools.lru_cache", "functools.cache")
+"""What makes a function keep its results."""
 _DEEPEST = 6
 
 
@@ -26,6 +28,9 @@ def is_kept(file: FileFacts, node: cst.BaseExpression, *, through_names: bool, d
         node = node.value
     if isinstance(node, cst.Call) and _qualified(file, node) in ("builtins.type", "builtins.vars"):
         return True  # a class, which all its instances share; the attributes of an object
+    function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
+    if any(_qualified(file, each.decorator) in CACHES for each in (function.decorators if function else ())):
+        return True
     if not isinstance(node, cst.Name) or depth > _DEEPEST:
         return False
     for definition in file.flow.definitions(node):

@@ -9,6 +9,7 @@ is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import libcst as cst
 from attrs import frozen
@@ -246,9 +247,13 @@ class Tracing:
         own = self._classes.self_attribute(node)
         cls = own[0] if own is not None else self._values.of(node.value).cls
         if cls is not None:
-            assigned = [a for a in cls.assignments(node.attr.value) if a.value is not None]
+            assigned = [(a.value, a.path) for a in cls.assignments(node.attr.value) if a.value is not None]
             if assigned:
-                return [(a.value, (*a.path, *path)) for a in assigned if a.value is not None]
+                is_empty = bool(path) and all(_is_empty(value) for value, _ in assigned)
+                kept = self._appended.get(node.attr.value) if is_empty else None
+                return (
+                    [(value, path[1:]) for value in kept] if kept else [(v, (*steps, *path)) for v, steps in assigned]
+                )
             method = cls.method(node.attr.value)
             if method is not None:
                 is_property = any(
@@ -258,6 +263,20 @@ class Tracing:
                 return self._from_function(method, path) if is_property else [End(method, path)]
             return None
         return [(node.value, (node.attr.value, *path))]
+
+    @cached_property
+    def _appended(self) -> dict[str, list[cst.BaseExpression]]:
+        """What is appended to the list in an attribute, `self.parts.append(...)`, by the attribute's name."""
+        found: dict[str, list[cst.BaseExpression]] = {}
+        for call in self._tree.all(cst.Call):
+            func = call.func
+            if (
+                isinstance(func, cst.Attribute)
+                and func.attr.value == "append"
+                and isinstance(func.value, cst.Attribute)
+            ):
+                found.setdefault(func.value.attr.value, []).extend(arg.value for arg in call.args)
+        return found
 
     def _from_function(
         self, function: cst.FunctionDef, path: tuple[Step, ...]
@@ -280,6 +299,10 @@ class Tracing:
         name = self._names.qualified(node.func)
         values = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
         if name is not None:
+            if name.startswith("torch.utils.data.") and "dataset" in path[:2] and node.args:
+                # `loader.dataset`, `subset.dataset`, `random_split(dataset, sizes)[0].dataset`
+                given = argument(node, "dataset", 0)
+                return None if given is None else [(given, path[path.index("dataset") + 1 :])]
             if not values or name not in HANDS_ON | {"builtins.next", "builtins.enumerate", "builtins.zip"}:
                 return None
             if name == "builtins.next":

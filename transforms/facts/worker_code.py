@@ -605,7 +605,9 @@ class _Survey:
             return
         ends = self.file.tracing.ends(func.value)
         made = {self._qualified(end.node) for end in ends if isinstance(end.node, cst.Call) and not end.path}
-        if method in data_api.LOGS and "logging.getLogger" in made:
+        if method in data_api.SAMPLES and any(name and data_api.draws(name, seeded=False) for name in made):
+            self._remark(Trait.RANDOM, call, f".{method}()")
+        elif method in data_api.LOGS and "logging.getLogger" in made:
             self._remark(Trait.PRINTS, call, "logs")
         elif is_kept(self.file, func.value, through_names=True) and any(
             isinstance(end.node, cst.Call) and is_handle(self.file, end.node) for end in ends
@@ -687,7 +689,7 @@ class _Survey:
             for arg in call.args[:1] if takes else ():
                 for end in self.file.tracing.ends(arg.value):
                     self._part(arg.value, end)
-        elif name.startswith(data_api.RANDOM_LIBRARIES):
+        elif name.startswith(data_api.RANDOM_LIBRARIES) or data_api.draws(name, seeded=True):
             self._remark(Trait.RANDOM, call, name)
         elif name.partition(".")[0] not in data_api.TRUSTED:
             self._remark(Trait.UNSEEN, call, name)

@@ -11,6 +11,7 @@ from perfmod.transforms.facts.batch_copies import (
     Copy,
     copies,
     gaps,
+    is_false,
     is_part,
     overlap,
     writes,
@@ -80,6 +81,12 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     if device is not None:
         line = file.line(device.node)
         return f"its samples may be in CUDA memory ({device.text}, line {line}), which cannot be pinned"
+    for call in (call for function in work.functions for call in find_all(function.body, cst.Call)):
+        switches = isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_"
+        watched = argument(call, "requires_grad", 0 if switches else None)
+        if is_false(watched) if watched is not None else not switches:
+            continue
+        return f"its samples require gradients (line {file.line(call)}), and pinned copies would get them instead"
     # Graphs are often stored sparse, or moved, by a transform of their dataset.
     code = [file.source.module] if gives_graphs(loader) else [function.body for function in work.functions]
     sparse = made_sparse(file, code)
@@ -127,6 +134,9 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
     """Why one copy stays as it is; empty where it need not."""
     if copy.pinned_here:
         return "it is pinned by hand in the step, which costs more than it gains: pin in the loader instead"
+    stream = _side_stream(file, copy.call) if copy.blocks else None
+    if stream is not None:
+        return f"it runs on the stream of line {file.line(stream)}, and no other stream waits for that one"
     if copy.cast is not None and not goes_behind(file, copy):
         cast, line = file.code(copy.cast.func).rpartition(".")[2], file.line(copy.cast)
         return f"{cast}() on line {line} makes a new tensor, which is not pinned, so its copy would still wait"
@@ -139,6 +149,17 @@ def why_not_copy(file: FileFacts, copy: Copy) -> str:
         line = file.line(copy.others[0].node)
         return f"it also copies tensors that come from no known loader (line {line}), in some calls to the CPU"
     return ""
+
+
+def _side_stream(file: FileFacts, copy: cst.Call) -> cst.With | None:
+    """The `with torch.cuda.stream(side)` around a copy, where no stream waits for another."""
+    waits = any(each.attr.value in ("wait_stream", "wait_event") for each in file.tree.all(cst.Attribute))
+    for around in file.tree.ancestors(copy) if not waits else ():
+        calls = [each.item for each in around.items] if isinstance(around, cst.With) else []
+        if any(isinstance(call, cst.Call) and dotted(call.func).endswith(".stream") for call in calls):
+            assert isinstance(around, cst.With)
+            return around
+    return None
 
 
 def why_half(file: FileFacts, loader: Loader, chosen: list[Copy]) -> str:

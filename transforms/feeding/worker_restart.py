@@ -27,6 +27,7 @@ import libcst as cst
 
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.kept import CACHES
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import SENT, first_change, first_training
@@ -38,7 +39,6 @@ from perfmod.transforms.feeding._worker_count import is_positive
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 
-_CACHES = ("functools.lru_cache", "functools.cache")
 _SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed")
 _ASKS_FOR_SEED = ("torch.initial_seed", "torch.utils.data.get_worker_info")
 
@@ -128,7 +128,7 @@ def _kept_draws(file: FileFacts, loader: Loader, work: WorkerCode) -> str:
     for function in work.functions:
         decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
         calls = [node for node in executed(file, [function.body]) if isinstance(node, cst.Call)]
-        if any(file.qualified(decorator.decorator) in _CACHES for decorator in decorators) and any(
+        if any(file.qualified(decorator.decorator) in CACHES for decorator in decorators) and any(
             data_api.draws(file.qualified(call) or "", seeded=bool(call.args)) for call in calls
         ):
             return f"the random draws of line {file.line(function)} would be kept from one epoch to the next"
