@@ -904,6 +904,10 @@ STEERS = {
     "is compared": ("if total < 3:\n    model.save()", True),
     "is given to a scheduler": ("model.scheduler.step(total / len(loader))", True),
     "is stored": ("model.best = total", True),
+    "is subtracted": ("print(squares / 9 - (total / 9) ** 2)", True),
+    "has a term subtracted in place": ("total -= 9\nprint(total)", True),
+    "is truncated": ("print(f'{int(total / len(loader) * 100)}%')", True),
+    "is divided to an integer": ("print(total // 9)", True),
     "is printed": ("mean = total / len(loader)\nprint('mean', round(mean, 3))", False),
     "is logged and plotted": (
         "import matplotlib.pyplot as plt\nseen = []\nseen.append(total)\nplt.plot(seen)\nmodel.log(total)",

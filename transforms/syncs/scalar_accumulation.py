@@ -14,8 +14,9 @@ epoch is printed. So the sum stays on the device, and one line after the loop ma
 A float that is only printed, logged or plotted is added in its own type, and may differ by a rounding of float32; where
 the project uses half precision outside of autocast, `loss.detach().float()` adds it in float32. Where anything else
 gets the sum, such as `if loss < best`, a scheduler or code that perfmod cannot see, `loss.detach().double()` adds it in
-64 bits as Python does, and it is the same number. Counts stay integers, and become `int(correct)` after the loop. A sum
-that the loop shows now and then is read there, `float(running_loss) / 100`.
+64 bits as Python does, and it is the same number; so it is where the sum is subtracted, as for a variance, or truncated
+by `int`: there a rounding would show in more than the last digit. Counts stay integers, and become `int(correct)` after
+the loop. A sum that the loop shows now and then is read there, `float(running_loss) / 100`.
 
 Losses that every round appends to a list become numbers after the loop, `losses = torch.stack(losses).tolist()`. A list
 stays where not every round appends to it, or where it holds numbers too by then, because the next epoch goes on with
