@@ -111,7 +111,11 @@ def is_int64(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def without_read(file: FileFacts, read: HostRead, suffix: str = "") -> Edit:
-    """The read replaced by its tensor without a graph and dimensions, and `suffix`. Raises `CannotRewrite` where a comment is lost."""
+    """The read replaced by its tensor without a graph and dimensions, and `suffix`.
+
+    Raises:
+        CannotRewrite: a comment would be lost.
+    """
     source = file.source
     start, end = source.span(read.call)
     inner_start, inner_end = source.span(read.tensor)

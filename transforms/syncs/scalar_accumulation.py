@@ -22,8 +22,8 @@ stays where not every round appends to it, or where it holds numbers too by then
 it. What may be written to later, such as a buffer that a module returns, is appended as `rate.detach().clone()`. A
 meter such as `AverageMeter` is given the tensor, and its class stays as it is, if it only adds and divides and its
 values are formatted; where a number is needed, `float(losses.avg)` reads it. A norm that a loop adds up parameter by
-parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the same way, and are
-treated alike.
+parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the
+same way, and are treated alike.
 
 A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason. Held
 back are rewrites that save nothing because the step waits anyway and, with `target = "portable"`, those that need
