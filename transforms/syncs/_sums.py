@@ -264,9 +264,11 @@ def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.C
 def _rounds(file: FileFacts, target: cst.BaseExpression, place: cst.CSTNode) -> Loop | None:
     """The loop whose rounds come by a place: that over the parameters where the sum begins anew in each step."""
     loop, inner = round_loop(file, place), parameter_loop(file, place)
+    if inner is None:
+        return loop
     starts = file.flow.bound(file.tree.scope(target), target.value) if isinstance(target, cst.Name) else ()
-    anew = (file.tree.is_within(each.node, loop) and not file.tree.is_within(each.node, inner) for each in starts)
-    if inner is None or (loop is not None and not any(anew)):
+    outside = [each.node for each in starts if not file.tree.is_within(each.node, inner)]
+    if loop is not None and not any(file.tree.is_within(each, loop) for each in outside):
         return loop
     if any(name.value in _SHARDED for name in file.tree.all(cst.Name)):
         raise CannotRewrite("the parameters may be sharded, and the norm of a part is another than that of the whole")
