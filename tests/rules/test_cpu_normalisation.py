@@ -934,6 +934,19 @@ def test_imports_follow() -> None:
     assert "from torchvision.transforms import Compose, PILToTensor, ToTensor\n" in after
 
 
+def test_constants_stay_in_use() -> None:
+    """The module is made below them, and takes them by their names; comments stay on their lines."""
+    steps = "[\n    transforms.ToTensor(),  # a tensor\n    transforms.Normalize(mean, std),\n]"
+    made = f"mean = [0.5, 0.4, 0.3]\nstd = (0.2, 0.3, 0.1)\ntransform = transforms.Compose({steps})"
+    after = run(script(pipeline=DEVICE, device=LOADER, data=made, loader=DATA)).after.decode()
+    assert "std = (0.2, 0.3, 0.1)\nnormalize = NormalizeOnDevice(mean, std).to(device)\n" in after
+    assert "    transforms.PILToTensor(),  # a tensor\n]" in after
+    body = textwrap.indent(script(pipeline=made)[len(HEAD) :], "    ")
+    after = run(f"{HEAD}def main():\n{body}\n\nmain()\n").after.decode()
+    assert "    mean = [0.5" in after
+    assert "normalize = NormalizeOnDevice(mean, std).to(device)\n" in after
+
+
 SECOND = f"""
 def step():
     {DEVICE}

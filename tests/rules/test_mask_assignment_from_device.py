@@ -266,3 +266,13 @@ class Peaks(nn.Module):
 def test_prefix_of_torch_is_the_files_own() -> None:
     bodies = Bodies(MaskAssignmentFromDevice(), "import torch as th\nfrom torch import Tensor")
     bodies.assert_becomes("b = x > 0\nx[b] = w[b]", "b = x > 0\nx.copy_(th.where(b, w, x))")
+
+
+@pytest.mark.parametrize("head", ["", "t = t.double()\n"])
+def test_another_width_that_raises_under_a_handler(head: str) -> None:
+    """PyTorch raises unless both have one type, which a handler may count on."""
+    write = "t[b] = w[b]\n"
+    tried = f"try:\n    {write}except RuntimeError:\n    return x\n"
+    body = "t = x * 2\n" + head + "b = t > 0\n{}return t"
+    assert BODIES.result(body.format(write)).applied
+    assert bool(BODIES.result(body.format(tried)).applied) is not bool(head)

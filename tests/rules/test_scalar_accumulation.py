@@ -1826,7 +1826,13 @@ def test_norms_of_the_gradients_are_added_up_on_the_device(before: str, step: st
 
 
 @pytest.mark.parametrize(
-    "changed", [("** 2", "** 3"), ("model.parameters()", "losses"), ("import", "DTYPE = float64\nimport")]
+    "changed",
+    [
+        ("** 2", "** 3"),
+        ("model.parameters()", "losses"),
+        ("import torch\n", "import torch\nfrom torch.distributed.fsdp import fully_shard\n"),
+        ("import", "DTYPE = float64\nimport"),
+    ],
 )
 def test_norms_that_stay(changed: tuple[str, str]) -> None:
     step = "norm = 0.0\nfor p in model.parameters():\n    norm += (p + 1).norm().item() ** 2\nprint(norm)"

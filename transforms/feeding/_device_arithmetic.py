@@ -111,7 +111,14 @@ def _single(value: Constant) -> Constant:
 def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
     """A constant as its author wrote it, there or where its name is bound, if that means the same at `anchor`."""
     made = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
-    if len(made) == 1 and isinstance(made[0].scope, cst.FunctionDef) and made[0].value is not None and not made[0].path:
+    is_seen = isinstance(node, cst.Name) and _is_seen(file, node, anchor)
+    if (
+        not is_seen
+        and len(made) == 1
+        and isinstance(made[0].scope, cst.FunctionDef)
+        and made[0].value is not None
+        and not made[0].path
+    ):
         return _spelled(file, made[0].value, anchor)
     code = file.whole_code(node)
     names = [name for name in find_all(node, cst.Name) if file.flow.is_read(name)]
@@ -127,6 +134,9 @@ def _is_seen(file: FileFacts, name: cst.Name, anchor: cst.BaseStatement) -> bool
     definitions, module = file.flow.definitions(name), file.tree.module_of(anchor)
     if any(each.binding is Binding.LOOPED for each in definitions):
         return True
+    around = file.tree.function(anchor)
+    if around is not None and all(each.scope is around for each in definitions):
+        return len(file.flow.bound(around, name.value)) == 1 and file.comes_before(definitions[0].node, anchor)
     if not all(each.scope is module is file.tree.module_of(name) for each in definitions):
         return False
     scope = file.tree.function(anchor)

@@ -175,6 +175,21 @@ def modules(file: FileFacts, chosen: list[Copy], pipeline: Pipeline, arithmetic:
     return list(dict.fromkeys(edits))
 
 
+def below_constants(file: FileFacts, move: Copy, moves: list[Copy], arithmetic: Arithmetic) -> Copy:
+    """A copy whose module is made below the constants, where these are set in the same block as its device."""
+    names = [name for node in arithmetic.written for name in find_all(node, cst.Name) if file.flow.is_read(name)]
+    made = [file.tree.line(file.tree.statement(each.node)) for name in names for each in file.flow.definitions(name)]
+    block = file.tree.block(move.anchor)
+    if move.is_before or any(line not in block for line in made):
+        return move
+    anchor = max((move.anchor, *made), key=lambda line: file.tree.places[line])
+    function = file.tree.function(anchor)
+    is_above = all(
+        file.tree.function(each.call) is not function or file.comes_before(anchor, each.call) for each in moves
+    )
+    return evolve(move, anchor=anchor) if is_above else move
+
+
 def _serves(file: FileFacts, other: Copy, move: Copy) -> bool:
     """Whether the module of another copy, made above, is there for this one too."""
     if other.anchor is move.anchor:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.feeding._device_arithmetic import Arithmetic, common, free_name
-from perfmod.transforms.feeding._device_modules import calls, homes, makers, merged, modules
+from perfmod.transforms.feeding._device_modules import below_constants, calls, homes, makers, merged, modules
 from perfmod.transforms.feeding._image_copies import copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
@@ -175,9 +175,9 @@ def _moved(file: FileFacts, movable: list[Pipeline], before: Collection[Moves] =
     name = free_name(sources, {other.name for other in before if set(sources) & set(other.sources)})
     edits = [edit for pipeline in movable for edit in as_bytes(file, pipeline)]
     edits += imported(file, movable)
-    edits += unread(file, movable)
+    chosen = [below_constants(file, each, moves, arithmetic) for each in makers(file, moves)]
+    edits += unread(file, movable, [text for each in chosen for text in arithmetic.arguments(file, each.anchor)])
     edits += calls(file, moves, name)
-    chosen = makers(file, moves)
     edits += modules(file, chosen, movable[0], arithmetic, name)
     where = file.lines([move.call for move in moves])
     return Moves(

@@ -48,15 +48,19 @@ def _end_of(source: Source, element: cst.BaseElement) -> int:
     return source.span(element)[0] + len(source.whole_code(element.value))
 
 
-def unread(file: FileFacts, pipelines: list[Pipeline]) -> Iterator[Edit]:
-    """Drop `normalize = Normalize(...)`, and constants of a function, where no other code reads the name."""
+def unread(file: FileFacts, pipelines: list[Pipeline], arguments: list[str]) -> Iterator[Edit]:
+    """Drop `normalize = Normalize(...)`, and constants of a function, where no other code reads the name.
+
+    The device's module is made with `arguments`.
+    """
     steps = {one.dropped.value for one in pipelines}
     gone: set[cst.CSTNode] = {node for step in steps for node in walk(step)}
     names = [name for step in steps for name in find_all(step, cst.Name) if file.flow.is_read(name)]
     for name in names:
         for definition in file.flow.definitions(name):
             statement = file.tree.statement(definition.node)
-            if not isinstance(statement, cst.Assign) or statement in gone or len(statement.targets) > 1:
+            is_kept = name not in steps and name.value in arguments
+            if is_kept or not isinstance(statement, cst.Assign) or statement in gone or len(statement.targets) > 1:
                 continue
             # A constant of the module may be what the device's module is made with.
             is_own = name in steps or not isinstance(definition.scope, cst.Module)

@@ -13,6 +13,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.endings import catching
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.gradients import cuts_graph, is_floating, may_carry_gradient
@@ -244,7 +245,11 @@ def _in_type_of(
     if None not in (wanted, given.dtype) and wanted is not given.dtype:
         raise CannotWrite("the value and the tensor it is assigned to differ in dtype, which raises on CUDA")
     if computed:
-        # PyTorch raises unless both have one type.
+        # PyTorch raises unless both have one type, of one width.
+        handled = next(catching(file, subject), None)
+        if handled is not None and not file.values.uses_one_float():
+            code, line = file.code(subject), file.line(handled)
+            raise CannotWrite(f"`{code}` may have another dtype, and line {line} handles the exception")
         return text
     if given.device is Device.CPU:
         raise CannotWrite(f"`{text}` is on the CPU, and `torch.where` would wait for its copy")

@@ -27,6 +27,8 @@ from perfmod.transforms.syncs._terms import Term, as_number, cast_of, kept_on_de
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 Loop = cst.For | cst.While
+# What makes DTensors of parameters.
+_SHARDED = frozenset({"fully_shard", "parallelize_module", "distribute_module", "DTensor"})
 _SCALES = (cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign, cst.DivideAssign)
 
 
@@ -262,9 +264,15 @@ def loops_of(file: FileFacts, target: cst.BaseExpression, places: Sequence[cst.C
 def _rounds(file: FileFacts, target: cst.BaseExpression, place: cst.CSTNode) -> Loop | None:
     """The loop whose rounds come by a place: that over the parameters where the sum begins anew in each step."""
     loop, inner = round_loop(file, place), parameter_loop(file, place)
+    if inner is None:
+        return loop
     starts = file.flow.bound(file.tree.scope(target), target.value) if isinstance(target, cst.Name) else ()
-    anew = (file.tree.is_within(each.node, loop) and not file.tree.is_within(each.node, inner) for each in starts)
-    return inner if inner is not None and (loop is None or any(anew)) else loop
+    outside = [each.node for each in starts if not file.tree.is_within(each.node, inner)]
+    if loop is not None and not any(file.tree.is_within(each, loop) for each in outside):
+        return loop
+    if any(name.value in _SHARDED for name in file.tree.all(cst.Name)):
+        raise CannotRewrite("the parameters may be sharded, and the norm of a part is another than that of the whole")
+    return inner
 
 
 def outermost(file: FileFacts, loops: Sequence[Loop], nodes: Sequence[cst.CSTNode]) -> list[Loop]:

@@ -1,0 +1,53 @@
+# golden: change script
+"""A script of fully_shard: every rank holds a part of the parameters and reads its part of the samples."""
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index)), torch.tensor([index % 2.0])
+
+
+def main():
+    world_size = int(os.environ.get("WORLD_SIZE", 1))
+    rank = int(os.environ.get("LOCAL_RANK", 0))
+    if world_size > 1:
+        dist.init_process_group("nccl")
+    device = torch.device("cuda", rank) if torch.cuda.is_available() else torch.device("cpu")
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1).to(device)
+    if world_size > 1:
+        fully_shard(model)
+    dataset = Numbers()
+    sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=False)
+    loader = DataLoader(dataset, batch_size=4, sampler=sampler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        total = 0.0
+        for images, targets in loader:
+            images, targets = images.to(device, non_blocking=True), targets.to(device, non_blocking=True)
+            loss = (model(images) - targets).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+        total = float(total)
+        if rank == 0:
+            print(f"epoch {epoch}")
+            print(f"{total / len(loader):.3f}")
+    if world_size > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
