@@ -23,13 +23,8 @@ stays where not every round appends to it, or where it holds numbers too by then
 it. What may be written to later, such as a buffer that a module returns, is appended as `rate.detach().clone()`. A
 meter such as `AverageMeter` is given the tensor, and its class stays as it is, if it only adds and divides and its
 values are formatted; where a number is needed, `float(losses.avg)` reads it. A norm that a loop adds up parameter by
-<<<<<<< HEAD
 parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the same way,
 and are treated alike.
-=======
-parameter, `total_norm += p.grad.norm().item() ** 2`, waits once behind that loop. Evaluations wait in the
-same way, and are treated alike.
->>>>>>> reach2
 
 A value that controls the training, or is reported in every step, has to be a number: it stays, with the reason.
 Rewrites that save nothing because the step waits anyway are of low impact. With `target = "portable"`, those that need
