@@ -218,7 +218,7 @@ def test_refused(reason: str) -> None:
 
 
 SILENT = {
-    "unknown index": "x[m] = w[m]",
+    "index of unknown type": "x[m] = w[m]",
     "several values at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
     "mask of bytes": "mask = (x > 0).byte()\nx[mask] = w[mask]",
     "number": "x[x > 0] = 0.5\nx[x < 0] = float('-inf')",

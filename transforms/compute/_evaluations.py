@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.gradients import may_carry_gradient
-from perfmod.transforms.facts.tree import Scope, find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import Scope, find_all, is_false, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -322,7 +322,7 @@ def _need(file: FileFacts, node: cst.CSTNode) -> str:
         if name == "grad" and file.qualified(node) is None and file.value(node.value).kind is not Kind.MODULE:
             return "a gradient is read"
     if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "requires_grad":
-        return "" if isinstance(node.value, cst.Name) and node.value.value == "False" else "`requires_grad` is given"
+        return "" if is_false(node.value) else "`requires_grad` is given"
     return ""
 
 
@@ -366,14 +366,12 @@ def _may_be_caught(file: FileFacts, node: cst.CSTNode) -> bool:
 def _is_set_to_false(file: FileFacts, node: cst.Attribute) -> bool:
     target = file.tree.parent(node)
     statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
-    return (
-        isinstance(statement, cst.Assign) and isinstance(statement.value, cst.Name) and statement.value.value == "False"
-    )
+    return isinstance(statement, cst.Assign) and is_false(statement.value)
 
 
 def _is_false(call: cst.Call) -> bool:
     given = argument(call, "requires_grad", 0)
-    return isinstance(given, cst.Name) and given.value == "False"
+    return is_false(given)
 
 
 def suggests_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iterable[cst.Call]) -> str:

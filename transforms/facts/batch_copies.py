@@ -14,7 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step, literal
-from perfmod.transforms.facts.tree import find_all, is_none
+from perfmod.transforms.facts.tree import find_all, is_false, is_none
 from perfmod.transforms.facts.value import Device, Kind
 
 _DEEPEST = 4
@@ -382,11 +382,6 @@ def _writes_into_earlier(file: FileFacts, write: cst.CSTNode) -> bool:
     earlier = [name for name in names if file.flow.from_earlier_rounds(name)]
     ends = (end for name in earlier for end in file.tracing.ends(name))
     return any(end.path[:1] == (None,) and file.loaders.of(end.node) is not None for end in ends)
-
-
-def is_false(node: cst.BaseExpression) -> bool:
-    """Whether an argument is the literal `False`."""
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _calls(node: cst.CSTNode, *methods: str) -> bool:

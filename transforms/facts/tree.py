@@ -141,6 +141,16 @@ def is_none(node: cst.CSTNode | None) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
+def is_true(node: cst.CSTNode | None) -> bool:
+    """Whether an expression is `True`, as it is written."""
+    return isinstance(node, cst.Name) and node.value == "True"
+
+
+def is_false(node: cst.CSTNode | None) -> bool:
+    """Whether an expression is `False`, as it is written."""
+    return isinstance(node, cst.Name) and node.value == "False"
+
+
 class Tree:
     """Parents of every node of one module, or of several that are read together.
 
