@@ -11,7 +11,6 @@ from perfmod.transforms.facts.batch_copies import (
     Copy,
     copies,
     gaps,
-    is_false,
     is_part,
     overlap,
     writes,
@@ -22,7 +21,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_false
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import goes_behind
