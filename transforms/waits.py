@@ -80,7 +80,8 @@ class Waits:
         self._rounds: dict[cst.CSTNode, _Round] = {}
 
     def remaining(self, read: cst.CSTNode, gone: Container[cst.CSTNode]) -> cst.CSTNode | None:
-        """A wait of every round that comes by `read`, if nothing is queued between the two, so that one costs nothing.
+        """A wait of every round that comes by `read` and is for the same tensor, or so close that nothing is queued
+        between the two and one of them costs nothing.
 
         `gone` are the waits that rewrites take away, `read` among them.
         """
@@ -90,12 +91,20 @@ class Waits:
             return None
         found, path = self._round(around), _path(file, read, around)
         here = found.orders.get(id(file.tree.statement(read)), 0)
+        tensor = next((wait.tensor for wait in found.waits.values() if wait.node is read), None)
         for wait in found.waits.values():
             first, last = sorted((here, wait.order))
-            is_close = not any(first < launch <= last for launch in found.launches)
+            is_close = not any(first < launch <= last for launch in found.launches) or self._is_same(tensor, wait)
             if is_close and wait.path <= path and wait.node not in gone:
                 return wait.node
         return None
+
+    def _is_same(self, tensor: cst.BaseExpression | None, wait: _Wait) -> bool:
+        """Whether a wait is for the same variable as another, with nothing assigned in between."""
+        if not isinstance(tensor, cst.Name) or not isinstance(wait.tensor, cst.Name):
+            return False
+        definitions = self._file.flow.definitions
+        return tensor.value == wait.tensor.value and definitions(tensor) == definitions(wait.tensor)
 
     def is_queued_between(self, first: cst.CSTNode, last: cst.CSTNode) -> bool:
         """Whether a round queues work behind one statement and before another one, or in it."""

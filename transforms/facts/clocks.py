@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.programs import run_with
+from perfmod.transforms.facts.rounds import round_loop
 from perfmod.transforms.facts.tree import find_any
 
 _CLOCKS = (
@@ -30,19 +31,36 @@ def timed_without_waiting(file: FileFacts) -> cst.Call | None:
     return next((call for call in calls if reads_clock(file, call)), None) if not is_awaited else None
 
 
-def why_timed(file: FileFacts, loop: cst.For | cst.While, node: cst.CSTNode) -> str | None:
-    """Why a time that is only shown behind a loop needs the wait at `node`, as each round adds to it further below."""
+def why_timed(file: FileFacts, node: cst.CSTNode, uses: Sequence[cst.CSTNode]) -> str | None:
+    """Why a time needs the wait at `node`: each round takes it further below, from its own start, or adds it up while
+    no round waits for what is `uses` of the value.
+    """
+    loop = round_loop(file, node)
+    if loop is None:
+        return None
+    is_read = any(file.tree.is_within(use, loop) for use in uses)
     for part in find_any(loop.body, cst.BinaryOperation):
         assert isinstance(part, cst.BinaryOperation)
         is_time = isinstance(part.operator, cst.Subtract) and isinstance(part.left, cst.Call)
         if not is_time or not reads_clock(file, cst.ensure_type(part.left, cst.Call)):
             continue
-        if file.tree.loops(part)[0] is loop and file.comes_before(node, part) and not file.steps.is_gated(part, loop):
-            shown = _shown_behind(file, loop, part)
-            if shown is not None:
-                time = f"the time on line {file.line(shown)}, taken on line {file.line(part)},"
-                return f"{time} would not include kernels that still run"
+        if file.tree.loops(part)[0] is not loop or not file.comes_before(node, part):
+            continue
+        if _starts_in_round(file, loop, part, node):
+            return f"the time on line {file.line(part)} would be that of other kernels than those of its step"
+        shown = _shown_behind(file, loop, part) if not is_read and not file.steps.is_gated(part, loop) else None
+        if shown is not None:
+            time = f"the time on line {file.line(shown)}, taken on line {file.line(part)},"
+            return f"{time} would not include kernels that still run"
     return None
+
+
+def _starts_in_round(file: FileFacts, loop: cst.For | cst.While, time: cst.BinaryOperation, node: cst.CSTNode) -> bool:
+    """Whether a time begins above `node` in the same round of a loop: that of one step, `time.time() - start`."""
+    if not isinstance(time.right, cst.Name) or file.flow.from_earlier_rounds(time.right):
+        return False
+    starts = [each.node for each in file.flow.definitions(time.right)]
+    return bool(starts) and all(file.tree.is_within(each, loop) and file.comes_before(each, node) for each in starts)
 
 
 def _shown_behind(file: FileFacts, loop: cst.CSTNode, time: cst.BinaryOperation) -> cst.CSTNode | None:

@@ -12,7 +12,6 @@ import libcst as cst
 
 from perfmod.transforms.facts.accelerators import batch_on_cpu, uses_accelerator
 from perfmod.transforms.facts.anomaly import is_checked
-from perfmod.transforms.facts.clocks import why_timed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
@@ -42,8 +41,13 @@ _RULES = {
 """The rules that have rewrites for other waits."""
 
 
-def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode], *, are_many: bool = False) -> str | None:
-    """Why it saves nothing to take some waits away, `are_many` in each step; `None` where it does."""
+def why_no_gain(
+    file: FileFacts, waits: Sequence[cst.CSTNode], *, are_many: bool = False, in_doubt: bool = False
+) -> str | None:
+    """Why it saves nothing to take some waits away, `are_many` in each step; `None` where it does.
+
+    What is `in_doubt` is only rewritten where other open questions are answered with yes as well.
+    """
     if not uses_accelerator(file):
         return "this script never uses the GPU"
     rounds = [round_loop(file, node) for node in waits]
@@ -55,7 +59,8 @@ def why_no_gain(file: FileFacts, waits: Sequence[cst.CSTNode], *, are_many: bool
         return f"no training step runs the loop on line {file.line(loops[-1])}"
     if rounds and all(loop is not None and file.steps.trains(loop) for loop in rounds) and is_checked(file):
         return "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"
-    stay = [] if are_many else [file.once(Waits).remaining(node, file.once(_Gone)) for node in waits]
+    gone = file.once(_gone_in_doubt if in_doubt else _Gone)
+    stay = [] if are_many else [file.once(Waits).remaining(node, gone) for node in waits]
     if stay and stay[-1] is not None and None not in stay:
         return f"line {file.line(stay[-1])} waits for the device in every step anyway"
     return None
@@ -66,7 +71,7 @@ def no_gain_of(file: FileFacts, move: Move) -> str | None:
     reads = [read.call for read in move.reads]
     # One wait behind the loop takes the place of one for each parameter.
     are_many = move.inner is not None and _is_over_parameters(file, move.inner)
-    return _why_kept(file, move) or why_no_gain(file, reads, are_many=are_many) or None
+    return _why_kept(file, move) or why_no_gain(file, reads, are_many=are_many, in_doubt=bool(move.doubts))
 
 
 def _is_over_parameters(file: FileFacts, loop: cst.For | cst.While) -> bool:
@@ -83,7 +88,7 @@ def _why_kept(file: FileFacts, move: Move) -> str | None:
         )
         if choice is not None:
             return f"line {file.line(use)} still reads it in every step where `{file.code(choice.test)}` holds"
-    return _why_timed(file, move)
+    return None
 
 
 def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool) -> cst.If | None:
@@ -123,22 +128,12 @@ def _is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.Wh
     )
 
 
-def _why_timed(file: FileFacts, move: Move) -> str | None:
-    """Why a time that the rounds take would no longer be right; none of them reads what moves."""
-    for read in move.reads:
-        loop = round_loop(file, read.call)
-        if loop is not None and not any(file.tree.is_within(use, loop) for use in move.uses):
-            why = why_timed(file, loop, read.call)
-            if why is not None:
-                return why
-    return None
-
-
 class _Gone:
     """The waits that all rewrites together take away, in whichever file; made once for all files."""
 
-    def __init__(self, file: FileFacts) -> None:
+    def __init__(self, file: FileFacts, *, in_doubt: bool = False) -> None:
         self._file = file
+        self._in_doubt = in_doubt
         self._known: dict[tuple[str, str], list[Finding]] = {}
 
     def __contains__(self, node: object) -> bool:
@@ -149,7 +144,7 @@ class _Gone:
             any(
                 file.tree.is_within(node, read.call) and not file.tree.is_within(node, read.tensor)
                 for move in Moves.of(file).moves
-                if _why_kept(file, move) is None
+                if _why_kept(file, move) is None and (self._in_doubt or not move.doubts)
                 for read in move.reads
             )
             or any(file.tree.is_within(node, count.node) for count in counts_of(file))
@@ -164,8 +159,11 @@ class _Gone:
             return False
         key = file.source.path, rule.code
         if key not in self._known:
-            self._known[key] = [
-                each for each in rule.check(file) if each.edits and each.safety in (Safety.SAFE, Safety.UNSAFE)
-            ]
+            made = (Safety.SAFE, Safety.UNSAFE) if self._in_doubt else (Safety.SAFE,)
+            self._known[key] = [each for each in rule.check(file) if each.edits and each.safety in made]
         start, end = file.source.span(node)
         return any(start < found.end and found.start < end for found in self._known[key])
+
+
+def _gone_in_doubt(file: FileFacts) -> _Gone:
+    return _Gone(file, in_doubt=True)

@@ -8,6 +8,7 @@ from functools import partial
 import libcst as cst
 from attrs import define, field, frozen
 
+from perfmod.transforms.facts.clocks import why_timed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.side_streams import unguarded_fetch
@@ -266,7 +267,8 @@ class Moves:
         labels = list(dict.fromkeys(each.label for each in kept))
         places = [*(place for each in kept for place in each.reads), *late]
         inner = next((loop for each in kept for loop in each.loops if _comes_by_every_step(file, loop)), None)
-        doubts = list(dict.fromkeys(doubts))
+        timed = next(filter(None, (why_timed(file, read.call, places) for read in reads)), None)
+        doubts = list(dict.fromkeys([*doubts, *([timed] if timed is not None else [])]))
         return Move(node, labels, reads, places, _merged(edits), inner, doubts, differ)
 
     def _read_late(self, carrier: Carrier, uses: Sequence[cst.BaseExpression], carriers: set[Carrier]) -> list[Edit]:

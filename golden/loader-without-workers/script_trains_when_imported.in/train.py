@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """The dataset stands in a file of its own; the script trains at its top level and gets the guard."""
 import torch
 from torch import nn

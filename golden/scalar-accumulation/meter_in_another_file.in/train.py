@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """The loop stands in one file, the meter in another, and what it keeps is printed by a third."""
 import torch
 from torch import nn
