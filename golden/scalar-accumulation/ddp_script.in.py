@@ -43,7 +43,7 @@ def main():
             total += loss.item()
         if rank == 0:
             print(f"epoch {epoch}")
-            print(total / len(loader))
+            print(f"{total / len(loader):.4f}")
     if world_size > 1:
         dist.destroy_process_group()
 

@@ -40,11 +40,11 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            total += loss.detach().double()
+            total += loss.detach()
         total = float(total)
         if rank == 0:
             print(f"epoch {epoch}")
-            print(total / len(loader))
+            print(f"{total / len(loader):.4f}")
     if world_size > 1:
         dist.destroy_process_group()
 

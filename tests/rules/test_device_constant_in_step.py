@@ -242,14 +242,15 @@ def test_is_no_instance(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("y = torch.as_tensor(np.zeros(3), device=device)", "built from CPU data every step and copied from"),
-        ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", "it runs only under the"),
-        ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", "it runs only under the"),
+        ("y = torch.as_tensor(np.zeros(3), device=device)", ""),
+        ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", ""),
+        ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", ""),
     ],
 )
 def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None:
-    (found,) = reasons(body)
-    assert found.startswith(reason)
+    found = reasons(body)
+    assert len(found) == bool(reason)
+    assert not reason or found[0].startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -410,35 +411,3 @@ def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
     assert "low = torch.zeros((), device=x.device)" in found.after.decode()
     (refused,) = found.refused
     assert "no training loop found to move it out of: register it as a buffer of the module" in refused.reason
-
-
-NORMALISED = """\
-import torch
-import torchvision.transforms.functional as TF
-from torchvision import transforms as T
-from torchvision.transforms import v2
-
-normalize, other = T.Normalize([0.5], [0.5]), v2.Normalize(mean=[0.5], std=[0.5])
-ready = T.Normalize(torch.zeros(3).cuda(), torch.ones(3).cuda())
-
-
-def train(model, loader):
-    for x, y in loader:
-        x = x.{}
-        model({}).sum().backward()
-"""
-
-
-@pytest.mark.parametrize("call", ["normalize(x)", "other(x)", "TF.normalize(x, [0.5], [0.5])", "TF.normalize(x, M, S)"])
-def test_normalising_on_the_device_is_reported(call: str) -> None:
-    found = result(NORMALISED.format("cuda()", call))
-    copied = f"`{call.partition('(')[0]}` copies its mean and std to the device in every call: "
-    assert [finding.reason for finding in found.refused] == [
-        copied + "register both as buffers, then subtract and divide"
-    ]
-    assert result(NORMALISED.format("cpu()", call)).refused == ()
-
-
-@pytest.mark.parametrize("call", ["ready(x)", "torch.nn.functional.normalize(x)", "x"])
-def test_what_copies_nothing_is_no_normalising(call: str) -> None:
-    assert result(NORMALISED.format("cuda()", call)).refused == ()

@@ -124,15 +124,16 @@ KEPT = {
     "n = gc.collect()": "its return value is used",
     "print(gc.collect())": "its return value is used",
     "torch.cuda.synchronize(log())": "its argument does more than name a device",
-    "torch.cuda.current_stream().synchronize()": "it waits for one stream or event",
+    "torch.cuda.current_stream().synchronize()": "",
     "[torch.cuda.synchronize(i) for i in range(2)]": "its return value is used",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "reason"), KEPT.items())
 def test_is_refused(body: str, reason: str) -> None:
-    (found,) = reasons(step(body))
-    assert reason in found
+    found = reasons(step(body))
+    assert len(found) == bool(reason)
+    assert not reason or reason in found[0]
 
 
 @pytest.mark.parametrize(
@@ -144,8 +145,7 @@ def test_is_refused(body: str, reason: str) -> None:
     ],
 )
 def test_what_runs_now_and_then_stays(body: str) -> None:
-    (reason,) = reasons(step(body))
-    assert reason.startswith("it runs only under the")
+    assert reasons(step(body)) == []
 
 
 def test_is_no_instance() -> None:
@@ -259,6 +259,5 @@ def test_collections_that_matter(sign: str) -> None:
 
 def test_a_function_that_is_only_called_now_and_then_is_no_part_of_every_step() -> None:
     helper = "\n\ndef validate():\n    torch.cuda.synchronize()\n    return 1\n"
-    (reason,) = reasons(step("if args.step % 10 == 0:\n    validate()") + helper)
-    assert reason.startswith("it runs only under the")
+    assert reasons(step("if args.step % 10 == 0:\n    validate()") + helper) == []
     assert result(step("validate()") + helper).outcome is Outcome.CHANGED

@@ -190,12 +190,9 @@ def test_comment_inside_is_kept_or_held_back() -> None:
 REFUSED = {
     "the mask is not known to have the shape of `t`": "t = torch.zeros(k).cuda()\nb = x > 0\nt[b] = w[b]",
     "combined with other indices": "b = x[:, 0] > 0\nx[b, 0] = w[b, 0]",
-    "not known to be a boolean mask": "x[m] = w[m]",
     "one element for each selected element": "b = x > 0\nx[b] = w",
     "`w[c]` may hold one element for each selected": "b = x > 0\nc = w > 0\nx[b] = w[c]",
     "several targets": "b = x > 0\nx[b] = w[b] = x.detach()[b]",
-    "several values are assigned at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
-    "`mask` is not known to be a boolean": "mask = (x > 0).byte()\nx[mask] = w[mask]",
     "`w[b] ** 2` is not elementwise": "b = x > 0\nx[b] = w[b] ** 2",
     "`exp` would be computed for all elements": "b = x > 0\nx[b] = w.detach()[b].exp()",
     "`x[b]` may need a gradient": "b = x > 0\nx[b] = x[b] * labels[b]",
@@ -221,6 +218,9 @@ def test_refused(reason: str) -> None:
 
 
 SILENT = {
+    "index of unknown type": "x[m] = w[m]",
+    "several values at once": "b = x > 0\nx[b], w[b] = w[b], x[b]",
+    "mask of bytes": "mask = (x > 0).byte()\nx[mask] = w[mask]",
     "number": "x[x > 0] = 0.5\nx[x < 0] = float('-inf')",
     "scalar of the host": "x[x > 0] = torch.tensor(0.5)",
     "unknown value": "x[x > 0] = fill",

@@ -896,7 +896,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "the length of the rows",
     ),
     "in an f-string": ('m = labels != 77\nreturn f"{criterion(logits[m], labels[m]):.3f}"', "f-string"),
-    "more than a loss": ("m = x > 0\nreturn x[m].median()", "used for more than a loss"),
     "index or mask": (
         "x = x.view(-1)\nchosen = w.view(-1)\nreturn x[chosen].mean()",
         "a boolean mask or an index",
@@ -1016,6 +1015,7 @@ def test_refused(name: str) -> None:
 
 
 SILENT = {
+    "more than a loss": "m = x > 0\nreturn x[m].median()",
     "no mask": "return criterion(logits, labels)",
     "slice": "return criterion(logits[:3], labels[:3])",
     "index": "idx = torch.randperm(3).cuda()\nreturn criterion(logits[idx], labels[idx])",

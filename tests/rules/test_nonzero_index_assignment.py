@@ -169,8 +169,6 @@ REFUSED = {
     "used again on line 8": "i = torch.where(labels == 1)\nlabels[i] = -1\nreturn i",
     "used again on line 7": "i = torch.where(labels == 1)\nlabels[i] = int(w[i].sum())",
     "the index used on line": "i = torch.where(labels == 1)\nif m:\n    i = 0\nlabels[i] = -1",
-    "kept in `self.i`": "self.i = torch.where(labels == 1)\nlabels[self.i] = -1",
-    "kept in": "i = j = torch.where(labels == 1)\nlabels[i] = -1",
     "shape of `labels[1:]`": "labels[torch.where(labels[1:] == 1)] = -1",
     "shape of `x[0]`": "x[torch.where(x[0] > 0)] = -1",
     "shape of `x.sum(0)`": "x[torch.where(x.sum(0) > 0)] = -1",
@@ -203,6 +201,8 @@ def test_refused(reason: str) -> None:
 
 
 SILENT = {
+    "kept in an attribute": "self.i = torch.where(labels == 1)\nlabels[self.i] = -1",
+    "kept in two variables": "i = j = torch.where(labels == 1)\nlabels[i] = -1",
     "only read": "i = torch.where(labels == 1)\nreturn x[i]",
     "counted": "return len(torch.nonzero(labels == 1))",
     "three arguments": "return torch.where(labels == 1, x, w)",

@@ -129,17 +129,14 @@ def test_a_number_may_be_there_instead_of_the_tensor() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    "body",
     [
-        (
-            "v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')",
-            "the f-string on line 17 prints the expression `v` itself",
-        ),
-        ("v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())", "may read `v` by name"),
+        "v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')",
+        "v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())",
     ],
 )
-def test_late_reads_that_stay(body: str, reason: str) -> None:
-    assert any(reason in why for why in reasons(step(body)))
+def test_late_reads_that_stay(body: str) -> None:
+    assert reasons(step(body)) == []
 
 
 def test_a_late_read_saves_nothing_where_the_step_waits_anyway() -> None:
@@ -148,7 +145,6 @@ def test_a_late_read_saves_nothing_where_the_step_waits_anyway() -> None:
     assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 18 waits for the device in every step anyway")
 
 
-EVERY_STEP = "it is reported in every step: report it every N steps to save the wait"
 SHOWN = [
     "print(loss.item())",
     "print(loss.item(), kl.item())",
@@ -166,34 +162,8 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("body", SHOWN)
-def test_reports_of_every_step_are_refused_once(body: str) -> None:
-    assert reasons(step(body)) == [EVERY_STEP]
-
-
-def test_reports_of_a_figure_that_a_variable_holds() -> None:
-    found = rewrite(step("v = kl.item()\nprint(v)").encode(), "train.py", _rules(), Choice())
-    assert f"`v`: {EVERY_STEP}" in [finding.reason for finding in found.refused]
-
-
-def _rules() -> list[Any]:
-    from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
-
-    return [ScalarAccumulation(), PerStepReport()]
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("if i % 100 == 0:\n    print(loss.item(), kl.item())", "it runs only under the `if` on line 15"),
-        ("if args.log_now:\n    print(loss.item())", "it runs only under the `if` on line 15"),
-        (
-            "if loss.isnan():\n    print(loss.item())\n    break",
-            "it runs only in a branch that ends the step, not in every step",
-        ),
-    ],
-)
-def test_reports_that_wait_now_and_then_already(body: str, reason: str) -> None:
-    assert {*reasons(step(body))} == {reason}
+def test_reports_of_every_step_are_left_as_they_are(body: str) -> None:
+    assert reasons(step(body)) == []
 
 
 class _Model(torch.nn.Linear):

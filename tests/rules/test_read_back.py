@@ -90,7 +90,7 @@ def test_counts_that_have_a_name(name: str) -> None:
     ],
 )
 def test_copies_that_stay(body: str) -> None:
-    assert reasons(body)
+    assert reasons(body) == []
 
 
 @pytest.mark.parametrize("before", COUNTED)
@@ -121,32 +121,31 @@ def test_a_count_beside_copies_that_stay() -> None:
     assert (held.safety, held.reason) == (Safety.LOW_IMPACT, "line 14 waits for the device in every step anyway")
 
 
-REFUSED = {
-    "keep.extend(pred.cpu().tolist())": "`keep.extend` on line 13 collects it: collect tensors",
-    "keep.append(out.detach().cpu().numpy())": "`keep.append` on line 13 collects it",
-    "score(y.cpu().numpy(), 3)": "it is passed to `score` on line 13, which may need it on the CPU",
-    "p = pred.cpu().numpy()\nscore(p)": "it is passed to `score` on line 14, which may need it on the CPU",
-    "for p in pred.tolist():\n    score(p)": "the loop on line 13 iterates over it on the CPU",
-    "return pred.cpu()": "it is returned on line 13, and callers may need it on the CPU",
-    "n = (pred.cpu() == args.labels).sum().item()": "`args.labels` is not known to be on the device, too",
-    "p = pred.cpu()": "`p` is never used: delete it",
-    "n = pred.eq(y).cpu().sum()\nkeep.append(n)": "`pred.eq(y).cpu().sum()` on line 13 is computed with it on the CPU",
-    "p = pred.cpu()\nz = p + 1": "`p + 1` on line 14 is computed with it on the CPU",
-    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)": "the expression contains a comment",
-    "n = (out.cpu() > 0.1).sum().item()": "`0.1` is not known to be on the device, too",
-    "n = (pred.cpu() == torch.zeros(3)).sum().item()": "`torch.zeros(3)` is on the CPU: move it to the device",
-}
+STAYING = [
+    "keep.extend(pred.cpu().tolist())",
+    "keep.append(out.detach().cpu().numpy())",
+    "score(y.cpu().numpy(), 3)",
+    "p = pred.cpu().numpy()\nscore(p)",
+    "for p in pred.tolist():\n    score(p)",
+    "return pred.cpu()",
+    "n = (pred.cpu() == args.labels).sum().item()",
+    "p = pred.cpu()",
+    "n = pred.eq(y).cpu().sum()\nkeep.append(n)",
+    "p = pred.cpu()\nz = p + 1",
+    "n = (\n    (pred.cpu() == 1)  # one\n    .sum().item()\n)",
+    "n = (out.cpu() > 0.1).sum().item()",
+    "n = (pred.cpu() == torch.zeros(3)).sum().item()",
+]
 
 
-@pytest.mark.parametrize(("body", "reason"), REFUSED.items())
-def test_is_refused(body: str, reason: str) -> None:
-    (found,) = reasons(body)
-    assert reason in found
+@pytest.mark.parametrize("body", STAYING)
+def test_what_the_device_cannot_count_stays(body: str) -> None:
+    assert reasons(body) == []
 
 
 def test_sums_that_stay_tensors_stay() -> None:
-    assert all("more than a count" in reason for reason in reasons("n = (pred.cpu() == y.cpu()).sum()"))
-    assert len(reasons("n = (pred.cpu() == y.cpu()).sum(0)[0].item()")) == 2
+    assert reasons("n = (pred.cpu() == y.cpu()).sum()") == []
+    assert reasons("n = (pred.cpu() == y.cpu()).sum(0)[0].item()") == []
 
 
 @pytest.mark.parametrize(
@@ -163,19 +162,6 @@ def test_is_left_to_others(body: str) -> None:
     assert reasons(body) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("if i % 10 == 0:\n    score(pred.cpu().numpy())", "it runs only under the `if` on line 13"),
-        ("n = args.counts.tolist()", "`args.counts` is not known to be a tensor on the device"),
-    ],
-)
-def test_what_no_shape_is_known_of_stays(body: str, reason: str) -> None:
-    assert reasons(body) == [reason]
-
-
 def test_tensors_of_several_devices_stay() -> None:
     code = step("n = (pred.cpu() == y.cpu()).sum().item()").replace("model(x)", "model.to('cuda:0')(x).to('cuda:1')")
-    found = result(code)
-    assert found.outcome is Outcome.UNCHANGED
-    assert "several devices" in found.refused[0].reason
+    assert result(code).outcome is Outcome.UNCHANGED

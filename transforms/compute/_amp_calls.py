@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.facts.tree import find_all, find_any, is_false
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Edit
 
@@ -164,7 +164,7 @@ def _start(file: FileFacts, arg: cst.Arg) -> int:
 def _pinned(file: FileFacts, call: cst.Call, device: str) -> tuple[list[str], tuple[str, ...]]:
     """Arguments that keep the old defaults where an autocast with others may be around the call."""
     at_import = isinstance(file.tree.parent(call), cst.Decorator) and file.tree.function(call) is None
-    if at_import or has_star(call) or _is_false(argument(call, "enabled", 0)):
+    if at_import or has_star(call) or is_false(argument(call, "enabled", 0)):
         return [], ()
     needed: list[str] = []
     imports: tuple[str, ...] = ()
@@ -202,10 +202,6 @@ def _autocasts(file: FileFacts) -> Iterator[cst.Call]:
         name = file.qualified(call) or ""
         if name.startswith("torch.") and name.endswith(".autocast"):
             yield call
-
-
-def _is_false(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _is_second_of_isinstance(file: FileFacts, call: cst.Call, arg: cst.Arg) -> bool:

@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.gradients import may_carry_gradient
-from perfmod.transforms.facts.tree import Scope, find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import Scope, find_all, is_false, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -21,7 +21,6 @@ _LOADERS = frozenset({"val", "valid", "validation", "test", "testing", "eval", "
 _MODELS = frozenset(
     {"model", "net", "network", "encoder", "decoder", "generator", "classifier", "backbone", "unet", "vae", "policy"}
 )
-_PHASES = frozenset({"train", "training", "phase", "split", "mode"})
 # Words in names of methods that run a model.
 _RUNS = frozenset(
     {
@@ -267,31 +266,6 @@ def _runs(call: cst.Call, model: str) -> bool:
     return called == model or called.startswith(f"{model}.") or any(dotted(arg.value) == model for arg in call.args)
 
 
-def flagged_backward(file: FileFacts, loop: cst.For) -> cst.Call | None:
-    """`backward` in a loop under a test of whether this is training: `if phase == "train":`, `if is_train:`."""
-    for call in walk_scope(loop.body):
-        if not (
-            isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
-        ):
-            continue
-        child: cst.CSTNode = call
-        for ancestor in file.tree.ancestors(call):
-            if ancestor is loop:
-                break
-            if isinstance(ancestor, cst.If) and child is ancestor.body:
-                asked = {word for part in walk(ancestor.test) for word in _asked(part)}
-                if asked & _PHASES:
-                    return call
-            child = ancestor
-    return None
-
-
-def _asked(node: cst.CSTNode) -> set[str]:
-    if isinstance(node, cst.SimpleString):
-        return words(str(node.evaluated_value))
-    return words(node.value) if isinstance(node, cst.Name) else set()
-
-
 # What needs gradients
 
 
@@ -348,7 +322,7 @@ def _need(file: FileFacts, node: cst.CSTNode) -> str:
         if name == "grad" and file.qualified(node) is None and file.value(node.value).kind is not Kind.MODULE:
             return "a gradient is read"
     if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "requires_grad":
-        return "" if isinstance(node.value, cst.Name) and node.value.value == "False" else "`requires_grad` is given"
+        return "" if is_false(node.value) else "`requires_grad` is given"
     return ""
 
 
@@ -392,14 +366,12 @@ def _may_be_caught(file: FileFacts, node: cst.CSTNode) -> bool:
 def _is_set_to_false(file: FileFacts, node: cst.Attribute) -> bool:
     target = file.tree.parent(node)
     statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
-    return (
-        isinstance(statement, cst.Assign) and isinstance(statement.value, cst.Name) and statement.value.value == "False"
-    )
+    return isinstance(statement, cst.Assign) and is_false(statement.value)
 
 
 def _is_false(call: cst.Call) -> bool:
     given = argument(call, "requires_grad", 0)
-    return isinstance(given, cst.Name) and given.value == "False"
+    return is_false(given)
 
 
 def suggests_gradients(file: FileFacts, nodes: Sequence[cst.CSTNode], calls: Iterable[cst.Call]) -> str:

@@ -11,7 +11,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import find_all, is_false, walk, walk_scope
 from perfmod.transforms.facts.value import Kind, Value
 
 _UTILITIES = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
@@ -50,7 +50,7 @@ def zeroings(file: FileFacts) -> Iterator[Zeroing]:
         statement = file.tree.statement(call)
         if call.func.attr.value == "zero_grad" and not has_star(call):
             given = argument(call, "set_to_none", 0)
-            if isinstance(given, cst.Name) and given.value == "False" and isinstance(statement, cst.BaseSmallStatement):
+            if is_false(given) and isinstance(statement, cst.BaseSmallStatement):
                 yield Zeroing(call, statement, given=given)
         elif isinstance(statement, cst.Expr) and statement.value is call and _writes_zeros(call):
             grad = _gradient(call.func.value)

@@ -37,7 +37,7 @@ from perfmod.transforms.compute._regions import (
 )
 from perfmod.transforms.facts.escapes import Escape, Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.writing import MOST_MOVED
@@ -108,7 +108,6 @@ class GradInEvaluation(Rule):
     def _blocks(self, file: FileFacts, scope: cst.FunctionDef | cst.Module) -> Iterator[Finding]:
         body = scope.body if isinstance(scope, cst.FunctionDef) else scope
         evaluated = evaluated_in(file, body)
-        yield from self._mixed(file, scope, evaluated)
         for region in regions(file, scope, evaluated):
             torch, imports = file.names.spelled("torch", region.first)
             statements = statements_of(file, region)
@@ -120,18 +119,6 @@ class GradInEvaluation(Rule):
             first, last = file.source.line(region.first), last_line(file, region.last)
             label = f"lines {first} to {last} only evaluate" if last > first else f"line {first} only evaluates"
             yield self._judged(file, region.calls[0], region.calls, statements, edits, imports, label)
-
-    def _mixed(self, file: FileFacts, scope: cst.FunctionDef | cst.Module, evaluated: set[str]) -> Iterator[Finding]:
-        """Loops that train or evaluate as a flag says: neither a decorator nor a block fits."""
-        body = scope.body if isinstance(scope, cst.FunctionDef) else scope
-        for loop in (node for node in walk_scope(body) if isinstance(node, cst.For)):
-            backward = evaluations.flagged_backward(file, loop)
-            calls = [c for c in evaluations.model_calls(file, loop.body, evaluated) if file.tree.loops(c)[:1] == [loop]]
-            if backward is not None and calls and not evaluations.is_switched(file, calls[0]):
-                line = file.line(backward)
-                yield self.refused(
-                    file, calls[0], f"the same loop also trains: `backward` is called under a condition on line {line}"
-                )
 
     def _judged(
         self,

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.callees import Callees
 from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, walk
+from perfmod.transforms.facts.tree import Tree, is_false, is_true, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.facts.values import Values
 
@@ -321,7 +321,7 @@ class Aliasing:
             or (name.startswith("torch.") and name.endswith("_") and not name.endswith("__"))
             or (name.startswith("numpy.") and name.endswith(".at"))
         )
-        is_in_place = in_place is not None and not (isinstance(in_place, cst.Name) and in_place.value == "False")
+        is_in_place = in_place is not None and not is_false(in_place)
         return [call.args[0].value] if call.args and (is_named or is_in_place) else []
 
     def _writes_itself(self, call: cst.Call) -> bool:
@@ -541,7 +541,7 @@ def _stored(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 def _is_true(arg: cst.Arg) -> bool:
-    return arg.keyword is None and isinstance(arg.value, cst.Name) and arg.value.value == "True"
+    return arg.keyword is None and is_true(arg.value)
 
 
 def _asks_for_grad(node: cst.CSTNode) -> bool:

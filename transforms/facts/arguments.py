@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Tree, is_none
 
 _TYPES = {"builtins.int": "integer", "builtins.float": "floating"}
 _FLAGS = frozenset({"store_true", "store_false"})
@@ -38,7 +38,7 @@ class Arguments:
         kind, default = argument(call, "type"), argument(call, "default")
         if kind is None or argument(call, "nargs") is not None:
             return None
-        may_be_none = default is None or (isinstance(default, cst.Name) and default.value == "None")
+        may_be_none = default is None or is_none(default)
         is_required = argument(call, "required") is not None or not _text(call.args[0].value).startswith("-")
         return _TYPES.get(self._names.qualified(kind) or "") if is_required or not may_be_none else None
 

@@ -14,7 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step, literal
-from perfmod.transforms.facts.tree import find_all, is_none
+from perfmod.transforms.facts.tree import find_all, is_false, is_none
 from perfmod.transforms.facts.value import Device, Kind
 
 _DEEPEST = 4
@@ -201,16 +201,6 @@ def _is_computed(node: cst.CSTNode) -> bool:
     return isinstance(node, (cst.Call, cst.BinaryOperation, cst.Subscript)) and not _calls(node, *_COPYING_METHODS)
 
 
-def filled_from(file: FileFacts, loader: Loader) -> cst.Call | None:
-    """The first call that fills a tensor with what a loader gives: `inputs.copy_(batch["image"])`."""
-    for call in file.tree.all(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "copy_" and call.args:
-            ends = file.tracing.ends(call.args[0].value)
-            if any(end.node is loader.call and end.path[:1] == (None,) for end in ends):
-                return call
-    return None
-
-
 def has_accelerator(file: FileFacts) -> bool:
     """Whether the file moves anything to an accelerator at all."""
     return any(_calls(call, *_COPYING_METHODS) and _reaches_accelerator(file, call) for call in file.tree.all(cst.Call))
@@ -392,11 +382,6 @@ def _writes_into_earlier(file: FileFacts, write: cst.CSTNode) -> bool:
     earlier = [name for name in names if file.flow.from_earlier_rounds(name)]
     ends = (end for name in earlier for end in file.tracing.ends(name))
     return any(end.path[:1] == (None,) and file.loaders.of(end.node) is not None for end in ends)
-
-
-def is_false(node: cst.BaseExpression) -> bool:
-    """Whether an argument is the literal `False`."""
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _calls(node: cst.CSTNode, *methods: str) -> bool:

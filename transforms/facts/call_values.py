@@ -14,6 +14,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.placement import Placement
+from perfmod.transforms.facts.tree import is_true
 from perfmod.transforms.facts.value import (
     ARRAY,
     INTEGER,
@@ -237,7 +238,7 @@ class CallValues:
             return several
         if short == "where" and len(node.args) == 1:
             return _coordinates(first)
-        if short == "nonzero" and _is_true(argument(node, "as_tuple")):
+        if short == "nonzero" and is_true(argument(node, "as_tuple")):
             return _coordinates(first)
         return self._tensor_result(short, node.args[1:], first)
 
@@ -250,7 +251,7 @@ class CallValues:
         if short in torch_api.PAIRS:
             return Value(Kind.SEQUENCE, items=(tensor, tensor if short in torch_api.PAIRS_OF_VALUES else index))
         asked = [arg.value for arg in behind if arg.keyword is not None and arg.keyword.value.startswith("return_")]
-        if asked and short.startswith("unique") and all(map(_is_true, asked)):
+        if asked and short.startswith("unique") and all(map(is_true, asked)):
             return Value(Kind.SEQUENCE, items=(tensor, *(index for _ in asked)))
         return Value(Kind.SEQUENCE) if asked else None
 
@@ -361,7 +362,7 @@ class CallValues:
             where = argument(node, "device")
             dtype = self._placement.dtype_argument(node) if argument(node, "dtype") is not None else base.dtype
             return Value(Kind.TENSOR, device=self._placement.device_of(where) if where else base.device, dtype=dtype)
-        if method == "nonzero" and _is_true(argument(node, "as_tuple")):
+        if method == "nonzero" and is_true(argument(node, "as_tuple")):
             return _coordinates(base)
         value = self._tensor_result(method.removesuffix("_"), node.args, base)
         if method.endswith("_"):
@@ -420,10 +421,6 @@ def _coordinates(condition: Value) -> Value:
     """What nonzero gives as a tuple: one index per dimension."""
     index = Value(Kind.TENSOR, device=condition.device, dtype=DType.INTEGER, rank=1)
     return Value(Kind.SEQUENCE, device=condition.device, element=index)
-
-
-def _is_true(node: cst.BaseExpression | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
 
 
 def _is_device_name(node: cst.BaseExpression) -> bool:

@@ -246,9 +246,9 @@ class Calls:
         return True
 
     @cached_property
-    def handed_out(self) -> tuple[cst.FunctionDef, ...]:
-        """The functions and methods in sight that are used as values, so that others may call them at any time: a
-        scheduler's `self.rate`, hooks, signal handlers, threads. Methods of unknown objects are told by their names.
+    def handed_out(self) -> tuple[cst.FunctionDef | cst.Lambda, ...]:
+        """The lambdas, functions and methods in sight that are used as values, so that others may call them at any
+        time: a scheduler's `self.rate`, hooks, signal handlers. Methods of unknown objects are told by their names.
         """
         methods: dict[str, list[cst.FunctionDef]] = {}
         found: set[cst.FunctionDef] = set()
@@ -267,7 +267,8 @@ class Calls:
                 found.update(named if own is None else [method] if method is not None else [])
         properties = (each for each in found if is_decorated(each, "property", "cached_property"))
         found -= set(properties)
-        return tuple(function for function in self._tree.all(cst.FunctionDef) if function in found)
+        functions = (function for function in self._tree.all(cst.FunctionDef) if function in found)
+        return (*functions, *self._tree.all(cst.Lambda))
 
     def _is_called(self, node: cst.CSTNode) -> bool:
         parent = self._tree.parent(node)

@@ -10,6 +10,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.tree import is_false
 from perfmod.transforms.facts.value import DType, Kind
 
 _NO_GRAD = frozenset({"torch.no_grad", "torch.inference_mode"})
@@ -134,7 +135,7 @@ def _is_no_grad(file: FileFacts, node: cst.BaseExpression) -> bool:
         return False
     if file.qualified(node) in _SETTINGS:
         given = argument(node, "mode", 0)
-        return isinstance(given, cst.Name) and given.value == "False"
+        return is_false(given)
     return not node.args and file.qualified(node) in _NO_GRAD
 
 

@@ -10,7 +10,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.flow import Flow, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Tree, is_false
 
 _STARTS = frozenset({"torch.multiprocessing.Process", "multiprocessing.Process", "threading.Thread"})
 """They call `target(*args, **kwargs)`."""
@@ -67,9 +67,7 @@ class Launches:
     def _may_be_daemon(self, call: cst.Call) -> bool:
         """Whether a process may be one that must not start others, as workers of loaders are; those are left alone."""
         asked = argument(call, "daemon")
-        return self._sets_daemons or (
-            asked is not None and not (isinstance(asked, cst.Name) and asked.value == "False")
-        )
+        return self._sets_daemons or (asked is not None and not is_false(asked))
 
     @cached_property
     def _sets_daemons(self) -> bool:

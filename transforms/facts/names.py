@@ -9,7 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted
-from perfmod.transforms.facts.tree import Scope, Tree
+from perfmod.transforms.facts.tree import Scope, Tree, is_none
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -72,7 +72,7 @@ class Names:
         imported = {
             imported_name(definition)
             for definition in found
-            if not (definition.binding is Binding.ASSIGNED and _is_none(definition.value))
+            if not (definition.binding is Binding.ASSIGNED and is_none(definition.value))
         }
         return imported.pop() if len(imported) == 1 else None
 
@@ -199,7 +199,3 @@ def canonical(name: str) -> str:
 
 def _is_known(name: str) -> bool:
     return name.partition(".")[0] in _KNOWN_BY_NAME
-
-
-def _is_none(node: cst.CSTNode | None) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"

@@ -7,7 +7,7 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_true
 
 LAST_WITH_VECTOR_LOSSES = (0, 3)
 """`loss.data[0]` was the way to read a loss until 0.3. It has no dimension since 0.4, and then this fails or warns.
@@ -49,7 +49,7 @@ def made_volatile(file: FileFacts) -> cst.Call | None:
 
 def _is_on(call: cst.Call) -> bool:
     value = argument(call, "volatile")
-    return isinstance(value, cst.Name) and value.value == "True"
+    return is_true(value)
 
 
 def _is_loss(file: FileFacts, node: cst.BaseExpression, trained: set[str]) -> bool:

@@ -691,20 +691,6 @@ class Values:
             return Value(Kind.NUMBER, dtype=None if is_power and dtype is not DType.FLOATING else dtype)
         return UNKNOWN
 
-    def _dtype_of(self, node: cst.BaseExpression) -> DType | None:
-        name = self._names.qualified(node)
-        if name is None and isinstance(node, cst.Attribute) and node.attr.value == "dtype":
-            return self.of(node.value).dtype
-        if isinstance(node, cst.IfExp):
-            both = {self.placement.dtype_of(node.body), self.placement.dtype_of(node.orelse)}
-            return both.pop() if len(both) == 1 else None
-        if name is None and isinstance(node, cst.Name) and self.placement.is_dtype(node):
-            definitions = self._flow.definitions(node)
-            given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
-            types = {self.placement.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
-            return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
-        return dtype_named(torch_api.DTYPES.get(name or "")) or dtype_named(torch_api.TENSOR_TYPES.get(name or ""))
-
 
 def _is_empty_list(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.List) and not node.elements

@@ -24,7 +24,7 @@ from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.on_device import made_on_device
 from perfmod.transforms.facts.pickling import is_handle, kept, owner, parts, put_in, unpicklable
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, is_none, walk
 from perfmod.transforms.facts.value import Device, Kind
 
 if TYPE_CHECKING:
@@ -650,7 +650,7 @@ class _Survey:
                 self._called_object(made)
             elif isinstance(made, cst.Attribute) and self.file.classes.self_attribute(made) is not None:
                 self._inherited(made)
-            elif isinstance(made, cst.Name) and made.value == "None":
+            elif is_none(made):
                 continue
             elif isinstance(made, (cst.Name, cst.Attribute)) and self._qualified(made) is not None:
                 self._imported(made)
@@ -815,12 +815,9 @@ class _Survey:
     def _is_accelerator(self, node: cst.BaseExpression) -> bool:
         return any(
             not isinstance(end.node, cst.BaseExpression)
-            or not (self._is_none(end.node) or self.file.values.placement.device_of(end.node) is Device.CPU)
+            or not (is_none(end.node) or self.file.values.placement.device_of(end.node) is Device.CPU)
             for end in self.file.tracing.ends(node)
         )
-
-    def _is_none(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Name) and node.value == "None"
 
 
 def _appends(call: cst.Call) -> bool:

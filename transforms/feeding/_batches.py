@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End, Step
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_none
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.feeding._collates import maker_at, returned
 from perfmod.transforms.feeding._graph_loaders import gives_graphs
@@ -62,13 +62,13 @@ def is_tensor(file: FileFacts, loader: Loader, path: tuple[Step, ...]) -> bool:
         return True
     made = [end for value in loader.values("collate_fn") for end in file.tracing.ends(value)]
     sizes = loader.values("batch_size")
-    unbatched = any(isinstance(size, cst.Name) and size.value == "None" for size in sizes)
+    unbatched = any(is_none(size) for size in sizes)
     if not made:
         # The default collate function gives tensors, strings, and containers of those, some of which (such as
         # a tokenizer's) have a `to` of their own.
         return not unbatched and (path != (None,) or _samples_are_tensors(file, loader))
     for end in made:
-        if isinstance(end.node, cst.Name) and end.node.value == "None":
+        if is_none(end.node):
             continue
         if isinstance(end.node, (cst.Name, cst.Attribute)) and file.qualified(end.node) in DEFAULT_COLLATE:
             continue
@@ -156,7 +156,7 @@ def _is_transformed(file: FileFacts, sample: cst.BaseExpression) -> bool:
 
 def _gives_tensor(file: FileFacts, value: cst.BaseExpression, path: tuple[Step, ...]) -> bool:
     ends = [end for end in file.tracing.ends(value, path) if end.path or not isinstance(end.node, _WITHOUT)]
-    made = [end.node for end in ends if not (isinstance(end.node, cst.Name) and end.node.value == "None")]
+    made = [end.node for end in ends if not is_none(end.node)]
     are_tensors = all(
         isinstance(node, cst.Call)
         and (file.value(node).is_tensor or file.qualified(node) in DEFAULT_COLLATE | _MAKES_GRAPHS)

@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.facts.tree import is_none, walk_scope
 
 Maker = cst.FunctionDef | cst.Lambda
 
@@ -50,7 +50,7 @@ def returned(maker: Maker) -> Iterator[cst.BaseExpression]:
 
 def takes_samples_whole(loader: Loader) -> bool:
     """Whether the batches of a loader are its samples, one by one: `batch_size=None`."""
-    return any(isinstance(value, cst.Name) and value.value == "None" for value in loader.values("batch_size"))
+    return any(is_none(value) for value in loader.values("batch_size"))
 
 
 def own_batches(file: FileFacts, loader: Loader) -> ClassFacts | None:

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import is_true
 from perfmod.transforms.rule import Edit
 
 _TOLD = re.compile(r"default(?: is|s to)?[:= ]*(?P<number>0)(?![\d.])")
@@ -39,7 +40,7 @@ class Option:
         action = argument(self.declared, "action")
         is_flag = isinstance(action, cst.SimpleString) and action.evaluated_value == "store_false"
         given = self.default
-        return (is_flag and given is None) or (isinstance(given, cst.Name) and given.value == "True")
+        return (is_flag and given is None) or is_true(given)
 
 
 def option_of(file: FileFacts, given: cst.BaseExpression) -> Option | None:

@@ -16,7 +16,7 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Iteration, Loader
-from perfmod.transforms.facts.tree import find_all, find_any, walk
+from perfmod.transforms.facts.tree import find_all, find_any, is_none, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 from perfmod.transforms.feeding._sampler_state import kept_state
@@ -82,7 +82,7 @@ def _sampler(file: FileFacts, made: cst.CSTNode) -> str:
     workers.
     """
     if not isinstance(made, cst.Call):
-        return "" if isinstance(made, cst.Name) and made.value == "None" else "the code of its sampler was not found"
+        return "" if is_none(made) else "the code of its sampler was not found"
     cls = file.values.calls.constructed(made)
     if cls is not None:
         draws = (
@@ -130,7 +130,7 @@ def _why_not_generator(file: FileFacts, loader: Loader) -> str:
         given += [a.value for call in samplers if isinstance(call, cst.Call) for a in call.args if _is_generator(a)]
     ends = [end.node for value in given for end in file.tracing.ends(value)]
     for made in ends if _is_shuffled(loader) else ():
-        if isinstance(made, cst.Name) and made.value == "None":
+        if is_none(made):
             continue
         if not isinstance(made, cst.Call):
             return (

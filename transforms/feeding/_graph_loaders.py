@@ -16,7 +16,7 @@ from perfmod.transforms.facts.batch_copies import destination
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, is_none
+from perfmod.transforms.facts.tree import find_all, is_none, is_true
 
 _PYG = ("torch_geometric.loader.", "torch_geometric.data.")
 _JOINING = frozenset({"DataLoader", "DenseDataLoader", "DataListLoader"})
@@ -75,7 +75,7 @@ def why_no_workers(file: FileFacts, loader: Loader) -> str:
     if cuts_graph(loader) and _short(loader) == "TemporalDataLoader":
         return "its samples are already in memory: copying them between processes would cost more than workers gain"
     if loader.name.startswith("dgl.") and not joins_graphs_of_dgl(loader):
-        if any(isinstance(value, cst.Name) and value.value == "True" for value in loader.values("use_uva")):
+        if any(is_true(value) for value in loader.values("use_uva")):
             return "with use_uva=True DGL samples on the device, which does not allow workers"
         return "DGL's workers need a graph on the CPU with its formats already created (create_formats_())"
     moved = moved_graph(file, loader)

@@ -11,7 +11,7 @@ from attrs import evolve
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tracing import End
-from perfmod.transforms.facts.tree import find_all, is_none, walk
+from perfmod.transforms.facts.tree import find_all, is_false, is_none, walk
 from perfmod.transforms.feeding._device_modules import Copy, placed
 from perfmod.transforms.feeding._image_feeds import Feed, Path
 from perfmod.transforms.feeding._pipelines import Unmovable
@@ -220,7 +220,7 @@ class _Copies:
 
     def _check_no_gradient(self, variable: cst.Call) -> None:
         asked = argument(variable, "requires_grad", 1)
-        if asked is not None and not (isinstance(asked, cst.Name) and asked.value == "False"):
+        if asked is not None and not is_false(asked):
             line = self._line(variable)
             raise Unmovable(
                 f"line {line} may set requires_grad on the images before they are copied, which uint8 "

@@ -99,22 +99,7 @@ def registered(file: FileFacts, loader: Loader) -> list[cst.CSTNode]:
         if function is not None and function not in around:
             around.add(function)
             stack += [function, *file.values.calls.callers(function)]
-    return [each.body for each in file.once(_handed_out) if each not in around]
-
-
-def _handed_out(file: FileFacts) -> tuple[cst.FunctionDef | cst.Lambda, ...]:
-    """The functions that calls out of sight are given; those of Python itself run what they get at once."""
-    found: dict[cst.FunctionDef | cst.Lambda, None] = {}
-    methods = {name for cls in file.classes for name in cls.methods}
-    for call in file.tree.all(cst.Call):
-        made = file.loaders.of(call) or file.values.calls.resolve(call) or file.values.calls.constructed(call)
-        if made is not None or (file.qualified(call) or "").startswith("builtins."):
-            continue
-        for given in (arg.value for arg in call.args):
-            named = given.attr.value in methods if isinstance(given, cst.Attribute) else isinstance(given, cst.Name)
-            ends = [end.node for end in file.tracing.ends(given)] if named else [given]
-            found.update(dict.fromkeys(end for end in ends if isinstance(end, (cst.FunctionDef, cst.Lambda))))
-    return tuple(found)
+    return [each.body for each in file.values.calls.handed_out if each not in around]
 
 
 def _calls_by_name(file: FileFacts, node: cst.CSTNode) -> bool:

@@ -7,10 +7,9 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.facts.batch_copies import is_false
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_false, is_true
 from perfmod.transforms.feeding._command_line import option_of
 from perfmod.transforms.feeding._settings import written
 
@@ -102,7 +101,7 @@ def _pins(file: FileFacts, given: cst.BaseExpression) -> bool | None:
     if any(word in code for word in _OF_THE_DEVICE):
         return True
     made = [_value(value) for value in written(file, given)]
-    if any(_is_true(value) or _asks_for_device(file, value) for value in made):
+    if any(is_true(value) or _asks_for_device(file, value) for value in made):
         return True
     return False if all(isinstance(value, cst.BaseExpression) and is_false(value) for value in made) else None
 
@@ -114,10 +113,6 @@ def _value(node: cst.CSTNode) -> cst.CSTNode:
 
 def _is_constant(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value in ("True", "False", "None")
-
-
-def _is_true(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"
 
 
 def _asks_for_device(file: FileFacts, node: cst.CSTNode) -> bool:

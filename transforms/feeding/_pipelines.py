@@ -11,7 +11,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all, is_true, walk_scope
 
 _TORCHVISION = ("torchvision.transforms.v2.", "torchvision.transforms.")
 # What makes a picture of eight bits a channel of such a picture, and a tensor of bytes of such a tensor.
@@ -173,7 +173,7 @@ def _not_scaled(file: FileFacts, call: cst.Call, name: str) -> str:
     default = dtype is None and name.endswith(".ConvertImageDtype")
     if not default and (dtype is None or file.qualified(dtype) not in ("torch.float32", "torch.float")):
         return "the transform before it does not convert to torch.float32"
-    if name.endswith(".ToDtype") and not (isinstance(scale, cst.Name) and scale.value == "True"):
+    if name.endswith(".ToDtype") and not is_true(scale):
         return "the transform before it does not scale"
     return ""
 

@@ -16,7 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.gradients import runs_without_graph
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_true
 from perfmod.transforms.facts.value import DType, Kind, Value
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import makers, returned
@@ -107,7 +107,7 @@ def _sources(file: FileFacts, node: cst.CSTNode) -> list[cst.BaseExpression]:
 
 def _asks(call: cst.Call) -> bool:
     """Whether a call of `requires_grad_` asks for gradients."""
-    return not call.args or _is_true(call.args[0].value)
+    return not call.args or is_true(call.args[0].value)
 
 
 def _is_told(file: FileFacts, definition: Definition) -> bool:
@@ -119,7 +119,7 @@ def _is_told(file: FileFacts, definition: Definition) -> bool:
             return _asks(around)
         stored = file.tree.parent(around) if isinstance(around, cst.AssignTarget) else None
         if isinstance(asked, cst.Attribute) and isinstance(stored, cst.Assign) and asked.attr.value == "requires_grad":
-            return _is_true(stored.value)
+            return is_true(stored.value)
     return False
 
 
@@ -151,7 +151,7 @@ def _call_needs(file: FileFacts, call: cst.Call, depth: int) -> bool:
     if name is not None:
         asked = argument(call, "requires_grad")
         passes = name.startswith("torch.") and not name.startswith("torch.utils.")
-        is_asked = asked is not None and _is_true(asked)
+        is_asked = asked is not None and is_true(asked)
         return passes and (is_asked or any(_needs(file, arg.value, depth) for arg in call.args))
     module = file.value(func)
     if module.kind is Kind.MODULE:
@@ -213,7 +213,7 @@ def _frozen(file: FileFacts) -> frozenset[cst.Call]:
         if isinstance(call.func, cst.Attribute)
         and call.func.attr.value == "requires_grad_"
         and call.args
-        and not _is_true(call.args[0].value)
+        and not is_true(call.args[0].value)
     ]
     owners += [
         target.target.value
@@ -221,14 +221,10 @@ def _frozen(file: FileFacts) -> frozenset[cst.Call]:
         for target in assign.targets
         if isinstance(target.target, cst.Attribute)
         and target.target.attr.value == "requires_grad"
-        and not _is_true(assign.value)
+        and not is_true(assign.value)
     ]
     # The loop over `encoder.parameters()` leads to that call.
     calls = [end.node for owner in owners for end in file.tracing.ends(owner) if end.path]
     owners += [call.func.value for call in calls if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)]
     made = (file.value(owner).call for owner in owners)
     return frozenset(call for call in made if call is not None)
-
-
-def _is_true(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "True"

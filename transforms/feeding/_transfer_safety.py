@@ -10,9 +10,7 @@ from perfmod.transforms.facts.batch_copies import (
     BatchWrite,
     Copy,
     copies,
-    filled_from,
     gaps,
-    has_accelerator,
     is_part,
     overlap,
     writes,
@@ -101,18 +99,6 @@ def _asked_whether_pinned(file: FileFacts, loader: Loader) -> cst.Attribute | No
     return asked(file, loader, "pin_memory")
 
 
-def why_uncopied(file: FileFacts, loader: Loader) -> str:
-    """What is known of a loader none of whose batches is copied to the device; empty where that is no wonder."""
-    if not loader.iterations:
-        return "no training loop over this loader found; pass the folder that contains it"
-    if any(loader in copy.computed for copy in file.once(copies)):
-        return "only a result that the CPU computes from its batches is copied: copy the batch itself"
-    fill = filled_from(file, loader)
-    if fill is not None:
-        return f"line {file.line(fill)} copies its batches into a tensor whose device could not be determined"
-    return "no copy of its batches to the device was found" if has_accelerator(file) else ""
-
-
 def why_copied_otherwise(file: FileFacts) -> str:
     """Why Lightning may not copy batches to the device, and without waiting, as it usually does; empty if it does."""
     for cls in file.classes:
@@ -172,15 +158,6 @@ def why_half(file: FileFacts, loader: Loader, chosen: list[Copy]) -> str:
                 "of the batch"
             )
     return ""
-
-
-def why_computed(file: FileFacts, copy: Copy) -> str:
-    """Why a copy of what the host computes of batches stays as it is."""
-    line = file.line(next(iter(copy.computed.values()))[0])
-    return (
-        f"line {line} computes a new tensor from the batch, which is not pinned: copy the batch to the "
-        "device before that"
-    )
 
 
 def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> str:

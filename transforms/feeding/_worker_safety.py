@@ -9,6 +9,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.tree import is_true
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import (
     READ,
@@ -220,7 +221,7 @@ def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
 def _starts_daemons(file: FileFacts, call: cst.Call) -> bool:
     name = (file.qualified(call) or dotted(call.func)).rpartition(".")[2]
     daemon = argument(call, "daemon")
-    return name == "Pool" or (name == "Process" and isinstance(daemon, cst.Name) and daemon.value == "True")
+    return name == "Pool" or (name == "Process" and is_true(daemon))
 
 
 def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:

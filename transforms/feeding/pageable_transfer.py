@@ -38,8 +38,8 @@ A slice that leaves gaps in memory, such as `x[:, 1:]`, is joined by PyTorch bef
 pinned: the loader stays, with the advice to copy the tensor whole and to slice it on the device.
 
 Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)`, `x[:, [2, 1, 0]]`
-or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do
-the rest on the device. The other copies of the same statement stay, too.
+or a tensor made from an array, are not pinned either. Such a copy stays: copy the batch itself, and do the rest on the
+device. The other copies of the same statement stay, too.
 
 Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
 cannot pin them: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element
@@ -60,12 +60,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.facts.batch_copies import Copy, copies, writes
+from perfmod.transforms.facts.batch_copies import Copy, copies, has_accelerator, writes
 from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
-from perfmod.transforms.facts.value import is_loader_name
 from perfmod.transforms.feeding._frameworks import configuration, prepared, still_copied
 from perfmod.transforms.feeding._loaders_together import held_back
 from perfmod.transforms.feeding._mappings import needed_torch
@@ -75,13 +73,11 @@ from perfmod.transforms.feeding._transfer_safety import (
     doubt_of_copy,
     doubts,
     unseen_write,
-    why_computed,
     why_copied_otherwise,
     why_half,
     why_not,
     why_not_copy,
     why_overwritten,
-    why_uncopied,
 )
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status, question
 
@@ -123,17 +119,10 @@ class PageableTransfer(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """One finding for every loader, with all copies of its batches, and refusals for copies that stay."""
+        """One finding for every loader, with all copies of its batches."""
         found = file.once(copies)
-        told: set[cst.CSTNode] = set()
         examined = {loader: [*self._examine(file, loader, found)] for loader in file.loaders}
         yield from held_back(file, examined)
-        for loader in examined:
-            for copy in found:
-                if loader in copy.computed and copy.blocks and copy.call not in told:
-                    told.add(copy.call)
-                    yield self.refused(file, self._near(file, copy, loader), why_computed(file, copy))
-        yield from self._built_elsewhere(file, found)
 
     def _examine(self, file: FileFacts, loader: Loader, every: tuple[Copy, ...]) -> Iterator[Finding]:
         found = still_copied(file, loader, (copy for copy in every if loader in copy.origins))
@@ -147,9 +136,8 @@ class PageableTransfer(Rule):
             yield self._prepared(file, loader, prepare)
             return
         if not found:
-            uncopied = why_uncopied(file, loader)
-            if uncopied:
-                yield self.refused(file, loader.call, uncopied)
+            if has_accelerator(file) or any(loader in copy.computed for copy in every):
+                yield self.refused(file, loader.call, "no copy of its batches to the device was found")
             return
         refusal = why_not(file, loader, pinning) or why_overwritten(file, found, file.once(writes))
         if refusal:
@@ -208,23 +196,3 @@ class PageableTransfer(Rule):
             min_torch=(None if pins else needed_torch(file, loader)) or torch_that_copies(file, blocking),
             questions=[question(file, LEAVES_ARGUMENTS, scrubbed.node)] if scrubbed is not None else (),
         )
-
-    # Loaders of other files
-
-    def _built_elsewhere(self, file: FileFacts, found: tuple[Copy, ...]) -> Iterator[Finding]:
-        """One refusal for each loader that a training step is handed from another file."""
-        seen: set[cst.CSTNode] = set()
-        for copy in found:
-            if not copy.blocks or not file.is_own(copy.call) or not file.steps.in_sight(copy.call):
-                continue
-            for end in copy.others:
-                name = end.node.name.value if isinstance(end.node, cst.Param) else None
-                if isinstance(end.node, (cst.Name, cst.Attribute)):
-                    name = dotted(end.node)
-                if name and end.path[:1] == (None,) and is_loader_name(name) and end.node not in seen:
-                    seen.add(end.node)
-                    reason = (
-                        f"the loader `{name}` is created elsewhere and has to pin its batches, too; pass the "
-                        "folder that contains it"
-                    )
-                    yield self.refused(file, copy.call, reason)

@@ -8,7 +8,7 @@ from attrs import frozen
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.masks import is_mask
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_none
 from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._mask_changes import changes, is_own, last_name, may_change_elsewhere, root_of
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, replace
@@ -71,7 +71,7 @@ def _global_mask(
         return None
     if any(isinstance(line, cst.BaseCompoundStatement) for line in lines):
         return None
-    if any(isinstance(d.value, cst.Name) and d.value.value == "None" for d in definitions):
+    if any(is_none(d.value) for d in definitions):
         return None
     in_order = sorted(lines, key=lambda line: file.source.span(line)[0])
     # What comes first makes the object in any case; an `if` behind it may make or change it once more.

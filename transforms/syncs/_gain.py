@@ -20,7 +20,7 @@ from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.implicit_reads import implicit_read
 from perfmod.transforms.operations import operation
 from perfmod.transforms.rule import Finding, Safety
-from perfmod.transforms.syncs._host_copies import Counts
+from perfmod.transforms.syncs._host_copies import counts_of
 from perfmod.transforms.syncs._moves import Move, Moves
 from perfmod.transforms.syncs.data_dependent_size import DataDependentSize
 from perfmod.transforms.syncs.explicit_sync import ExplicitSync
@@ -145,7 +145,7 @@ class _Gone:
                 if _why_kept(file, move) is None
                 for read in move.reads
             )
-            or any(file.tree.is_within(node, count.node) for count in Counts.of(file).counts)
+            or any(file.tree.is_within(node, count.node) for count in counts_of(file))
             or self._is_rewritten(file, node)
         )
 

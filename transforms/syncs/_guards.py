@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.ranks import keyword
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all, is_none, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs._branches import Rewrite
@@ -177,7 +177,7 @@ def _adds_dimension(part: cst.BaseSlice) -> bool:
     if isinstance(part, cst.Slice):
         return part.lower is None and part.upper is None and part.step is None
     added = part.value if isinstance(part, cst.Index) else None
-    return isinstance(added, cst.Ellipsis) or (isinstance(added, cst.Name) and added.value == "None")
+    return isinstance(added, cst.Ellipsis) or is_none(added)
 
 
 def _is_same(file: FileFacts, node: cst.BaseExpression, mask: cst.BaseExpression) -> bool:

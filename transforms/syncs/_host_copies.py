@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import define, field, frozen
+from attrs import frozen
 
 from perfmod.transforms.facts.devices import several_devices
 from perfmod.transforms.facts.endings import ends_step
@@ -14,7 +14,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType
 from perfmod.transforms.syncs._around import in_every_step
-from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
+from perfmod.transforms.syncs._host_reads import host_read
 
 _BRINGS = frozenset({"cpu", "numpy", "tolist"})
 _ON_THE_WAY = _BRINGS | {"detach", "data", "resolve_conj", "resolve_neg"}
@@ -53,43 +53,24 @@ class Count:
     is_rounded: bool
 
 
-@define(eq=False)
-class Counts:
-    """What one file counts on the host in every step, and its other copies with the reason why they stay.
-
-    Attributes:
-        counts: what the device can count.
-        refused: copies for something that is like it, and is not; an empty reason where it is nothing like it.
-    """
-
-    counts: list[Count] = field(factory=list)
-    refused: dict[HostCopy, str] = field(factory=dict)
-
-    @classmethod
-    def of(cls, file: FileFacts) -> Counts:
-        """What is found in a file; once for each state of the files."""
-        known = file.once(_known_counts)
-        if file.source.path not in known:
-            known[file.source.path] = cls()
-            known[file.source.path]._find(file)
-        return known[file.source.path]
-
-    def _find(self, file: FileFacts) -> None:
+def counts_of(file: FileFacts) -> Sequence[Count]:
+    """What a file counts on the host in every step, and the device can count; once for each state of the files."""
+    known = file.once(_known_counts)
+    if file.source.path not in known:
         taken: set[cst.CSTNode] = set()
+        found = known[file.source.path] = []
         for call in find_all(file.tree.module, cst.Call):
             copy = _copy(file, call) if call not in taken else None
             if copy is None or _is_dropped(file, copy) or not in_every_step(file, call) or ends_step(file, call):
                 continue
-            try:
-                count = _count(file, copy)
-            except CannotRewrite as refusal:
-                self.refused[copy] = str(refusal)
-                continue
-            self.counts.append(count)
-            taken.update(each.node for each in count.copies)
+            count = _count(file, copy)
+            if count is not None:
+                found.append(count)
+                taken.update(each.node for each in count.copies)
+    return known[file.source.path]
 
 
-def _known_counts(_: FileFacts) -> dict[str, Counts]:
+def _known_counts(_: FileFacts) -> dict[str, list[Count]]:
     return {}
 
 
@@ -130,10 +111,10 @@ def _is_dropped(file: FileFacts, copy: HostCopy) -> bool:
     return isinstance(copy.tensor, cst.Call) and file.qualified(copy.tensor) == "torch.stack"
 
 
-def _count(file: FileFacts, copy: HostCopy) -> Count:
-    """The count that a copy is made for. Raises `CannotRewrite` where there is none that the device can make."""
+def _count(file: FileFacts, copy: HostCopy) -> Count | None:
+    """The count that a copy is made for; `None` where there is none that the device can make."""
     if not copy.is_tensor:
-        raise CannotRewrite("")
+        return None
     copies, compared = [copy], _compared(file, copy.node)
     sides = [side for side in _sides(file, compared) if side is not copy.node] if compared is not None else []
     for side in sides:
@@ -141,25 +122,14 @@ def _count(file: FileFacts, copy: HostCopy) -> Count:
         if other is not None and other.is_tensor:
             copies.append(other)
         elif not _is_exact(file, side, copy.tensor):
-            where = file.value(side)
-            code = f"`{' '.join(file.code(side).split())[:60]}`"
-            if where.is_tensor and where.device is Device.CPU:
-                raise CannotRewrite(f"{code} is on the CPU: move it to the device once and compare there")
-            raise CannotRewrite(f"{code} is not known to be on the device, too")
-    if len(copies) > 1:
-        second = several_devices(file)
-        if second is not None:
-            raise CannotRewrite(f"the file uses several devices (line {file.line(second)})")
-        if any(file.value(each.tensor).device is not Device.ACCELERATOR for each in copies):
-            raise CannotRewrite("the two tensors are not known to be on the same device")
-    node = compared if compared is not None and len(sides) == 1 else copy.node
-    found = _reduced(file, node)
-    if found is None:
-        code = " ".join(file.code(node).split())[:60]
-        raise CannotRewrite(f"`{code}` is used for more than a count" if sides else "")
+            return None
+    is_of_one_device = all(file.value(each.tensor).device is Device.ACCELERATOR for each in copies)
+    if len(copies) > 1 and (several_devices(file) is not None or not is_of_one_device):
+        return None
+    found = _reduced(file, compared if compared is not None and len(sides) == 1 else copy.node)
+    if found is None or "#" in file.code(found[0]):
+        return None
     whole, is_rounded = found
-    if "#" in file.code(whole):
-        raise CannotRewrite("the expression contains a comment")
     is_count = bool(sides) or file.value(copy.tensor).dtype in (DType.BOOL, DType.INTEGER)
     return Count(whole, copies, is_rounded or not is_count)
 

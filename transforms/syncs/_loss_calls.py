@@ -14,6 +14,7 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.ranks import positional
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
+from perfmod.transforms.facts.tree import is_none
 
 _FUNCTIONS = "torch.nn.functional."
 _OLD = ("size_average", "reduce", "reduction")
@@ -134,7 +135,7 @@ def _options(short: str, call: cst.Call, sides: int) -> dict[str, cst.BaseExpres
     named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     for index, value in enumerate(positional(call.args)[sides:]):
         named[known[index] if index < len(known) else f"argument {sides + index + 1}"] = value
-    is_default = {key for key, value in named.items() if isinstance(value, cst.Name) and value.value == "None"}
+    is_default = {key for key, value in named.items() if is_none(value)}
     return {key: value for key, value in named.items() if key not in is_default | {"input", "target"}}
 
 

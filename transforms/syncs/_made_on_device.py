@@ -20,10 +20,6 @@ _TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "Long": "l
 _LEGACY = {f"torch.{where}{name}Tensor": dtype for where in ("", "cuda.") for name, dtype in _TYPES.items()}
 _LEGACY["torch.Tensor"] = "float32"
 _CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "long": "long", "int": "int32"}
-_NORMALISING = frozenset(
-    f"torchvision.transforms.{name}"
-    for name in ("Normalize", "v2.Normalize", "functional.normalize", "v2.functional.normalize")
-)
 _DROPPED = frozenset({"non_blocking", "copy"})
 _DEVICE_WORDS = ("dev", "gpu", "cuda", "rank")
 
@@ -71,23 +67,6 @@ def made_on_device(file: FileFacts) -> Iterator[tuple[cst.Call, Made | str]]:
         made = _made_or_reason(file, call)
         if made is not None:
             yield call, made
-
-
-def normalising_on_device(file: FileFacts) -> Iterator[cst.Call]:
-    """The calls by which torchvision normalises a tensor of the device with numbers, functions and transforms."""
-    return (call for call in find_all(file.source.module, cst.Call) if _normalises(file, call))
-
-
-def _normalises(file: FileFacts, call: cst.Call) -> bool:
-    given = argument(call, "tensor", 0) or argument(call, "inpt", 0)
-    module = file.value(call.func)
-    if given is None or (file.qualified(call) or module.name) not in _NORMALISING:
-        return False
-    made = module.call
-    mean = argument(call, "mean", 1) if made is None else argument(made, "mean", 0)
-    value = file.value(given)
-    is_copied = mean is not None and not file.value(mean).is_tensor
-    return is_copied and value.is_tensor and value.device is Device.ACCELERATOR
 
 
 def _made_or_reason(file: FileFacts, call: cst.Call) -> Made | str | None:

@@ -74,13 +74,11 @@ class Moves:
     Attributes:
         moves: what moves together.
         refused: where something is fed that cannot move, with the reason.
-        refused_late: the same of what is only used now and then.
     """
 
     file: FileFacts
     moves: list[Move] = field(factory=list)
     refused: dict[cst.CSTNode, str] = field(factory=dict)
-    refused_late: dict[cst.CSTNode, str] = field(factory=dict)
     _targets: list[_Target] = field(factory=list)
     _carriers: dict[Carrier, None] = field(factory=dict)
 
@@ -118,8 +116,6 @@ class Moves:
             self.moves += [move] if move is not None else []
         except CannotRewrite as refusal:
             self.refused.update({target.node: str(refusal) for target in targets})
-            reads = [read for carrier in carriers for term in sources(self.file, carrier) for read in term.reads]
-            self.refused_late.update({read.call: str(refusal) for read in reads if not targets})
 
     def _followed(self, node: cst.BaseExpression) -> Iterator[tuple[object, Sum | Listed | Metered]]:
         """What a read goes into, directly or through variables and callers, by what is fed there."""

@@ -175,7 +175,7 @@ def _key(node: cst.Subscript) -> cst.BaseExpression | None:
 def _handed_out(file: FileFacts, loop: Loop) -> Iterator[cst.CSTNode]:
     """What others may call while a loop runs, and what that calls; what comes by the loop itself is what runs it."""
     around = file.tree.function(loop)
-    parts: list[cst.FunctionDef | cst.Lambda] = [*file.values.calls.handed_out, *file.tree.all(cst.Lambda)]
+    parts = file.values.calls.handed_out
     for part in parts:
         called = _called(file, part.body) if not file.tree.is_within(part, loop) else {}
         if not (file.tree.is_within(loop, part) or (around and around.body in called)):

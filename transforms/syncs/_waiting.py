@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_false
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.syncs._around import between, rounds
 
@@ -86,11 +86,11 @@ def _beside(file: FileFacts, name: cst.Name) -> str | None:
 
 def _unfinished(file: FileFacts, call: cst.Call) -> str | None:
     waits = argument(call, "async_op")
-    if waits is not None and not _is_false(waits):
+    if waits is not None and not is_false(waits):
         return "asynchronous communication may be in flight"
     free = argument(call, "non_blocking")
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    if free is None or _is_false(free):
+    if free is None or is_false(free):
         if method == "pin_memory" and not call.args:
             return "a copy from memory pinned by hand may be in flight"
         return None
@@ -99,10 +99,6 @@ def _unfinished(file: FileFacts, call: cst.Call) -> str | None:
     if method == "copy_":
         return "a non-blocking copy_ may be in flight"
     return None
-
-
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _package(file: FileFacts, alias: cst.ImportAlias) -> str:

@@ -10,9 +10,8 @@ tensor needs no copy:
 
 Values, dtype and shape are the same, and the tensor is a new one in every step as before. A list of different numbers
 cannot be filled; it is created once before the loop, if nothing modifies, keeps or trains the tensor and its device
-is already known there. torchvision's `Normalize` of a batch on the device makes two such lists in every call; it is
-reported. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A constant inside
-an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
+is already known there. Where the value is read back in the same step, the CPU waits anyway, and nothing is gained. A
+constant inside an expression needs no tensor at all: `math.sqrt(0.5)` instead of the `sqrt` of a tensor that holds 0.5,
 `x.clamp(min=1e-7)` instead of `torch.max`, `total / 8` instead of a division by a tensor, `x[mask] = 0.1` instead of a
 write of a tensor. There, in a list that is repeated, and inside a `Variable`, it is held back.
 """
@@ -43,7 +42,7 @@ from perfmod.transforms.syncs._filling import (
     with_element,
 )
 from perfmod.transforms.syncs._hoisting import hoisted
-from perfmod.transforms.syncs._made_on_device import Made, NotFollowed, made_on_device, normalising_on_device
+from perfmod.transforms.syncs._made_on_device import Made, NotFollowed, made_on_device
 
 _READ_BACK = frozenset({"item", "tolist", "cpu", "numpy"})
 
@@ -79,10 +78,6 @@ class DeviceConstantInStep(Rule):
             value = file.value(made.data)
             if not (value.is_tensor or value.kind is Kind.ARRAY or value.origin is not None):
                 yield self._examined(file, made)
-        for call in normalising_on_device(file):
-            if in_every_step(file, call):
-                reason = f"`{file.code(call.func)}` copies its mean and std to the device in every call"
-                yield self.refused(file, call, f"{reason}: register both as buffers, then subtract and divide")
 
     def _examined(self, file: FileFacts, made: Made) -> Finding:
         found = filling(file, made.data)

@@ -39,7 +39,6 @@ _PLANS = frozenset(
     {"gc.disable", "gc.freeze", "gc.set_threshold", "gc.callbacks", "gc.set_debug", "gc.get_objects",
      "weakref.finalize", "weakref.ref", "weakref.WeakValueDictionary", "weakref.WeakKeyDictionary"}
 )  # fmt: skip
-_QUEUES = frozenset({"torch.cuda.Event", "torch.cuda.Stream", "torch.Event", "torch.Stream"})
 
 
 class ExplicitSync(Rule):
@@ -70,17 +69,13 @@ class ExplicitSync(Rule):
         gone: dict[Statement, cst.Call] = {}
         for call in find_all(file.tree.module, cst.Call):
             name = file.qualified(call)
-            if name in _WAITS | _EMPTIES or name == _COLLECTS:
-                if _is_in_step(file, call):
-                    reason, statement = why_not(file, call, name or ""), statement_of(file, call)
-                    if reason is None and statement is not None:
-                        gone[statement] = call
-                    else:
-                        yield self.refused(file, call, reason or "its return value is used")
-            elif _is_wait_for_queue(file, call) and _is_in_step(file, call):
-                yield self.refused(
-                    file, call, "it waits for one stream or event, and other code may rely on that order"
-                )
+            if name is None or name not in _WAITS | _EMPTIES | {_COLLECTS} or not _is_in_step(file, call):
+                continue
+            reason, statement = why_not(file, call, name), statement_of(file, call)
+            if reason is None and statement is not None:
+                gone[statement] = call
+            else:
+                yield self.refused(file, call, reason or "its return value is used")
         for group in by_block(file, gone):
             calls = {at: [call for old, call in gone.items() if file.tree.is_within(old, at)] for at in group}
             if empties_block(file, group):
@@ -127,12 +122,3 @@ def _why_collected_by_hand(file: FileFacts) -> str | None:
 def _is_in_step(file: FileFacts, call: cst.Call) -> bool:
     """Whether every step comes by; of files without steps, only forward passes are known to be parts of one."""
     return (file.steps.decide(call) or file.steps.in_forward(call)) and in_every_step(file, call)
-
-
-def _is_wait_for_queue(file: FileFacts, call: cst.Call) -> bool:
-    func = call.func
-    if not isinstance(func, cst.Attribute) or func.attr.value not in ("synchronize", "wait_stream", "wait_event"):
-        return False
-    if isinstance(func.value, cst.Call) and (file.qualified(func.value) or "").startswith("torch.cuda."):
-        return True  # torch.cuda.current_stream().synchronize()
-    return func.attr.value == "synchronize" and file.value(func.value).name in _QUEUES

@@ -57,8 +57,6 @@ class MaskAssignmentFromDevice(Rule):
             for target in targets:
                 if isinstance(target, cst.Subscript) and file.steps.reaches(statement):
                     yield from self._examine(file, statement, target)
-                elif isinstance(target, (cst.Tuple, cst.List)) and file.steps.reaches(statement):
-                    yield from self._unpacked(file, statement, target)
 
     def _examine(
         self, file: FileFacts, statement: cst.Assign | cst.AugAssign, target: cst.Subscript
@@ -70,34 +68,11 @@ class MaskAssignmentFromDevice(Rule):
         if subject.kind is Kind.ARRAY or not _waits(file, statement, mask):
             return
         if file.value(mask).dtype is not DType.BOOL:
-            if _looks_like_mask(file, statement, mask):
-                code = file.code(mask)
-                yield self.refused(
-                    file,
-                    statement,
-                    f"`{code}` is not known to be a boolean mask of the same shape as the tensor it indexes",
-                )
             return
         try:
             yield self._rewritten(file, statement, target, mask)
         except CannotWrite as reason:
             yield self.refused(file, statement, str(reason))
-
-    def _unpacked(
-        self, file: FileFacts, statement: cst.Assign | cst.AugAssign, target: cst.Tuple | cst.List
-    ) -> Iterator[Finding]:
-        """A refusal of `a[m], b[m] = ...` with device values."""
-        values = statement.value.elements if isinstance(statement.value, (cst.Tuple, cst.List)) else ()
-        for index, element in enumerate(target.elements):
-            place = element.value
-            if not isinstance(place, cst.Subscript) or file.value(place.value).device is Device.CPU:
-                continue
-            masks = [part.slice.value for part in place.slice if isinstance(part.slice, cst.Index)]
-            boolean = any(file.value(mask).is_tensor and file.value(mask).dtype is DType.BOOL for mask in masks)
-            given = file.value(values[index].value) if index < len(values) else None
-            if boolean and (given is None or given.is_tensor):
-                yield self.refused(file, statement, "several values are assigned at once")
-                return
 
     def _rewritten(
         self,
@@ -137,12 +112,3 @@ def _waits(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.Bas
 
 def _gathers(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
     return any(indexes_with(file, node, mask) for node in find_all(statement.value, cst.Subscript))
-
-
-def _looks_like_mask(file: FileFacts, statement: cst.Assign | cst.AugAssign, mask: cst.BaseExpression) -> bool:
-    """Whether an index of unknown type is called a mask, or reads and writes and is not called an index."""
-    code = file.code(mask).lower()
-    if file.value(mask).dtype is not None:
-        return "mask" in code and _gathers(file, statement, mask)
-    is_called_index = "idx" in code or "ind" in code
-    return "mask" in code or (_gathers(file, statement, mask) and not is_called_index)

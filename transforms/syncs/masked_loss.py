@@ -24,14 +24,14 @@ from typing import ClassVar
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.masks import is_mask, is_mask_name, may_be_mask, same_mask
+from perfmod.transforms.facts.masks import is_mask, is_mask_name, same_mask
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
-from perfmod.transforms.syncs._gathers import Gather, Kept, gather, is_selection_read, sole_index
+from perfmod.transforms.syncs._gathers import Gather, Kept, gather
 from perfmod.transforms.syncs._loss_calls import CLASSES, loss_call, reduction_of, subject
 from perfmod.transforms.syncs._masked_forms import Form, NoForm, cleaned, ignoring, summed
 from perfmod.transforms.writing import comments
@@ -68,34 +68,23 @@ class MaskedLoss(Rule):
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         calls = (call for call in find_all(file.source.module, cst.Call) if file.steps.reaches(call))
-        followed: set[cst.CSTNode] = set()
-        findings = [finding for call in calls for finding in self._settled(file, call, followed)]
-        yield from findings
-        for selection in find_all(file.source.module, cst.Subscript):
-            index = sole_index(selection)
-            if index is None or selection in followed or _is_part_of(file, selection, findings):
-                continue
-            if _waits(file, selection, index):
-                reason = "the selection is used for more than a loss, and the result depends on which elements it holds"
-                if not is_mask(file, index):
-                    reason = f"`{file.code(index)}` may be a boolean mask or an index, which could not be determined"
-                yield self.refused(file, selection, reason)
+        for call in calls:
+            yield from self._settled(file, call)
 
-    def _settled(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> list[Finding]:
+    def _settled(self, file: FileFacts, call: cst.Call) -> list[Finding]:
         try:
-            return list(self._consumed(file, call, followed))
+            return list(self._consumed(file, call))
         except NoForm as error:
             return [self.refused(file, call, str(error))]
 
-    def _consumed(self, file: FileFacts, call: cst.Call, followed: set[cst.CSTNode]) -> Iterator[Finding]:
-        """A loss or a reduction over selections, which are `followed`. Raises `NoForm` where they have to stay."""
+    def _consumed(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
+        """A loss or a reduction over selections. Raises `NoForm` where they have to stay."""
         how, loss = reduction_of(file, call), loss_call(file, call)
         sides = {"tensor": subject(call)} if how is not None else loss.sides if loss is not None else {}
         found = {name: gather(file, given) for name, given in sides.items()}
         kept = [each for each in found.values() if each is not None]
         if not kept or (loss is not None and len(sides) < 2):
             return
-        followed.update(each.selection for each in kept)
         hoisting = self._hoisted(file, call, [each for each in kept if isinstance(each, Gather)])
         if hoisting is not None:
             yield hoisting
@@ -165,24 +154,6 @@ def _checked(file: FileFacts, sides: Mapping[str, Gather | Kept | None]) -> dict
         both = " and ".join((", ".join([*found][:-1]), [*found][-1]))
         raise NoForm(f"{both} are selected with different masks, or the mask is modified in between")
     return found
-
-
-def _waits(file: FileFacts, selection: cst.Subscript, index: cst.BaseExpression) -> bool:
-    """Whether `x[i]` selects from a tensor of the device with what may be a mask, in a step."""
-    base = file.value(selection.value)
-    if not base.is_tensor or not may_be_mask(file, index) or not file.steps.reaches(selection):
-        return False
-    return Device.CPU not in (base.device, file.value(index).device) and is_selection_read(file, selection)
-
-
-def _is_part_of(file: FileFacts, node: cst.CSTNode, findings: list[Finding]) -> bool:
-    """Whether one of the findings shows or rewrites a node."""
-    start, end = file.source.span(node)
-    return any(
-        (found.start <= start and end <= found.end)
-        or any(edit.start < end and start < edit.end for edit in found.edits)
-        for found in findings
-    )
 
 
 def _why_not_wanted(file: FileFacts, call: cst.Call, form: Form) -> str:

@@ -60,14 +60,9 @@ class NonzeroIndexAssignment(Rule):
             if condition.kind is Kind.ARRAY or condition.device is Device.CPU:
                 continue
             names = bound(file, index)
-            kept = _kept_index(file, index) if names is None else None
-            found = writes(file, names.uses if names is not None else (kept or index.node,))
+            found = writes(file, names.uses if names is not None else (index.node,))
             targets = [file.value(write.target.value) for write in found]
             if not found or any(t.kind is Kind.ARRAY or t.device is Device.CPU for t in targets):
-                continue
-            if kept is not None:
-                reason = f"the index is kept in `{file.code(kept)}`, where other code may read it"
-                yield self.refused(file, index.node, reason)
                 continue
             try:
                 yield self._rewritten(file, index, names, found)
@@ -94,14 +89,3 @@ class NonzeroIndexAssignment(Rule):
             safety=Safety.UNSAFE if doubt else Safety.LOW_IMPACT if asked else None,
             imports=dict.fromkeys(rewriting.imports),
         )
-
-
-def _kept_index(file: FileFacts, index: NonzeroIndex) -> cst.BaseExpression | None:
-    """Where an index is used that was assigned to an attribute, an item, or several targets at once."""
-    assignment = file.tree.parent(index.node)
-    if not isinstance(assignment, cst.Assign):
-        return None
-    codes = {file.code(target.target) for target in assignment.targets}
-    around = file.tree.function(assignment) or file.source.module
-    used = (node.value for node in find_all(around, cst.Index) if file.code(node.value) in codes)
-    return next((node for node in used if writes(file, (node,))), None)

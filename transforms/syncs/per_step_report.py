@@ -45,11 +45,8 @@ class PerStepReport(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Variables that are only used now and then; `unanswered` speaks of the reports of every step."""
-        found = Moves.of(file)
-        for node, reason in found.refused_late.items():
-            yield self.refused(file, node, reason)
-        for move in found.moves:
+        """Variables that are only used now and then."""
+        for move in Moves.of(file).moves:
             if not move.labels:
                 no_gain = no_gain_of(file, move)
                 where = file.lines(move.uses)

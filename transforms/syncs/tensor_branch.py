@@ -21,12 +21,8 @@ from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
 from perfmod.transforms.syncs._asked import questions, why_asked
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
-from perfmod.transforms.syncs._conditions import CannotSelect, shown, tests_device
+from perfmod.transforms.syncs._conditions import CannotSelect, tests_device
 from perfmod.transforms.syncs._guards import without_guard
-
-_ASKS = frozenset(
-    {"builtins.bool", "math.isnan", "math.isinf", "math.isfinite", "torch.equal", "torch.allclose", "torch.is_nonzero"}
-)
 
 
 class TensorBranch(Rule):
@@ -41,9 +37,7 @@ class TensorBranch(Rule):
     safety: ClassVar[Safety] = Safety.SAFE
     min_torch: ClassVar[str] = "1.12"
     status: ClassVar[Status] = Status.PREVIEW
-    triggers: ClassVar[frozenset[str]] = frozenset({"if", "while", "assert"}) | {
-        name.rpartition(".")[2] for name in _ASKS
-    }
+    triggers: ClassVar[frozenset[str]] = frozenset({"if"})
     references: ClassVar[tuple[str, ...]] = (
         "https://docs.pytorch.org/docs/stable/generated/torch.where.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html",
@@ -58,20 +52,12 @@ class TensorBranch(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Every `if`, `while`, `assert` and conditional expression whose test waits in a step."""
-        for node in find_any(file.tree.module, cst.If, cst.IfExp, cst.While, cst.Assert):
+        """Every `if` and conditional expression whose test waits in a step."""
+        for node in find_any(file.tree.module, cst.If, cst.IfExp):
             if isinstance(node, cst.If) and not _is_elif(file, node) and _decides(file, node.test):
                 yield self._attempt(file, node, partial(_without_branch, file, node))
             elif isinstance(node, cst.IfExp) and _decides(file, node.test):
                 yield self._attempt(file, node, partial(chosen_by, file, node))
-            elif isinstance(node, cst.While) and _decides(file, node.test):
-                yield self.refused(file, node.test, "it is the condition of a `while` loop, which Python has to know")
-            elif isinstance(node, cst.Assert) and _decides(file, node.test):
-                yield self.refused(file, node.test, "it is an assertion, which needs the value in Python")
-        for answer, tensor in _answers(file):
-            if file.steps.runs_every_step(answer) and not _is_tested(file, answer):
-                reason = f"the answer about {shown(file, tensor)} is needed as a Python bool"
-                yield self.refused(file, answer, reason)
 
     def _attempt(self, file: FileFacts, node: cst.If | cst.IfExp, rewrite: Callable[[], Rewrite]) -> Finding:
         try:
@@ -91,32 +77,6 @@ def _without_branch(file: FileFacts, node: cst.If) -> Rewrite:
 def _is_elif(file: FileFacts, node: cst.If) -> bool:
     parent = file.tree.parent(node)
     return isinstance(parent, cst.If) and parent.orelse is node
-
-
-def _answers(file: FileFacts) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """What gives Python a truth about a tensor of the device, and that tensor: `bool(t)`, `math.isnan(t)`, `1 in t`."""
-    for node in find_any(file.tree.module, cst.Call, cst.Comparison):
-        tensor: cst.BaseExpression | None = None
-        if isinstance(node, cst.Comparison) and isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
-            tensor = node.comparisons[-1].comparator
-        elif isinstance(node, cst.Call) and node.args:
-            is_method = file.qualified(node) is None and isinstance(node.func, cst.Attribute)
-            if isinstance(node.func, cst.Attribute) and is_method and node.func.attr.value in ("equal", "allclose"):
-                tensor = node.func.value
-            elif file.qualified(node) in _ASKS:
-                tensor = node.args[0].value
-        if isinstance(node, cst.BaseExpression) and tensor is not None and tests_device(file, tensor):
-            yield node, tensor
-
-
-def _is_tested(file: FileFacts, answer: cst.CSTNode) -> bool:
-    """Whether an answer is a part of a test that is reported as a whole."""
-    for ancestor in file.tree.ancestors(answer):
-        if isinstance(ancestor, (cst.If, cst.IfExp, cst.While, cst.Assert)):
-            return file.tree.is_within(answer, ancestor.test) and tests_device(file, ancestor.test)
-        if isinstance(ancestor, cst.BaseStatement):
-            return False
-    return False
 
 
 def _decides(file: FileFacts, test: cst.BaseExpression) -> bool:

@@ -17,7 +17,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, is_false
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
@@ -59,7 +59,7 @@ class ValidatedDistribution(Rule):
                 continue
             asked = argument(call, "validate_args")
             if asked is not None:
-                if not (isinstance(asked, cst.Name) and asked.value == "False"):
+                if not is_false(asked):
                     yield self.refused(file, call, f"`validate_args={file.code(asked)}` is set explicitly")
             elif switched is not None:
                 yield self.refused(file, call, f"line {file.line(switched)} sets validation for all distributions")
