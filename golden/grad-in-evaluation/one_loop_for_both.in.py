@@ -1,4 +1,4 @@
-# golden: stay refused="the same loop also trains: `backward` is called under a condition on line"
+# golden: stay silent
 """A flag says whether the loop trains."""
 import torch
 import torch.nn.functional as F

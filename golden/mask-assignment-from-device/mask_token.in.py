@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """A learned vector is put into every masked patch: the value has the width of a patch, the mask has not."""
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-# golden: stay refused="shape"
+# golden: stay silent
 """A mask of environments over hidden states of another rank: a where would broadcast it along the wrong dimension."""
 import torch
 from torch import Tensor

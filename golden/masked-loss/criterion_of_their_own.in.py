@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """What this criterion does with its arguments is not known: it depends on the number of rows."""
 import torch
 from torch import Tensor, nn

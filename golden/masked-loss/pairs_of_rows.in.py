@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """A contrastive loss compares every kept row with every other: a dropped row would be a negative."""
 import torch
 import torch.nn.functional as F

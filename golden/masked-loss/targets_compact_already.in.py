@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """Only the predictions are selected: the targets come with one value per masked position."""
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """The index is an attribute: the next step, or anybody else, may read it."""
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-# golden: stay refused="report it every N steps" script
+# golden: stay script silent
 """A script of DistributedDataParallel: every rank reads its part of the samples, and the first one reports."""
 import os
 

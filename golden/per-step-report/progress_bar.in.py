@@ -1,4 +1,4 @@
-# golden: stay refused="it is reported in every step: report it every N steps to save the wait"
+# golden: stay silent
 """The figures beside a progress bar, the learning rate among them."""
 
 import torch

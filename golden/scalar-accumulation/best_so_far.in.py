@@ -1,4 +1,4 @@
-# golden: stay refused
+# golden: stay silent
 """The smallest loss decides which weights are kept."""
 import copy
 

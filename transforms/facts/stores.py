@@ -53,7 +53,11 @@ class Stores:
             elif isinstance(read, cst.Subscript) and self._changes_items(call, base):
                 yield call
         for subscript in find_all(around, cst.Subscript):
-            if _name(subscript) is None and self._code(subscript.value) == base and self._is_stored(subscript):
+            if (
+                _name(subscript) is None
+                and self._code(subscript.value) == base
+                and self._tree.is_target(subscript, cst.AugAssign, cst.Del)
+            ):
                 yield subscript
 
     def _changes_items(self, call: cst.Call, base: str) -> bool:
@@ -64,24 +68,11 @@ class Stores:
     def _by_name(self) -> dict[str, list[cst.CSTNode]]:
         found: dict[str, list[cst.CSTNode]] = {}
         for node in self._tree.all_of(cst.Attribute, cst.Subscript):
-            if isinstance(node, (cst.Attribute, cst.Subscript)) and self._is_stored(node):
+            if isinstance(node, (cst.Attribute, cst.Subscript)) and self._tree.is_target(node, cst.AugAssign, cst.Del):
                 name = _name(node)
                 if name is not None:
                     found.setdefault(name, []).append(node)
         return found
-
-    def _is_stored(self, node: cst.CSTNode) -> bool:
-        """Whether an attribute or item is assigned, deleted or unpacked into."""
-        child = node
-        for parent in self._tree.ancestors(node):
-            if isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.Del)):
-                return parent.target is child
-            if isinstance(parent, cst.AsName):
-                return True
-            if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
-                return False
-            child = parent
-        return False
 
     def _code(self, node: cst.CSTNode) -> str:
         return _PRINTER.code_for_node(node)

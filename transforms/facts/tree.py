@@ -248,6 +248,17 @@ class Tree:
         """Whether `node` is `outer` or stands below it."""
         return node is outer or any(ancestor is outer for ancestor in self.ancestors(node))
 
+    def is_target(self, node: cst.CSTNode, *others: type[cst.CSTNode]) -> bool:
+        """Whether an expression is bound, alone or in a tuple; with `others` also as the target of such statements."""
+        child = node
+        for parent in self.ancestors(node):
+            if isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.NamedExpr, cst.For, cst.CompFor, *others)):
+                return getattr(parent, "target", None) is child
+            if not isinstance(parent, (cst.Tuple, cst.List, cst.Element, cst.StarredElement)):
+                return isinstance(parent, cst.AsName)
+            child = parent
+        return False
+
     def statement(self, node: cst.CSTNode) -> Statement:
         """The innermost statement that holds `node`: a small statement, or a compound one for code in its header."""
         current: cst.CSTNode | None = node

@@ -36,8 +36,8 @@ A slice that leaves gaps in memory, such as `x[:, 1:]`, is joined by PyTorch bef
 pinned: the loader stays, with the advice to copy the tensor whole and to slice it on the device.
 
 Tensors that the CPU computes from a batch before the copy, such as `x / 255`, `torch.cat(images)`, `x[:, [2, 1, 0]]`
-or a tensor made from an array, are not pinned either. Such a copy stays, with the reason: copy the batch itself, and do
-the rest on the device. The other copies of the same statement stay, too.
+or a tensor made from an array, are not pinned either. Such a copy stays: copy the batch itself, and do the rest on the
+device. The other copies of the same statement stay, too.
 
 Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
 cannot pin them: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element
@@ -132,7 +132,7 @@ class PageableTransfer(Rule):
             yield self._prepared(file, loader, prepare)
             return
         if not found:
-            if has_accelerator(file):
+            if has_accelerator(file) or any(loader in copy.computed for copy in every):
                 yield self.refused(file, loader.call, "no copy of its batches to the device was found")
             return
         refusal = why_not(file, loader, pinning) or why_overwritten(file, found, file.once(writes))
