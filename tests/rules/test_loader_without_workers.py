@@ -1216,7 +1216,9 @@ def test_a_configuration_that_sets_no_workers() -> None:
     assert advice(CONFIGURED, OUTSIDE[:1]) == advice(CONFIGURED, ()) == []
 
 
-PARSED = "    cfg = argparse.ArgumentParser()\n    cfg.add_argument('--n_cpu', type=int{})\n    cfg = cfg.parse_args()\n"
+PARSED = (
+    "    cfg = argparse.ArgumentParser()\n    cfg.add_argument('--n_cpu', type=int{})\n    cfg = cfg.parse_args()\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -1239,12 +1241,10 @@ def test_which_numbers_come_from_a_configuration(before: str, value: str, is_tol
 
 
 def test_a_number_that_is_handed_to_the_class_that_makes_the_loader() -> None:
-    head, _, tail = CONFIGURED.partition("def main(cfg)")
     cls = "class Data:\n    def __init__(self, num_workers):\n        self.num_workers = num_workers\n\n"
     cls += "    def loader(self):\n        return DataLoader(Squares(), num_workers=self.num_workers)\n\n\n"
-    tail = tail.replace("DataLoader(Squares(), num_workers=cfg.data.num_workers)", "hydra.instantiate(Data).loader()")
-    code = f"import hydra\n{head}{cls}def main(cfg){tail.replace('hydra.instantiate(Data)', 'Data(*cfg)')}"
-    assert len(advice(code)) == 1
+    main = MAIN.replace("DataLoader(Squares(), batch_size=2)", "Data(**CONFIG).loader()")
+    assert len(advice("from settings import CONFIG\n" + HEAD + cls + main)) == 1
 
 
 @pytest.mark.parametrize(
@@ -1252,8 +1252,12 @@ def test_a_number_that_is_handed_to_the_class_that_makes_the_loader() -> None:
     [
         ("x.to(model.weight.device)", "x"),
         ("float(index))", "float(index), device='cuda')"),
-        (".backward()", ""),
     ],
 )
 def test_no_advice_where_workers_gain_nothing_or_fail(old: str, new: str) -> None:
     assert advice(CONFIGURED.replace(old, new, 1)) == []
+
+
+def test_no_advice_about_a_loader_that_only_evaluates() -> None:
+    evaluation = "    for x in DataLoader(Squares(), num_workers=cfg.n_cpu):\n        print(model(x))\n"
+    assert len(advice(CONFIGURED.replace("\n\n\nif __name__", f"\n{evaluation}\n\nif __name__"))) == 1
