@@ -136,7 +136,7 @@ class LoaderWithoutWorkers(Rule):
 
     def _advice(self, file: FileFacts, loader: Loader, given: list[Place]) -> Iterator[Finding]:
         """What is said of a loader whose number of workers is 0 outside of Python, if workers would gain something."""
-        setting = set_outside(file, loader, "num_workers", given) if loader.trains else None
+        setting = set_outside(file, loader, "num_workers", given)
         if setting is None or judge(file, loader, WorkerCode.of(file, loader)).refusal:
             return
         if not why_no_gain(file, loader, [loader], given):
