@@ -21,7 +21,7 @@ from perfmod.codemods.edits import disjoint, is_consistent
 from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
-from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
+from perfmod.transforms.facts.file import FileFacts, Linkage, OutsideSetting, World, labels
 from perfmod.transforms.facts.frameworks import trains_with_another, trains_with_torch
 from perfmod.transforms.facts.old_torch import (
     LAST_WITH_FFI,
@@ -196,6 +196,7 @@ class Given:
             and not given by name.
         pin: what its project says of torch, if it does.
         forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
+        outside: what files of its project that are no Python set to 0.
         why_read: of a file of which only facts are taken, why that is so: `belongs to another part of a large project`.
     """
 
@@ -208,6 +209,7 @@ class Given:
     is_beside_training: bool = False
     pin: Pin | None = None
     forks_by_default: bool = False
+    outside: tuple[OutsideSetting, ...] = ()
     why_read: str = ""
 
 
@@ -407,7 +409,12 @@ class _Rewriting:
 
     def _linkage(self, file: Given) -> Linkage:
         return Linkage(
-            file.modules, file.imports, file.imported_elsewhere, file.is_beside_training, file.forks_by_default
+            file.modules,
+            file.imports,
+            file.imported_elsewhere,
+            file.is_beside_training,
+            file.forks_by_default,
+            file.outside,
         )
 
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:

@@ -19,6 +19,7 @@ from perfmod.errors import UsageMistake
 from perfmod.files import FoundFile, Unreadable, discover, read
 from perfmod.planning import Member, Unit
 from perfmod.project.pins import Pins
+from perfmod.project.settings_files import SettingsFiles
 from perfmod.roots import shown
 from perfmod.task import Task, matters
 from perfmod.transforms.policy import Policy
@@ -147,7 +148,7 @@ class _Opened:
     is_clean: bool = False
 
     @classmethod
-    def of(cls, unit: Unit, plan: _Plan, pins: Pins) -> _Opened:
+    def of(cls, unit: Unit, plan: _Plan, pins: Pins, outside: SettingsFiles) -> _Opened:
         if unit.is_clear:
             return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
         contents = {member.file.real: _content(member.file) for member in unit.members}
@@ -161,7 +162,7 @@ class _Opened:
         if not any(member.part is Part.ASKED for member in kept):
             return cls((), None, settled)
         paths = {member.file.real: member.file.shown for member in kept}
-        files = tuple(_given(member, readable[member.file.real], paths, pins) for member in kept)
+        files = tuple(_given(member, readable[member.file.real], paths, pins, outside) for member in kept)
         named = frozenset(member.file.shown for member in kept if member.file.named)
         task = Task(files, named, plan.rules, plan.choice, unit.settings.time_limit)
         is_clean = plan.cache is not None and plan.cache.is_clean(task.digest)
@@ -194,7 +195,7 @@ def _content(file: FoundFile) -> bytes | FileResult:
         return FileResult(file.shown, outcome, b"", b"", error.reason)
 
 
-def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -> Given:
+def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins, outside: SettingsFiles) -> Given:
     """A file as the engine gets it; `paths` are those of the files that it gets."""
     imports = None
     if member.imports is not None:
@@ -208,18 +209,19 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins) -
         is_beside_training=member.is_beside_training,
         pin=pins.of(member.file.real),
         forks_by_default=pins.forks_by_default(member.file.real),
+        outside=outside.of(member.file, data),
         why_read=member.why_read,
     )
 
 
 def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progress: Progress) -> list[Examined]:
     opened: deque[tuple[_Plan, _Opened]] = deque()
-    pins = Pins()
+    pins, outside = Pins(), SettingsFiles()
 
     def items() -> Iterator[Task | tuple[FileResult, ...]]:
         for unit in units:
             plan = plans[unit.settings]
-            opened.append((plan, _Opened.of(unit, plan, pins)))
+            opened.append((plan, _Opened.of(unit, plan, pins, outside)))
             yield opened[-1][1].item()
 
     examined: list[Examined] = []

@@ -58,7 +58,7 @@ class Task:
             links = sorted((name, number[path]) for name, path in (file.imports or {}).items())
             content = hashlib.sha256(file.data).hexdigest()
             kind = PurePath(file.path).name, file.path in self.named, file.part, file.imported_elsewhere, file.pin
-            parts.append((*kind, file.is_beside_training, file.forks_by_default, links, content))
+            parts.append((*kind, file.is_beside_training, file.forks_by_default, file.outside, links, content))
         return hashlib.sha256(repr(parts).encode()).digest()
 
     def run(self) -> tuple[FileResult, ...]:

@@ -49,18 +49,20 @@ class Territory:
 
     Attributes:
         root: absolute, links followed.
+        suffixes: how the names of the files end.
         installable: folders that hold a file of `markers`, found on the way.
     """
 
     root: Path
     settings: Settings
     markers: frozenset[str]
+    suffixes: tuple[str, ...] = SUFFIXES
     installable: set[Path] = field(factory=set, init=False)
     _seen: set[Path] = field(factory=set, init=False)
     _left: int = field(factory=lambda: MOST_ENTRIES, init=False)
 
     def files(self, places: Iterable[Path]) -> Iterator[Path]:
-        """The Python files and notebooks, each once: those in `places` first, then those around them."""
+        """The files of these names, each once: those in `places` first, then those around them."""
         starts = sorted({self._inside(place) for place in places}, key=lambda path: path.parts)
         rings = [folder for start in starts for folder in (start, *start.parents) if folder.is_relative_to(self.root)]
         for folder in sorted(dict.fromkeys(rings), key=lambda path: -len(path.parts)):
@@ -82,7 +84,7 @@ class Territory:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if entry.name in self.markers:
                     self.installable.add(folder)
-                if not is_folder and not (entry.name.endswith(SUFFIXES) and entry.is_file(follow_symlinks=False)):
+                if not is_folder and not (entry.name.endswith(self.suffixes) and entry.is_file(follow_symlinks=False)):
                     continue
                 if ignores.match(path, is_folder):
                     continue

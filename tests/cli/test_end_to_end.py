@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_fakes.running import Ran
+from cli_fakes.running import Ran, Write
 
 from perfmod.errors import ExitCode
 
@@ -49,3 +49,51 @@ def test_there_and_back(project: Path, flags: list[str]) -> None:
 
     assert perfmod_itself("revert").code == ExitCode.OK
     assert {path: path.read_bytes() for path in originals} == originals
+
+
+CONFIGURED = """\
+import hydra
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 8000
+
+    def __getitem__(self, index):
+        return torch.load(f"{index}.pt")
+
+
+@hydra.main(config_path="conf", config_name="train")
+def main(cfg):
+    model = nn.Linear(3, 1).cuda()
+    loader = DataLoader(Samples(), batch_size=32, num_workers=cfg.data.num_workers)
+    for x in loader:
+        model(x.cuda()).sum().backward()
+
+
+main()
+"""
+
+
+def test_workers_of_a_configuration(write: Write) -> None:
+    """The cache notices what the configuration says, and the line at which it says so."""
+    write("src/train.py", CONFIGURED)
+    write(".gitignore", "outputs/\n")
+    write("outputs/train.yaml", "num_workers: 4\n")
+
+    def advice() -> list[str]:
+        ran = perfmod_itself("check", "src", "-v", "--select", "PM201")
+        assert ran.code == ExitCode.OK
+        return [line.strip() for line in ran.out.decode().splitlines()[1::2]]
+
+    assert advice() == []
+    told = "`num_workers: 0`: with 4, workers load batches during the step"
+    write("conf/train.yaml", "data:\n  num_workers: 0\n")
+    assert advice() == [f"advice: conf/train.yaml:2 sets {told}"]
+    write("conf/train.yaml", "data:\n  batch_size: 32\n  num_workers: 0\n")
+    assert advice() == [f"advice: conf/train.yaml:3 sets {told}"]
+    write("conf/train.yaml", "data:\n  num_workers: 4\n")
+    assert advice() == []

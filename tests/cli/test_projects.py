@@ -17,6 +17,7 @@ from perfmod.errors import ExitCode
 from perfmod.files import discover
 from perfmod.planning import Unit
 from perfmod.task import Task
+from perfmod.transforms.facts.file import OutsideSetting
 
 SLOW, FAST = "torch_slow()\n", "torch_fast()\n"
 
@@ -257,6 +258,7 @@ class TestCache:
             evolve(task, files=(one, evolve(other, part=Part.PARTNER))),
             evolve(task, files=(one, evolve(other, imported_elsewhere=True))),
             evolve(task, files=(evolve(one, path="__init__.py"), other)),
+            evolve(task, files=(evolve(one, outside=(OutsideSetting("n_cpu", "a.yaml", 1, "n_cpu: 0"),)), other)),
             evolve(task, named=frozenset({"a.py"})),
         ]
         assert len({each.digest for each in tasks}) == len(tasks)

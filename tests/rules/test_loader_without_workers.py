@@ -11,6 +11,7 @@ from textwrap import dedent
 import pytest
 
 from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
+from perfmod.transforms.facts.file import OutsideSetting
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from perfmod.transforms.policy import Policy, Target
 from perfmod.transforms.rule import Numerics, Safety
@@ -1193,3 +1194,70 @@ def test_many_short_epochs_over_samples_in_memory() -> None:
 )
 def test_other_epochs_over_samples_in_memory(old: str, new: str) -> None:
     assert run(FEW_FLOATS.replace(old, new)).applied
+
+
+CONFIGURED = HEAD + MAIN.replace("main()", "main(cfg)", 1).replace("batch_size=2", "num_workers=cfg.data.num_workers")
+OUTSIDE = (
+    OutsideSetting("n_cpu", "a.json", 3, '"n_cpu": 0'),
+    OutsideSetting("num_workers", "conf/data.yaml", 12, "num_workers: 0"),
+)
+
+
+def advice(code: str, outside: tuple[OutsideSetting, ...] = OUTSIDE) -> list[str]:
+    (result,) = rewrite_together([Given("train.py", code.encode(), outside=outside)], [LoaderWithoutWorkers()])
+    assert result.after == code.encode()
+    assert not result.held_back
+    return [finding.reason for finding in result.refused if finding.safety is Safety.ADVICE and not finding.refused]
+
+
+def test_a_configuration_that_sets_no_workers() -> None:
+    told = "conf/data.yaml:12 sets `num_workers: 0`: with 4, workers load batches during the step"
+    assert advice(CONFIGURED) == [told]
+    assert advice(CONFIGURED, OUTSIDE[:1]) == advice(CONFIGURED, ()) == []
+
+
+PARSED = (
+    "    cfg = argparse.ArgumentParser()\n    cfg.add_argument('--n_cpu', type=int{})\n    cfg = cfg.parse_args()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "is_told"),
+    [
+        ("", "cfg['n_cpu']", True),
+        ("    count = cfg.get('n_cpu')\n", "count", True),
+        ("    count = yaml.safe_load(open('a.json'))['data']['n_cpu']\n", "count", True),
+        (PARSED.format(", required=True"), "cfg.n_cpu", True),
+        (PARSED.format(", default=2"), "cfg.n_cpu", False),
+        ("    cfg = {'n_cpu': 2}\n", "cfg['n_cpu']", False),
+        ("", "2 if cfg.quick else cfg.n_cpu", False),
+        ("", "cfg.other", False),
+        ("    cfg = other.n_cpu\n", "cfg.other", False),
+    ],
+)
+def test_which_numbers_come_from_a_configuration(before: str, value: str, is_told: bool) -> None:
+    code = CONFIGURED.replace("cfg.data.num_workers", value).replace("    model =", f"{before}    model =", 1)
+    assert bool(advice("import argparse, yaml, other\n" + code)) is is_told
+
+
+def test_a_number_that_is_handed_to_the_class_that_makes_the_loader() -> None:
+    cls = "class Data:\n    def __init__(self, num_workers):\n        self.num_workers = num_workers\n\n"
+    cls += "    def loader(self):\n        return DataLoader(Squares(), num_workers=self.num_workers)\n\n\n"
+    main = MAIN.replace("DataLoader(Squares(), batch_size=2)", "Data(**CONFIG).loader()")
+    assert len(advice("from settings import CONFIG\n" + HEAD + cls + main)) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x.to(model.weight.device)", "x"),
+        ("float(index))", "float(index), device='cuda')"),
+    ],
+)
+def test_no_advice_where_workers_gain_nothing_or_fail(old: str, new: str) -> None:
+    assert advice(CONFIGURED.replace(old, new, 1)) == []
+
+
+def test_no_advice_about_a_loader_that_only_evaluates() -> None:
+    evaluation = "    for x in DataLoader(Squares(), num_workers=cfg.n_cpu):\n        print(model(x))\n"
+    assert len(advice(CONFIGURED.replace("\n\n\nif __name__", f"\n{evaluation}\n\nif __name__"))) == 1

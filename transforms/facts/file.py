@@ -35,6 +35,21 @@ Result = TypeVar("Result")
 
 
 @frozen
+class OutsideSetting:
+    """A line of a file that is no Python, such as a configuration or a shell script, which sets a name to 0.
+
+    Attributes:
+        path: the file, from the root of its project.
+        code: what stands there, such as `num_workers: 0`.
+    """
+
+    name: str
+    path: str
+    line: int
+    code: str
+
+
+@frozen
 class Linkage:
     """How a file is imported and what it imports.
 
@@ -44,6 +59,7 @@ class Linkage:
         imported_elsewhere: whether files that are not in sight import it, too.
         is_beside_training: whether other files of its project train, and none of them imports it.
         forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
+        outside: what files of its project that are no Python set to 0.
     """
 
     modules: Collection[str] = ()
@@ -51,6 +67,7 @@ class Linkage:
     imported_elsewhere: bool = False
     is_beside_training: bool = False
     forks_by_default: bool = False
+    outside: tuple[OutsideSetting, ...] = ()
 
 
 class World:
@@ -161,6 +178,10 @@ class World:
         """Whether a file's project asks for a Python that forks processes by default on Linux."""
         return self._linkages[source].forks_by_default
 
+    def outside(self, source: Source) -> tuple[OutsideSetting, ...]:
+        """What files that are no Python set to 0 in a file's project."""
+        return self._linkages[source].outside
+
     def source_at(self, path: str) -> Source:
         """The file of this path."""
         return self._by_path[path]
@@ -203,6 +224,11 @@ class FileFacts:
     def forks_by_default(self) -> bool:
         """Whether the project asks for a Python that forks processes by default on Linux, below 3.14."""
         return self.world.forks_by_default(self.source)
+
+    @property
+    def outside(self) -> tuple[OutsideSetting, ...]:
+        """What files of the project that are no Python set to 0."""
+        return self.world.outside(self.source)
 
     @property
     def policy(self) -> Policy:

@@ -11,7 +11,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import passed
-from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.file import FileFacts, OutsideSetting
 from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import walk
@@ -86,6 +86,16 @@ def written(file: FileFacts, given: cst.BaseExpression) -> list[cst.CSTNode]:
         return [option.default or given]
     ends = file.tracing.ends(given)
     return [end.node for end in ends] if ends and not any(end.path for end in ends) else [given]
+
+
+def set_outside(file: FileFacts, loader: Loader, parameter: str, given: list[Place]) -> OutsideSetting | None:
+    """The line outside of Python that sets a loader's parameter to 0; `None` where there is none, or Python sets it."""
+    ends = [end for value in loader.values(parameter) for end in file.tracing.ends(value)]
+    if any(isinstance(node, cst.Integer) for node in (*(end.node for end in ends), *(each.value for each in given))):
+        return None
+    names = {end.path[-1] for end in ends if end.path}
+    names |= {end.node.name.value for end in ends if isinstance(end.node, cst.Param) and not end.path}
+    return next((setting for setting in file.outside if setting.name in names), None)
 
 
 def asked(file: FileFacts, loader: Loader, *attributes: str) -> cst.Attribute | None:

@@ -36,6 +36,9 @@ have workers. The default of a command-line option becomes 4. Where somebody swi
 question: a comment `# num_workers=4` in the call, a 0 with a comment on its line, or one among the settings of a
 script, `num_workers = 0` at its top level or next to `batch_size = 32`.
 
+Where the number comes from a configuration or from the launcher, `num_workers=cfg.data.num_workers`, and the YAML, JSON
+and shell files of the project only ever set it to 0, an advice names the line. Those files are never changed.
+
 Samples that lie ready in memory, as those of a `TensorDataset` or of a class whose `__getitem__` only indexes its
 attributes, need neither reading nor decoding, and workers would copy each of them between processes: where the batches
 only pad and stack them, workers have low impact. Where `ToTensor` converts such samples, they are on request if there
@@ -67,7 +70,15 @@ from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._command_line import told_default
 from perfmod.transforms.feeding._frameworks import ARGUMENTS, WORKERS, training_arguments, why_no_workers_for_trainer
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
-from perfmod.transforms.feeding._settings import Place, is_zero, places, switched_off, why_chosen, why_given_twice
+from perfmod.transforms.feeding._settings import (
+    Place,
+    is_zero,
+    places,
+    set_outside,
+    switched_off,
+    why_chosen,
+    why_given_twice,
+)
 from perfmod.transforms.feeding._start_method import Start, start
 from perfmod.transforms.feeding._worker_count import Number, count, instead, is_default, number, shares_cpus
 from perfmod.transforms.feeding._worker_gain import why_little, why_no_gain
@@ -112,6 +123,7 @@ class LoaderWithoutWorkers(Rule):
                 continue
             given = places(file, loader, "num_workers")
             if loader.values("num_workers") and not (given and all(is_zero(place.value) for place in given)):
+                yield from self._advice(file, loader, given)
                 continue  # somebody decided
             if settled.issuperset(place.value for place in given) and given:
                 continue
@@ -121,6 +133,17 @@ class LoaderWithoutWorkers(Rule):
             yield finding
         for call in training_arguments(file):
             yield from self._for_trainer(file, call)
+
+    def _advice(self, file: FileFacts, loader: Loader, given: list[Place]) -> Iterator[Finding]:
+        """What is said of a loader whose number of workers is 0 outside of Python, if workers would gain something."""
+        setting = set_outside(file, loader, "num_workers", given)
+        if setting is None or judge(file, loader, WorkerCode.of(file, loader)).refusal:
+            return
+        if not why_no_gain(file, loader, [loader], given):
+            reason = (
+                f"{setting.path}:{setting.line} sets `{setting.code}`: with 4, workers load batches during the step"
+            )
+            yield self.found(file, loader.call, reason, (), safety=Safety.ADVICE)
 
     def _for_trainer(self, file: FileFacts, call: cst.Call) -> Iterator[Finding]:
         """What becomes of the loaders that the Trainer of Hugging Face makes, by its arguments."""
