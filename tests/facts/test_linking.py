@@ -414,3 +414,15 @@ def test_libraries_that_rules_know_keep_their_names_beside_their_sources(library
     for main in (f"import {library}\nuse({library}.batch)", f"from {library} import batch\nuse(batch)"):
         world = linked({**sources, "main.py": main})
         assert [world["main.py"].names.qualified(node) for node in used(world["main.py"])] == [name]
+
+
+def test_a_function_with_the_name_of_its_module_is_only_called() -> None:
+    files = linked(
+        {
+            "train.py": "from evaluate import evaluate\nevaluate(1)\n",
+            "evaluate.py": "def evaluate(x):\n    return x\n",
+        }
+    )
+    file = files["evaluate.py"]
+    (function,) = file.tree.all(cst.FunctionDef)
+    assert file.values.calls.is_only_called(function)

@@ -328,3 +328,41 @@ def test_a_report_of_several_values_in_every_step_waits_once(report: str, moved:
     after = rewrite(code.encode(), "train.py", [ScalarAccumulation(), PerStepReport()], Choice()).after.decode()
     assert {name for name in ("D_x", "D_G_z1") if f"{name} = output.mean().detach()" in after} == moved
     assert all(f"{name}.item()" in after for name in moved)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ("optimizer.step()\nlog(loss.item())", "line 17 waits for the device in every step anyway"),
+        ("optimizer.step()\nlog(out.sum().item())", None),
+    ],
+)
+def test_the_same_tensor_is_waited_for_again_whatever_is_queued_between(step: str, reason: str | None) -> None:
+    found = held_back(loop(step))
+    assert found == ([] if reason is None else [(Safety.LOW_IMPACT, found[0][1])])
+    assert reason is None or "waits for the device in every step anyway" in found[0][1]
+
+
+def test_a_doubtful_rewrite_takes_no_wait_away() -> None:
+    code = loop("best.append(score(out).item())", "best = []\n")
+    assert [(each, "waits for the device" in reason) for each, reason in held_back(code)][-1:] == [
+        (Safety.LOW_IMPACT, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "time", "is_open"),
+    [
+        ("start = time.time()\n        x, y = x.to(device), y.to(device)", "time.time() - start", True),
+        ("x, y = x.to(device), y.to(device)", "time.time() - begun", False),
+    ],
+)
+def test_the_time_of_one_step_needs_its_wait(start: str, time: str, is_open: bool) -> None:
+    code = loop(f"if step % 100 == 0:\n    log({time})", "import time\nbegun = time.time()\n")
+    code = code.replace("x, y = x.to(device), y.to(device)", start)
+    result = rewrite(code.encode(), "train.py", [ScalarAccumulation()], Choice())
+    assert bool(result.applied) is not is_open
+    if is_open:
+        (held,) = result.held_back
+        assert held.safety is Safety.UNSAFE
+        assert "would be that of other kernels than those of its step" in held.reason

@@ -408,14 +408,19 @@ class Flow:
         """Whether `name` reads a variable: no attribute, keyword, parameter, import or plain assignment target."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Attribute):
-            return parent.value is name
+            around = next(each for each in self._tree.ancestors(name) if not isinstance(each, cst.Attribute))
+            return parent.value is name and not isinstance(around, _IMPORTS)
         if isinstance(parent, cst.Arg):
             return parent.value is name
-        if isinstance(parent, (cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem)):
+        if isinstance(parent, (*_IMPORTS, cst.Param, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.NameItem)):
             return isinstance(parent, cst.Param) and parent.default is name
         if isinstance(parent, cst.MatchPattern):
             return isinstance(parent, (cst.MatchValue, cst.MatchClass))
         return name in self._reaching or not self._tree.is_target(name)
+
+
+_IMPORTS = (cst.ImportFrom, cst.ImportAlias)
+"""What holds names of modules."""
 
 
 class _ScopeWalk:
