@@ -709,7 +709,7 @@ def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> No
         ).stdout
         for name in ("before.py", "after.py")
     ]
-    assert printed[0].count("not indented") == 8
+    assert printed[0].count("not indented") == 800
     assert printed[0] == printed[1]
 
 

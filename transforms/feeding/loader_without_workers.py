@@ -54,6 +54,8 @@ Only loaders of a training loop that perfmod finds are rewritten. A loader that 
 often reads a small dataset once in a while, and starting workers for each pass may cost more than it gains. Lightning's
 `Trainer.fit` counts as a training loop. The Trainer of Hugging Face creates its loaders itself: there the argument is
 `dataloader_num_workers`.
+
+Long because it writes the number wherever loaders get one, and the way in which workers are started along with it.
 """
 
 from __future__ import annotations
