@@ -561,7 +561,7 @@ def test_a_table_of_grades_is_complete_or_says_what_is_missing() -> None:
     problems = module("mergeable").problems
     whole = {"reader": "somebody", "hunk": [entry(1), entry(2, grade="nit", note="a comma")]}
     assert problems(whole, hunks=2, least=1) == []
-    assert problems(whole) == ["2 hunks instead of 150", "1 repositories instead of 30"]
+    assert problems(whole) == ["2 hunks instead of 60", "1 repositories instead of 25"]
     assert "no grade" in problems({**whole, "hunk": [entry(1, grade="")]}, hunks=1, least=1)[0]
     assert "no note" in problems({**whole, "hunk": [entry(1, grade="nit")]}, hunks=1, least=1)[0]
     assert "there twice" in problems({**whole, "hunk": [entry(1), entry(2, line=1)]}, hunks=2, least=1)[0]
