@@ -5,12 +5,15 @@ A copy of the batch, which pinning and workers make, would be changed in its pla
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from perfmod.transforms.facts.batch_copies import destination
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.pickling import owner
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import makers, returned, takes_samples_whole
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
@@ -33,6 +36,14 @@ def written_sample(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CST
         ):
             return node
     return None
+
+
+def making(file: FileFacts, loader: Loader) -> Iterator[cst.CSTNode]:
+    """Every node of the code that makes samples, what they are taken from, and batches, each once."""
+    functions = (*makers(file, loader), *WorkerCode.of(file, loader).functions)
+    classes = (owner(file, function) for function in functions)
+    kept = (cls.method("__init__") for cls in classes if cls is not None)
+    yield from executed(file, [*functions, *filter(None, kept)])
 
 
 def hands_on(file: FileFacts, loader: Loader) -> bool:

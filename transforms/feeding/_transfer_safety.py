@@ -25,10 +25,9 @@ from perfmod.transforms.facts.tree import find_all, is_false
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_told_apart
 from perfmod.transforms.feeding._casts import goes_behind
-from perfmod.transforms.feeding._collates import kept_batch, makers, own_batches
+from perfmod.transforms.feeding._collates import kept_batch, own_batches
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
-from perfmod.transforms.feeding._kept_samples import hands_on, written_sample
-from perfmod.transforms.feeding._loader_runs import executed
+from perfmod.transforms.feeding._kept_samples import hands_on, making, written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
 from perfmod.transforms.feeding._pinning import Pinning, why_chosen_elsewhere, why_kept
@@ -239,9 +238,7 @@ def _overlapping(file: FileFacts, loader: Loader) -> cst.Call | None:
     """What makes tensors of which several elements lie in one place, where nothing joins them to new ones later."""
     if not hands_on(file, loader) or (gives_graphs(loader) and not loader.values("collate_fn")):
         return None
-    functions: list[cst.CSTNode] = [*makers(file, loader), *WorkerCode.of(file, loader).functions]
-    classes = [cls for function in functions if (cls := file.tree.class_of(function)) is not None]
-    for call in (node for node in executed(file, [*functions, *classes]) if isinstance(node, cst.Call)):
+    for call in (node for node in making(file, loader) if isinstance(node, cst.Call)):
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         used = file.tree.parent(call)
         is_copied = isinstance(used, cst.Attribute) and used.attr.value in ("contiguous", "clone")
