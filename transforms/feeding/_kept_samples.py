@@ -5,12 +5,15 @@ A copy of the batch, which pinning and workers make, would be changed in its pla
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from perfmod.transforms.facts.batch_copies import destination
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.loaders import Loader
+from perfmod.transforms.facts.pickling import owner
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import makers, returned, takes_samples_whole
 from perfmod.transforms.feeding._loader_runs import executed, while_iterated
@@ -18,11 +21,7 @@ from perfmod.transforms.feeding._loader_runs import executed, while_iterated
 
 def written_sample(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CSTNode | None:
     """What writes into a batch that may be a sample as the dataset keeps it, if collating makes no new one of it."""
-    whole = takes_samples_whole(loader)
-    collates = list(makers(file, loader))
-    if not (whole or loader.values("collate_fn")):
-        return None
-    if collates and not whole and all(makes_new(file, each) for maker in collates for each in returned(maker)):
+    if not hands_on(file, loader):
         return None
     samples = [f for f in work.functions if isinstance(f, cst.FunctionDef) and f.name.value == "__getitem__"]
     if samples and all(makes_new(file, each) for function in samples for each in returned(function)):
@@ -37,6 +36,22 @@ def written_sample(file: FileFacts, loader: Loader, work: WorkerCode) -> cst.CST
         ):
             return node
     return None
+
+
+def making(file: FileFacts, loader: Loader) -> Iterator[cst.CSTNode]:
+    """Every node of the code that makes samples, what they are taken from, and batches, each once."""
+    functions = (*makers(file, loader), *WorkerCode.of(file, loader).functions)
+    classes = (owner(file, function) for function in functions)
+    kept = (cls.method("__init__") for cls in classes if cls is not None)
+    yield from executed(file, [*functions, *filter(None, kept)])
+
+
+def hands_on(file: FileFacts, loader: Loader) -> bool:
+    """Whether batches may hold what the samples hold, or views of it: not where collating makes new tensors."""
+    if takes_samples_whole(loader):
+        return True
+    results = [each for maker in makers(file, loader) for each in returned(maker)]
+    return bool(loader.values("collate_fn")) and not (results and all(makes_new(file, each) for each in results))
 
 
 def _moves_entry(file: FileFacts, node: cst.Name | cst.Attribute) -> bool:
@@ -69,6 +84,7 @@ def makes_new(file: FileFacts, node: cst.BaseExpression) -> bool:
             each.binding is Binding.ASSIGNED
             and not each.path
             and each.value is not None
+            and not isinstance(each.value, (cst.List, cst.Dict))  # which may be filled later
             and makes_new(file, each.value)
             for each in made
         )

@@ -27,14 +27,18 @@ from perfmod.transforms.feeding._batches import acts_as_tensor, is_tensor, is_to
 from perfmod.transforms.feeding._casts import goes_behind
 from perfmod.transforms.feeding._collates import kept_batch, own_batches
 from perfmod.transforms.feeding._graph_loaders import gives_graphs, joins_graphs_of_dgl, unseen_graph, why_unpinned
-from perfmod.transforms.feeding._kept_samples import written_sample
+from perfmod.transforms.feeding._kept_samples import hands_on, making, written_sample
 from perfmod.transforms.feeding._mappings import why_read_otherwise
 from perfmod.transforms.feeding._movable import stranger
-from perfmod.transforms.feeding._overlapping import overlapping
 from perfmod.transforms.feeding._pinning import Pinning, why_chosen_elsewhere, why_kept
 from perfmod.transforms.feeding._settings import asked, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
+
+_OVERLAPS = frozenset(
+    {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "broadcast_arrays", "as_strided", "meshgrid"}
+)
+"""Functions and methods whose results have several elements at one place in memory, which PyTorch cannot pin."""
 
 
 def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
@@ -68,10 +72,6 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
             f"its collate function returns an object that it also keeps (line {file.line(kept)}), and pinning "
             "would copy it"
         )
-    overlaps = overlapping(file, loader)
-    if overlaps is not None:
-        made = file.code(overlaps.func).rpartition(".")[2]
-        return f"{made}() makes overlapping elements in a batch (line {file.line(overlaps)}), which cannot be pinned"
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
         return f"line {file.line(asked)} checks whether its batches are pinned"
@@ -215,6 +215,10 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
         return (
             "its loader is imported from a path of PyTorch Geometric before 2.0, where `to` may not accept non_blocking"
         )
+    overlaps = _overlapping(file, loader) if not pinned else None
+    if overlaps is not None:
+        made = file.code(overlaps.func).rpartition(".")[2]
+        return f"{made}() may make overlapping elements in a batch (line {file.line(overlaps)}), which cannot be pinned"
     written = written_sample(file, loader, WorkerCode.of(file, loader)) if not pinned else None
     if written is not None:
         return f"line {file.line(written)} modifies the batch, which may be a sample that the dataset keeps"
@@ -228,6 +232,19 @@ def doubts(file: FileFacts, loader: Loader, good: list[Copy], pinned: bool) -> s
             "tuple as a whole"
         )
     return ""
+
+
+def _overlapping(file: FileFacts, loader: Loader) -> cst.Call | None:
+    """What makes tensors of which several elements lie in one place, where nothing joins them to new ones later."""
+    if not hands_on(file, loader) or (gives_graphs(loader) and not loader.values("collate_fn")):
+        return None
+    for call in (node for node in making(file, loader) if isinstance(node, cst.Call)):
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        used = file.tree.parent(call)
+        is_copied = isinstance(used, cst.Attribute) and used.attr.value in ("contiguous", "clone")
+        if {method, (file.qualified(call) or "").rpartition(".")[2]} & _OVERLAPS and not is_copied:
+            return call
+    return None
 
 
 def _moved_samples(file: FileFacts, loader: Loader) -> cst.Call | None:

@@ -8,8 +8,9 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.gradients import runs_without_graph
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import is_true
+from perfmod.transforms.facts.tree import is_false, is_true
 from perfmod.transforms.facts.worker_code import Remark, Trait, WorkerCode
 from perfmod.transforms.feeding._dataset_changes import (
     READ,
@@ -20,10 +21,9 @@ from perfmod.transforms.feeding._dataset_changes import (
 )
 from perfmod.transforms.feeding._draw_order import why_other_order
 from perfmod.transforms.feeding._graph_loaders import cuts_graph, draws_neighbours, unseen_graph, why_no_workers
-from perfmod.transforms.feeding._kept_samples import written_sample
+from perfmod.transforms.feeding._kept_samples import making, written_sample
 from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._sent_batches import unsendable
-from perfmod.transforms.feeding._sent_graphs import needs_graph
 from perfmod.transforms.feeding._settings import Place, asked
 from perfmod.transforms.feeding._shown_errors import why_shown
 from perfmod.transforms.rule import Numerics, Safety
@@ -63,6 +63,22 @@ _UNSAFE = {
         "{text} (line {line}) is opened when the first sample is read: right unless the main process opens it before",
     ),
 }
+_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+_AROUND = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+_RUNS = ("forward", "encode", "extract", "get_image_features", "get_text_features", "features")
+_CUTS = ("detach", "data", "argmax", "item", "numpy", "tolist")
+_LEARNS = (
+    *_PARAMETERS,
+    *("torchvision.models.", "timm.create_model", "torch.hub.load", "transformers.", "open_clip.", "clip.load"),
+    *(
+        f"torch.nn.{layer}"
+        for layer in (
+            "Linear", "Bilinear", "LazyLinear", "Conv", "LazyConv", "BatchNorm", "LayerNorm", "GroupNorm", "Embedding",
+            "RNN", "LSTM", "GRU", "MultiheadAttention", "Transformer", "PReLU",
+        )
+    ),
+)  # fmt: skip
+"""How the names of layers and models with parameters begin."""
 
 
 @frozen
@@ -105,6 +121,10 @@ def judge(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool = Tr
         remark = work.first(trait)
         if remark is not None:
             return Judgement(Safety.UNSAFE, numerics, _filled(file, remark, why))
+    learned = _may_need_gradients(file, loader)
+    if learned is not None:
+        reason = f"line {file.line(learned)} may compute samples that require gradients, which workers cannot return"
+        return Judgement(Safety.UNSAFE, Numerics.BITWISE, reason)
     written = written_sample(file, loader, work)
     if written is not None:
         line = file.line(written)
@@ -172,10 +192,6 @@ def _refusal(file: FileFacts, loader: Loader, work: WorkerCode, *, alone: bool) 
     lost = unsendable(file, loader, work)
     if lost is not None:
         return f"{lost[1]} (line {file.line(lost[0])}) cannot be pickled, so a worker could not return such a batch"
-    graph_maker = needs_graph(file, loader, work)
-    if graph_maker is not None:
-        line = file.line(graph_maker)
-        return f"line {line} computes samples with parameters that require gradients, which workers cannot return"
     change = _changed_while_running(file, loader)
     if change is not None:
         line = file.line(change)
@@ -198,6 +214,43 @@ def _changed_while_running(file: FileFacts, loader: Loader) -> cst.CSTNode | Non
     code = [part for iteration in loader.iterations for part in while_iterated(file, iteration)]
     changed = first_change(file, loader, code, READ) or first_change(file, loader, sampling(file, loader), SENT)
     return changed or first_written_file(file, loader, code)
+
+
+def _may_need_gradients(file: FileFacts, loader: Loader) -> cst.CSTNode | None:
+    """What asks for gradients in the code of samples and batches, or runs a module with parameters: workers raise
+    "Cowardly refusing to serialize non-leaf tensor which requires_grad".
+    """
+    for node in making(file, loader):
+        used = file.tree.parent(node)
+        is_cut = isinstance(used, cst.Attribute) and used.attr.value in _CUTS
+        if isinstance(node, cst.Attribute):
+            stored = file.tree.statement(node) if isinstance(used, cst.AssignTarget) else None
+            given = stored.value if isinstance(stored, cst.Assign) else None
+            if node.attr.value == "requires_grad" and given is not None and not is_false(given):
+                return node
+        elif isinstance(node, cst.Call) and not is_cut and not runs_without_graph(file, node):
+            method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+            asked = argument(node, "requires_grad", 0 if method == "requires_grad_" else None)
+            asks = method == "requires_grad_" if asked is None else not is_false(asked)
+            runs = [
+                node.func,
+                *([node.func.value] if method.startswith(_RUNS) and isinstance(node.func, cst.Attribute) else []),
+            ]
+            if asks or file.qualified(node) in _PARAMETERS or any(_learns(file, file.value(run).call) for run in runs):
+                return node
+    return None
+
+
+def _learns(file: FileFacts, made: cst.Call | None, depth: int = 3) -> bool:
+    """Whether a module has parameters: itself, or in what it is made of."""
+    if made is None or not depth:
+        return made is not None
+    cls, name = file.values.calls.constructed(made), file.qualified(made) or ""
+    if cls is None and name not in _AROUND:
+        return name.startswith(_LEARNS)
+    inner = [item.value for base in cls.lineage() for group in base.assigned.values() for item in group] if cls else []
+    inner += [end.node for arg in made.args for end in file.tracing.ends(arg.value, (None,))]
+    return any(isinstance(each, cst.Call) and _learns(file, each, depth - 1) for each in inner)
 
 
 def _daemons(file: FileFacts, loader: Loader) -> cst.CSTNode | None:

@@ -40,8 +40,8 @@ or a tensor made from an array, are not pinned either. Such a copy stays: copy t
 device. The other copies of the same statement stay, too.
 
 Tensors made by `expand`, `meshgrid` or `broadcast_to` have several elements at the same place in memory, and PyTorch
-cannot pin them: a loader whose batches hold such a tensor stays as it is, until `.contiguous()` gives each element
-its own memory.
+cannot pin them: where batches may hold such a tensor, the rewrite is an open question, until `.contiguous()` gives each
+element its own memory.
 
 A DGL graph cannot be pinned by a loader, which leaves it as it is and pins the labels that come with it; its `to`
 accepts `non_blocking` like that of tensors. DGL's own loaders take no `pin_memory`, and copy the batches themselves
