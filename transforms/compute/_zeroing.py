@@ -149,11 +149,9 @@ def other_use(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing]) -> cs
         if not is_behind and not _is_asked_or_dropped(file, node):
             return node
     scope = file.tree.scope(zeroing.node)
-    for call in file.tree.all(cst.Call):
-        if file.tree.scope(call) is scope and _goes_over_all(file, call):
-            if backward_passes(file, zeroing) and not _is_behind_backward(file, zeroing, call):
-                return call
-    return None
+    calls = [call for call in file.tree.all(cst.Call) if file.tree.scope(call) is scope and _goes_over_all(file, call)]
+    early = (call for call in calls if not _is_behind_backward(file, zeroing, call))
+    return next(early, None) if backward_passes(file, zeroing) else None
 
 
 def backward_passes(file: FileFacts, zeroing: Zeroing) -> list[cst.Call]:
