@@ -1,4 +1,4 @@
-# golden: stay refused="another process"
+# golden: stay silent
 """The environment of a program that is started, not of this one."""
 import os
 

@@ -1,4 +1,4 @@
-# golden: stay refused="read on line"
+# golden: stay refused="names the variable as well"
 """Somebody looks whether it is set."""
 import os
 

@@ -1,4 +1,4 @@
-# golden: stay advised="nothing needs"
+# golden: stay advised="no other backward pass follows"
 """The only backward pass of the step keeps its graph."""
 import torch
 import torch.nn.functional as F

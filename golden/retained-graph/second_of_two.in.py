@@ -1,4 +1,4 @@
-# golden: stay advised="nothing needs"
+# golden: stay advised="no other backward pass follows"
 """Two losses of one graph: the first has to keep it, the second has not."""
 import torch
 import torch.nn.functional as F

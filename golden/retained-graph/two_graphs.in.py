@@ -1,4 +1,4 @@
-# golden: stay advised="nothing needs"
+# golden: stay advised="no other backward pass follows"
 """The last of several losses, behind a condition."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay refused="the log_softmax is the last layer of `nn.Sequential`, and other code that uses its output would get logits"
+# golden: stay silent
 """Only the loss reads what the model computes, so that its last part goes as well."""
 import torch
 import torch.nn.functional as F

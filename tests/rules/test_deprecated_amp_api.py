@@ -39,14 +39,6 @@ CHANGES = {
         "def f(s: torch.cuda.amp.GradScaler): return torch.cuda.amp.GradScaler()",
         'def f(s: torch.amp.GradScaler): return torch.amp.GradScaler("cuda")',
     ),
-    "test of the class": (
-        "s = torch.cuda.amp.GradScaler()\nisinstance(s, (torch.cuda.amp.GradScaler, int))",
-        's = torch.amp.GradScaler("cuda")\nisinstance(s, (torch.amp.GradScaler, int))',
-    ),
-    "partial": (
-        "a = functools.partial(torch.cuda.amp.autocast, enabled=amp)",
-        'a = functools.partial(torch.amp.autocast, "cuda", enabled=amp)',
-    ),
     "decorator": (
         "class F:\n    @staticmethod\n    @torch.cuda.amp.custom_fwd\n    def forward(ctx): pass",
         'class F:\n    @staticmethod\n    @torch.amp.custom_fwd(device_type="cuda")\n    def forward(ctx): pass',
@@ -114,9 +106,10 @@ STAYS = {
     "base class": ("class S(torch.cuda.amp.GradScaler): pass", "base class"),
     "text": ('torch.cuda.amp.autocast("cuda")', "is given a string as its first argument, which is `enabled"),
     "places unknown": ("torch.cuda.amp.autocast(*args)", "by `*`"),
-    "partial by position": (
-        "functools.partial(torch.cuda.amp.autocast, True)",
-        "gets positional arguments through `partial`, and their positions change",
+    "partial": ("functools.partial(torch.cuda.amp.autocast, enabled=amp)", "is passed on as a value on line"),
+    "test of the class": (
+        "isinstance(torch.cuda.amp.GradScaler(), torch.cuda.amp.GradScaler)",
+        "is compared by its class",
     ),
     "unused import": ("from torch.cuda.amp import autocast", "not used in this file"),
     "exported": ('from torch.cuda.amp import autocast\n__all__ = ["autocast"]\nautocast()', "may be exported"),

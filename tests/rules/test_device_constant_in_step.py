@@ -304,16 +304,19 @@ def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     [
         (
             "scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))",
-            "`0.5` needs no tensor: use the Python number, `math.sqrt(0.5)`",
+            "`0.5` needs no tensor here: use the Python number",
         ),
-        ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` inside of an expression needs no tensor: "),
-        ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` inside of an expression needs no tensor: "),
-        ("y = x * torch.tensor(2.0, device=device)", "`2.0` inside of an expression needs no tensor: "),
-        ("y = torch.max(x, torch.tensor(0.0, device=device))", "`0.0` inside of an expression needs no tensor: "),
-        ("y = x.max(torch.tensor(i + 1, device=device))", "`i + 1` inside of an expression needs no tensor: "),
-        ("low = torch.tensor(len(y), device=device)\ny = torch.log(low)", "`len(y)` needs no tensor: use the Python"),
-        ("n = torch.tensor(float(i), device=device)\ny = torch.div(x, n)\nz = x / n", "it is only divided by: divide"),
-        ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "an assignment under a mask needs no tensor: assign the"),
+        ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` needs no tensor here: "),
+        ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` needs no tensor here: "),
+        ("y = x * torch.tensor(2.0, device=device)", "`2.0` needs no tensor here: "),
+        ("y = torch.max(x, torch.tensor(0.0, device=device))", "`0.0` needs no tensor here: "),
+        ("y = x.max(torch.tensor(i + 1, device=device))", "`i + 1` needs no tensor here: "),
+        ("low = torch.tensor(len(y), device=device)\ny = torch.log(low)", "`len(y)` needs no tensor here"),
+        (
+            "n = torch.tensor(float(i), device=device)\ny = torch.div(x, n)\nz = x / n",
+            "`float(i)` needs no tensor",
+        ),
+        ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "`0.1` needs no tensor here"),
         ("kept = [torch.tensor(0., device=device)] * 3\nkept[0] = x", "the list holds one tensor many times: write"),
         ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
         ("t = torch.tensor(data=1, device=device)\nkeep(t)", "a filled tensor would have to spell out its type"),
@@ -410,4 +413,4 @@ def test_constants_of_forward_passes_cannot_be_hoisted() -> None:
     found = result(textwrap.dedent(code))
     assert "low = torch.zeros((), device=x.device)" in found.after.decode()
     (refused,) = found.refused
-    assert "no training loop found to move it out of: register it as a buffer of the module" in refused.reason
+    assert "perfmod found no training loop to move it out of: register it as a buffer of the module" in refused.reason

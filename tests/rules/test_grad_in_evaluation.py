@@ -165,11 +165,6 @@ def test_is_held_back_where_somebody_may_notice(code: str, reason: str) -> None:
 
 
 REFUSED = {
-    "unit test": ("import pytest\n\n" + evaluation("total += model(x).sum().item()"), "a unit test"),
-    "test of its own": (
-        "def test_shape(model, x):\n    model.eval()\n    assert model(x).shape == x.shape\n",
-        "a unit test",
-    ),
     "grad": (evaluation("g = torch.autograd.grad(model(x).sum(), x)\ntotal += g[0].sum().item()"), "autograd.grad"),
     "requires_grad_": (evaluation("x.requires_grad_()\ntotal += model(x).sum().item()"), "requires_grad_"),
     "requires_grad": (evaluation("x.requires_grad = True\ntotal += model(x).sum().item()"), "`requires_grad`"),
@@ -210,10 +205,6 @@ REFUSED = {
             "        outs.append(model(x))\n    loss = torch.cat(outs).sum()\n    return torch.autograd.grad(loss, x)\n"
         ),
         "differentiated",
-    ),
-    "module": (
-        "class Net(nn.Module):\n    def embed(self, x):\n        self.body.eval()\n        return self.body(x)\n",
-        "callers that may differentiate",
     ),
     "flag": (
         (
@@ -287,3 +278,10 @@ def test_torch_under_another_name_is_used() -> None:
     files = WholeFiles(GradInEvaluation(), "import torch as th")
     code = evaluation("total += model(x).sum().item()")
     files.assert_becomes(code, f"@th.no_grad()\n{code}")
+
+
+def test_what_a_module_returns_may_be_differentiated() -> None:
+    code = "class Net(nn.Module):\n    def embed(self, x):\n        self.body.eval()\n        return self.body(x)\n"
+    (found,) = FILES.result(code).applied
+    assert found.safety is Safety.UNSAFE
+    assert "a tensor is returned on line" in found.reason

@@ -101,33 +101,33 @@ def test_other_optimizers_may_move_what_has_no_gradient(optimizer: str) -> None:
 
 
 REFUSED = {
-    "masked before the step": (fit("optimizer.zero_grad()", between=BY_HAND), "before a backward pass"),
+    "masked before the step": (fit("optimizer.zero_grad()", between=BY_HAND), "may depend on the zeros"),
     "clipped after it": (
         fit(last="optimizer.zero_grad(False)\nnn.utils.clip_grad_norm_(model.parameters(), 1)"),
-        "before a backward pass",
+        "may depend on the zeros",
     ),
     "kept in a list": (
         fit("optimizer.zero_grad(False)", between="kept.append(model.head.weight.grad)"),
-        "and would not be zeroed any more",
+        "may depend on the zeros",
     ),
     "read behind the loop": (
         fit(last="optimizer.zero_grad(False)") + "\n    print(model.head.weight.grad)",
-        "the zeros are read on line",
+        "may depend on the zeros",
     ),
     "read by a function before the backward pass": (
         "def norm(model):\n    return model.head.weight.grad.norm()\n\n"
         + fit("optimizer.zero_grad(False)\nprint(norm(model))"),
-        "before a backward pass",
+        "may depend on the zeros",
     ),
     "views of one buffer": (
         fit("optimizer.zero_grad(False)").replace(
             "    for step", "    model.head.weight.grad = flat[:8].view(2, 4)\n    for step"
         ),
-        "and other code may read it there",
+        "may depend on the zeros",
     ),
     "kept in a name": (
         fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"),
-        "and would not be zeroed any more",
+        "may depend on the zeros",
     ),
     "some of them": (
         fit("for n, p in model.named_parameters():\n    if 'bias' in n:\n        p.grad.zero_()"),
@@ -144,7 +144,6 @@ def test_is_refused(code: str, reason: str) -> None:
 READS = {
     "norm": "print(model.head.weight.grad.norm())",
     "arithmetic": "g = model.head.weight.grad * 2",
-    "in place": "model.head.weight.grad.clamp_(-1, 1)",
     "clipping": "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
     "test": "assert model.head.weight.grad is not None",
 }
@@ -167,16 +166,6 @@ def test_a_leaf_without_a_model() -> None:
                     w.grad.zero_()
     """
     FILES.assert_becomes(before, before.replace("w.grad.zero_()", "w.grad = None"))
-
-
-def test_a_function_that_reads_gradients_may_be_called_behind_the_loop() -> None:
-    code = fit(last="optimizer.zero_grad(False)") + "\n\ndef norm(model):\n    return model.head.weight.grad.norm()\n"
-    assert [finding.safety for finding in FILES.result(code).applied] == [Safety.UNSAFE]
-
-
-def test_a_gradient_of_its_own_may_be_dropped() -> None:
-    code = fit("optimizer.zero_grad(False)", between="model.head.weight.grad = model.head.weight.grad * 0.5")
-    FILES.assert_becomes(code, code.replace("zero_grad(False)", "zero_grad(True)"))
 
 
 def test_zeroing_in_a_helper_is_held_back() -> None:

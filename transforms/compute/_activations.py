@@ -10,7 +10,6 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
 
 LOG_SOFTMAX, SIGMOID = "log_softmax", "sigmoid"
@@ -140,29 +139,3 @@ def _doubt_of_dimension(file: FileFacts, logits: cst.BaseExpression, arguments: 
             "classes in dimension 1"
         )
     return "cross_entropy expects the classes in dimension 1, which is the last dimension only for 2-D logits"
-
-
-def model_output(file: FileFacts, loss: cst.Call, kind: str) -> str:
-    """The class whose forward pass ends in the activation that a loss is given; empty where none is seen to."""
-    given = argument(loss, "input", 0)
-    for end in file.tracing.ends(given) if given is not None else ():
-        call = end.node
-        known = file.value(call.func) if isinstance(call, cst.Call) else None
-        made = known.call if known is not None and known.name == "torch.nn.Sequential" else None
-        last = made.args[-1].value if made is not None and made.args else None
-        if last is not None and _MADE.get(file.qualified(last) or "") == kind:
-            return "nn.Sequential"
-        cls = known.cls if known is not None else None
-        forward = cls.method("forward") if cls is not None else None
-        if cls is None or forward is None:
-            continue
-        for node in find_all(forward.body, cst.Return):
-            ends = file.tracing.ends(node.value) if node.value is not None else ()
-            for end in ends:
-                try:
-                    found = isinstance(end.node, cst.Call) and _activation(file, end.node, kind) is not None
-                except NotEqual:
-                    found = True
-                if found:
-                    return cls.name
-    return ""

@@ -56,16 +56,6 @@ def use_edits(file: FileFacts, node: cst.BaseExpression, api: str, device: str) 
         call = file.tree.parent(parent)
         if isinstance(call, cst.ClassDef):
             raise Stays("is a base class here, and the subclass passes its arguments by position")
-        if isinstance(call, cst.Call) and _is_second_of_isinstance(file, call, parent):
-            return [], ()
-        if isinstance(call, cst.Call) and file.qualified(call) == "functools.partial" and call.args[0] is parent:
-            return _partial_edits(file, call, parent, api, device), ()
-    if isinstance(parent, cst.Element) and api == "GradScaler":
-        around = file.tree.parent(parent)
-        arg = file.tree.parent(around) if around is not None else None
-        call = file.tree.parent(arg) if arg is not None else None
-        if isinstance(arg, cst.Arg) and isinstance(call, cst.Call) and _is_second_of_isinstance(file, call, arg):
-            return [], ()
     if any(isinstance(around, cst.Annotation) for around in file.tree.ancestors(node)):
         return [], ()
     raise Stays(f"is passed on as a value on line {file.line(node)}, and its caller passes no device")
@@ -78,8 +68,7 @@ def _call_edits(file: FileFacts, call: cst.Call, api: str, device: str) -> Parts
         raise Stays("is given a device, which the old class does not accept")
     first = _first_argument(file, call, f'"{device}"')
     if api == "GradScaler":
-        asked = next((each for each in file.once(_asked_for) if not _is_changed_too(file, each)), None)
-        if asked is not None:
+        for asked in file.once(_asked_for):
             raise Stays(f"is compared by its class on line {file.line(asked)}")
         return [first], ()
     if any(arg.star == "*" for arg in call.args):
@@ -120,24 +109,6 @@ def _asked_for(file: FileFacts) -> list[cst.BaseExpression]:
                 ):
                     found.append(node)
     return found
-
-
-def _is_changed_too(file: FileFacts, node: cst.BaseExpression) -> bool:
-    """Whether a mention of the class is a test in the same file, which is rewritten together with what makes it."""
-    calls = (a for a in file.tree.ancestors(node) if isinstance(a, cst.Call))
-    call = next(calls, None)
-    return (
-        file.is_own(node) and file.qualified(call) in ("builtins.isinstance", "builtins.issubclass") if call else False
-    )
-
-
-def _partial_edits(file: FileFacts, call: cst.Call, arg: cst.Arg, api: str, device: str) -> list[Edit]:
-    if api.startswith("custom_"):
-        return list(add_keyword(file.source, call, f'device_type="{device}"', wrap=False))
-    if api == "autocast" and any(other.keyword is None for other in call.args[1:]):
-        raise Stays("gets positional arguments through `partial`, and their positions change")
-    end = file.source.span(arg.value)[1]
-    return [Edit(end, end, f', "{device}"')]
 
 
 def _first_argument(file: FileFacts, call: cst.Call, text: str) -> Edit:
@@ -202,11 +173,6 @@ def _autocasts(file: FileFacts) -> Iterator[cst.Call]:
         name = file.qualified(call) or ""
         if name.startswith("torch.") and name.endswith(".autocast"):
             yield call
-
-
-def _is_second_of_isinstance(file: FileFacts, call: cst.Call, arg: cst.Arg) -> bool:
-    is_test = file.qualified(call) in ("builtins.isinstance", "builtins.issubclass")
-    return is_test and len(call.args) == 2 and call.args[1] is arg
 
 
 def _serves_versions(file: FileFacts, node: cst.CSTNode) -> bool:

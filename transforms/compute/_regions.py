@@ -101,41 +101,13 @@ def _evaluating_statement(
     if not isinstance(line, cst.SimpleStatementLine):
         return None
     switch = evaluated_by(file, call, line, scope)
-    return line if switch is not None and _is_apart(file, line, switch) else None
+    return line if switch is not None and file.steps.region(line) is None else None
 
 
 def _is_evaluation_loop(file: FileFacts, loop: cst.For, call: cst.Call, scope: cst.FunctionDef | cst.Module) -> bool:
     if file.steps.trains(loop.body) or _switches_to_training(file, loop) or file.tree.is_within(call, loop.iter):
         return False
     return loads_evaluation(loop) or evaluated_by(file, call, loop, scope) is not None
-
-
-def _is_apart(file: FileFacts, line: cst.BaseStatement, switch: cst.Call) -> bool:
-    """Whether an evaluating line is no part of a step: what trains in the same step comes before the switch."""
-    region = file.steps.region(line)
-    if region is None:
-        return True
-    if not file.tree.is_within(switch, region):
-        return False  # a model that rests while another one trains, or is trained in this mode
-    block = file.tree.block(line)
-    for later in block[block.index(line) + 1 :]:
-        if any(training for _, training in modes(file, later)):
-            return True
-        if file.steps.trains(later):
-            return False
-    return not any(file.steps.trains(each) for each in _ends_of_step(file, line, region))
-
-
-def _ends_of_step(file: FileFacts, line: cst.BaseStatement, region: cst.CSTNode) -> Iterator[cst.BaseStatement]:
-    """The statements of a step behind the block of a line."""
-    current = line
-    while True:
-        outer = next((a for a in file.tree.ancestors(current) if isinstance(a, cst.BaseCompoundStatement)), None)
-        if outer is None or outer is region:
-            return
-        block = file.tree.block(outer)
-        yield from block[block.index(outer) + 1 :]
-        current = outer
 
 
 def _switches_to_training(file: FileFacts, loop: cst.For) -> bool:
@@ -171,14 +143,6 @@ def without_graph(file: FileFacts, region: Region, manager: str) -> tuple[Edit, 
         end = file.source.span(around.items[-1])[1]
         return (Edit(end, end, f", {manager}", file.source.path),)
     return nest_statements(file.source, region.first, region.last, f"with {manager}:")
-
-
-def is_unit_test(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether code stands in a test of code: a file of `unittest` or `pytest`, a `test_...` that asserts."""
-    if file.names.imports("unittest", node) or file.names.imports("pytest", node):
-        return True
-    function = file.tree.function(node)
-    return function is not None and function.name.value.startswith("test_") and any(find_all(function, cst.Assert))
 
 
 def last_line(file: FileFacts, statement: cst.BaseStatement) -> int:

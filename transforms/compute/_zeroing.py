@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.differentiated import is_pass
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all, is_false, walk, walk_scope
+from perfmod.transforms.facts.tree import find_all, is_false, walk
 from perfmod.transforms.facts.value import Kind, Value
 
 _UTILITIES = ("torch.nn.utils.clip_grad", "torch.nn.utils.get_total_norm")
-# Methods of a gradient that hand out no reference to it: they give something new, or write into it.
-_MEASURES = frozenset(
-    {
-        "norm", "abs", "mean", "sum", "max", "min", "std", "var", "clone", "item", "square", "pow", "cpu", "tolist",
-        "isnan", "isinf", "isfinite", "any", "all", "clamp_", "mul_", "div_", "add_", "sub_", "shape", "dtype", "size",
-        "clip_", "copy_", "zero_", "fill_", "detach_", "numel",
-    }
-)  # fmt: skip
 
 
 @frozen
@@ -141,155 +133,66 @@ def detaching(file: FileFacts, zeroing: Zeroing) -> list[cst.BaseSmallStatement]
 # What could tell the difference
 
 
-def why_read_as_zeros(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing]) -> str:
-    """Why the zeros may be read before a backward pass fills them; empty where they are not."""
-    around = _cycle(file, zeroing)
-    events = [(node, kind) for node, kind in _events(file, around, every)]
-    own = [index for index, (node, _) in enumerate(events) if file.tree.is_within(zeroing.node, node)]
-    if not own:
-        return "where the gradients are used could not be determined"
-    behind = [*events[own[-1] + 1 :], *events[: own[0]]]
-    following = next(((node, kind) for node, kind in behind if kind != "zero"), None)
-    if following is None:
-        return "perfmod did not find the backward pass that follows"
-    node, kind = following
-    if kind != "backward":
-        return f"the zeros are read on line {file.line(node)}, before a backward pass"
-    is_last = not any(kind == "backward" for _, kind in events[own[-1] + 1 :])
-    return _why_read_behind(file, around) if is_last else ""
-
-
-def _why_read_behind(file: FileFacts, around: cst.CSTNode) -> str:
-    """Why the zeros that the last round leaves may be read outside of the loop; empty where they are not."""
-    scope = file.tree.scope(around)
-    loops = set(file.tree.loops(around))
-    inside = {function.body for function in file.steps.called_by(around)}
+def other_use(file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing]) -> cst.CSTNode | None:
+    """What is given gradients where zeros and None may not be the same: anything but arithmetic, clipping and the
+    optimizer's step behind the backward pass that follows.
+    """
+    zeroed = {each.node for each in every}
     for node in file.tree.all(cst.Attribute):
-        if node.attr.value != "grad" or not _is_read(file, node) or file.tree.is_within(node, around):
-            continue
-        if file.tree.scope(node) is scope:
-            if file.comes_before(around, node) or loops & set(file.tree.loops(node)):
-                return f"the zeros are read on line {file.line(node)}, after the loop"
-        elif not any(file.tree.is_within(node, body) for body in inside):
-            return f"`{file.code(node)}` is read on line {file.line(node)}, perhaps after the loop"
-    return ""
-
-
-def _cycle(file: FileFacts, zeroing: Zeroing) -> cst.CSTNode:
-    """The code that is run again and again around a zeroing: the innermost loop that trains, else the function."""
-    for loop in file.tree.loops(zeroing.node):
-        if file.steps.trains(loop.body):
-            return loop.body
-    function = file.tree.function(zeroing.node)
-    return function.body if function is not None else file.tree.module
-
-
-def _events(file: FileFacts, around: cst.CSTNode, every: Sequence[Zeroing]) -> Iterator[tuple[cst.CSTNode, str]]:
-    """Zeroings, backward passes and reads of gradients, in order of the text."""
-    zeroed = {each.node for each in every}
-    for node in walk_scope(around):
-        if node in zeroed:
-            yield node, "zero"
-        elif isinstance(node, cst.Call):
-            if _is_backward(file, node):
-                yield node, "backward"
-            elif _reads_gradients(file, node) or any(
-                map(partial(_reads_inside, file), file.values.calls.reached(node))
-            ):
-                yield node, "read"
-        elif isinstance(node, cst.Attribute) and node.attr.value == "grad" and _is_read(file, node):
-            yield node, "read"
-
-
-def _is_backward(file: FileFacts, call: cst.Call) -> bool:
-    name = dotted(call.func).rpartition(".")[2] or (
-        call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-    )
-    if name in ("backward", "manual_backward", "optimize_parameters"):
-        return True
-    function = file.values.calls.resolve(call)
-    return function is not None and file.steps.trains(function.body)
-
-
-def _reads_gradients(file: FileFacts, call: cst.Call) -> bool:
-    name = file.qualified(call) or ""
-    if name.startswith(_UTILITIES):
-        return True
-    return (
-        isinstance(call.func, cst.Attribute) and call.func.attr.value in ("step", "unscale_") and not _is_schedule(call)
-    )
-
-
-def _reads_inside(file: FileFacts, function: cst.FunctionDef) -> bool:
-    """Whether a function reads a gradient."""
-    return any(node.attr.value == "grad" and _is_read(file, node) for node in find_all(function.body, cst.Attribute))
-
-
-def _is_schedule(call: cst.Call) -> bool:
-    text = dotted(call.func).lower()
-    return "sched" in text or "prof" in text or "bar" in text
-
-
-def _is_read(file: FileFacts, node: cst.Attribute) -> bool:
-    """Whether `p.grad` is read, other than to ask whether there is one or to drop it."""
-    if file.qualified(node) is not None:
-        return False
-    parent = file.tree.parent(node)
-    if isinstance(parent, (cst.Comparison, cst.AssignTarget)):
-        return False
-    around = file.tree.parent(parent) if parent is not None else None
-    return not (isinstance(parent, cst.Attribute) and parent.attr.value == "detach_" and isinstance(around, cst.Call))
-
-
-def kept_gradient(file: FileFacts, every: Sequence[Zeroing]) -> cst.Attribute | None:
-    """A read of `.grad` that may keep the very tensor, which zeroing empties and dropping does not."""
-    zeroed = {each.node for each in every}
-    for node in find_all(file.tree.module, cst.Attribute):
-        if node.attr.value != "grad" or node in zeroed or file.qualified(node) is not None or not _is_read(file, node):
+        if node.attr.value != "grad" or node in zeroed or file.qualified(node) is not None:
             continue
         parent = file.tree.parent(node)
-        while isinstance(parent, cst.Attribute) and parent.attr.value == "data":
+        if isinstance(parent, cst.Attribute) and parent.attr.value in ("data", "norm"):
             parent = file.tree.parent(parent)
-        if isinstance(parent, cst.Attribute) and parent.attr.value in _MEASURES:
-            continue
-        if isinstance(parent, (cst.BinaryOperation, cst.UnaryOperation, cst.AugAssign, cst.FormattedStringExpression)):
-            continue
-        if isinstance(parent, cst.Assign) and _copies(file, parent):
-            continue
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        name = (file.qualified(call) or "") if isinstance(call, cst.Call) else ""
-        if not name.startswith(("torch.", "builtins.print", "builtins.float", "builtins.isinstance")):
+        is_computed_with = isinstance(parent, (cst.BinaryOperation, cst.AugAssign, cst.Call))
+        is_behind = is_computed_with and _is_behind_backward(file, zeroing, node)
+        if not is_behind and not _is_asked_or_dropped(file, node):
             return node
-    return None
+    scope = file.tree.scope(zeroing.node)
+    calls = [call for call in file.tree.all(cst.Call) if file.tree.scope(call) is scope and _goes_over_all(file, call)]
+    early = (call for call in calls if not _is_behind_backward(file, zeroing, call))
+    return next(early, None) if backward_passes(file, zeroing) else None
 
 
-def given_gradient(file: FileFacts) -> cst.Attribute | None:
-    """Where a gradient is set to a tensor that others may hold, and would miss what the backward pass writes."""
-    for node in file.tree.all(cst.Attribute):
-        target = file.tree.parent(node)
-        if node.attr.value != "grad" or not isinstance(target, cst.AssignTarget) or file.qualified(node) is not None:
-            continue
-        statement = file.tree.parent(target)
-        value = statement.value if isinstance(statement, cst.Assign) else None
-        if value is not None and file.value(value).kind is not Kind.NONE and not _is_new(file, value):
-            return node
-    return None
+def backward_passes(file: FileFacts, zeroing: Zeroing) -> list[cst.Call]:
+    """The backward passes that run in the function of a zeroing."""
+    scope = file.tree.scope(zeroing.node)
+    return [call for call in file.tree.all(cst.Call) if file.tree.scope(call) is scope and _trains(file, call)]
 
 
-def _is_new(file: FileFacts, value: cst.BaseExpression) -> bool:
-    """Whether a gradient is a tensor of its own: computed from others, or a clone."""
-    if isinstance(value, cst.BinaryOperation) or file.aliasing.is_fresh(value):
-        return True
-    is_clone = (
-        isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value == "clone"
-    )
-    return is_clone or (isinstance(value, cst.Call) and file.aliasing.is_computed(value))
+def _trains(file: FileFacts, call: cst.Call) -> bool:
+    function = file.values.calls.resolve(call)
+    return is_pass(file, call) or (function is not None and file.steps.trains(function.body))
 
 
-def _copies(file: FileFacts, statement: cst.Assign) -> bool:
-    """`j[:, 0] = m.grad`: the numbers are copied into another tensor."""
-    targets = [target.target for target in statement.targets]
-    return all(isinstance(target, cst.Subscript) and file.value(target.value).is_tensor for target in targets)
+def _is_behind_backward(file: FileFacts, zeroing: Zeroing, node: cst.CSTNode) -> bool:
+    """Whether a backward pass runs between a zeroing and what stands in the same function, perhaps a round later."""
+    places = file.tree.places
+    zero, use = places[zeroing.node], places[node]
+    if file.tree.scope(node) is not file.tree.scope(zeroing.node):
+        return False
+    passes = [places[call] for call in backward_passes(file, zeroing)]
+    return any(zero < at < use or at < use < zero or use < zero < at for at in passes)
+
+
+def _goes_over_all(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call clips gradients, or steps with them."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or (file.qualified(call) or "").startswith(_UTILITIES):
+        return (file.qualified(call) or "").startswith(_UTILITIES)
+    owner = dotted(func.value).lower()
+    is_optimizer = file.value(func.value).kind is Kind.OPTIMIZER or "opt" in owner or "scaler" in owner
+    return func.attr.value in ("step", "unscale_") and is_optimizer
+
+
+def _is_asked_or_dropped(file: FileFacts, node: cst.Attribute) -> bool:
+    """`p.grad is None`, `p.grad = None`, `p.grad.detach_()`."""
+    parent = file.tree.parent(node)
+    if isinstance(parent, cst.AssignTarget):
+        statement = file.tree.parent(parent)
+        return isinstance(statement, cst.Assign) and file.value(statement.value).kind is Kind.NONE
+    is_detached = isinstance(parent, cst.Attribute) and parent.attr.value in ("detach_", "requires_grad_")
+    return is_detached or isinstance(parent, cst.Comparison)
 
 
 def is_plain_sgd(file: FileFacts, value: Value) -> bool:

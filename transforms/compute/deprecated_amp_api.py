@@ -62,8 +62,7 @@ class DeprecatedAmpApi(Rule):
     # `torch.cuda.amp.autocast()`
 
     def _chains(self, file: FileFacts) -> Iterator[Finding]:
-        """Uses that name everything from `torch` on; those of the scaler's class together where it is tested for."""
-        tests: list[tuple[cst.Attribute, Parts]] = []
+        """Uses that name everything from `torch` on."""
         for node in attributes(file):
             known = DEPRECATED.get(file.qualified(node) or "")
             root = root_of(node)
@@ -80,15 +79,7 @@ class DeprecatedAmpApi(Rule):
             if file.qualified(root) != "torch":
                 torch, more = file.names.spelled("torch", node)
             parts = [*edits, replace(file.source, node, f"{torch}.amp.{api}")], (*imports, *more)
-            if api == "GradScaler":
-                tests.append((node, parts))
-            else:
-                yield self._found(file, node, [parts])
-        if any(not isinstance(file.tree.parent(node), cst.Call) for node, _ in tests):
-            yield self._found(file, tests[0][0], [parts for _, parts in tests])
-        else:
-            for node, parts in tests:
-                yield self._found(file, node, [parts])
+            yield self._found(file, node, [parts])
 
     def _found(self, file: FileFacts, node: cst.CSTNode, parts: Sequence[Parts]) -> Finding:
         edits = [edit for each, _ in parts for edit in each]

@@ -27,7 +27,6 @@ import libcst as cst
 from perfmod.transforms.compute import _evaluations as evaluations
 from perfmod.transforms.compute._regions import (
     evaluated_in,
-    is_unit_test,
     last_line,
     only_evaluates,
     regions,
@@ -130,8 +129,6 @@ class GradInEvaluation(Rule):
         imports: Sequence[str],
         label: str,
     ) -> Finding:
-        if is_unit_test(file, node):
-            return self.refused(file, node, "a unit test runs once, and its models are small")
         need = evaluations.need_of_gradients(file, code, calls)
         if need is not None:
             return self.refused(file, node, need.reason)
@@ -140,8 +137,6 @@ class GradInEvaluation(Rule):
         wrong = _first(file, [escape for escape in escapes if escape.fate is Fate.DIFFERENTIATED])
         if wrong:
             return self.refused(file, node, wrong)
-        if any(escape.fate is Fate.RETURNED for escape in escapes) and _is_in_module(file, node):
-            return self.refused(file, node, "the module returns its result to callers that may differentiate it")
         doubt = _first(file, escapes)
         suggestion = evaluations.suggests_gradients(file, code, calls)
         if not doubt and suggestion:
@@ -162,11 +157,6 @@ class GradInEvaluation(Rule):
             numerics=Numerics.ROUNDING if module or evaluations.may_round_differently(file) else None,
             imports=imports,
         )
-
-
-def _is_in_module(file: FileFacts, node: cst.CSTNode) -> bool:
-    cls = file.classes.around(node)
-    return cls is not None and cls.is_module
 
 
 def _first(file: FileFacts, escapes: Sequence[Escape]) -> str:

@@ -7,7 +7,7 @@ logits and stays exact where the sigmoid rounds to 0 or 1:
     loss = F.nll_loss(F.log_softmax(x, dim=1), y)            loss = F.cross_entropy(x, y)
     loss = F.binary_cross_entropy(torch.sigmoid(x), y)       loss = F.binary_cross_entropy_with_logits(x, y)
 
-A model that ends in the activation stays as it is: other code that uses its output would get logits.
+The activation at the end of a model is not looked at: other code that uses the model's output would get logits.
 
 The first is bitwise equal where the classes are in dimension 1. The second is never applied by default: where the
 sigmoid saturates, `binary_cross_entropy` clamps its logarithm at -100 and its gradient vanishes, while the loss on
@@ -26,7 +26,6 @@ from perfmod.transforms.compute._activations import (
     MODULES,
     SIGMOID,
     NotEqual,
-    model_output,
 )
 from perfmod.transforms.compute._logits import activations, logits_for, renamed_to, require_all_in_sight, require_own
 from perfmod.transforms.facts.calls import has_star
@@ -85,12 +84,6 @@ class TwoStepLosses(Rule):
         try:
             found = activations(file, calls, kind)
             if not found:
-                cls = model_output(file, calls[0], kind)
-                if cls:
-                    reason = (
-                        f"the {kind} is the last layer of `{cls}`, and other code that uses its output would get logits"
-                    )
-                    yield self.refused(file, calls[0], reason)
                 return
             require_own(file, [*calls, *([made] if made is not None else []), *(each.call for _, each in found)])
             if made is not None:

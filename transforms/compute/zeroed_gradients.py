@@ -14,7 +14,7 @@ which is what `zero_grad` sets by default since PyTorch 2.0, the backward pass s
 The two are not always the same. A parameter that gets no gradient in some step (a branch that was not taken, a layer
 that was skipped) keeps its zeros, and an optimizer with momentum or weight decay still updates it; if its gradient is
 None the optimizer skips it. So the rewrite is offered where the optimizer is plain SGD, for which a zero gradient
-changes nothing; elsewhere it is an open question. Zeros that are read before the next backward pass stay.
+changes nothing and nothing else reads the gradients; elsewhere it is an open question.
 """
 
 from __future__ import annotations
@@ -65,22 +65,14 @@ class ZeroedGradients(Rule):
 
     def _judge(self, file: FileFacts, zeroing: Zeroing, every: Sequence[Zeroing]) -> Finding:
         node = zeroing.node
-        read = _zeroing.why_read_as_zeros(file, zeroing, every)
-        if read.startswith("the zeros"):
-            return self.refused(file, node, read)
-        kept = _zeroing.kept_gradient(file, every)
-        if kept is not None:
-            return self.refused(
-                file, node, f"a gradient is stored on line {file.line(kept)}, and would not be zeroed any more"
-            )
-        given = _zeroing.given_gradient(file)
-        if given is not None:
-            return self.refused(
-                file, node, f"a gradient is assigned on line {file.line(given)}, and other code may read it there"
-            )
+        used = _zeroing.other_use(file, zeroing, every)
+        if used is not None:
+            return self.refused(file, node, f"`{file.code(used)}` on line {file.line(used)} may depend on the zeros")
         if zeroing.owner is not None and _is_conditional(file, zeroing):
             return self.refused(file, node, "only some gradients are zeroed, under a condition")
-        doubt = read or ("" if _moves_nothing(file, zeroing) else _DECAYS)
+        doubt = "" if _moves_nothing(file, zeroing) else _DECAYS
+        if not _zeroing.backward_passes(file, zeroing):
+            doubt = "no backward pass follows in the same function"
         return self.found(
             file,
             node,

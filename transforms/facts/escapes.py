@@ -254,7 +254,7 @@ class _Trail:
             if name.startswith(_DIFFERENTIATING):
                 yield Escape(Fate.DIFFERENTIATED, arg.value)
             elif short in _PRINTS or name.startswith("logging."):
-                yield from self._printed(arg)
+                yield Escape(Fate.PRINTED, arg.value)
             elif name == "torch.save":
                 yield Escape(Fate.KEPT, arg.value)
             elif name.startswith(_NO_TENSORS):
@@ -273,16 +273,12 @@ class _Trail:
             ):
                 yield Escape(Fate.PRINTED, arg.value)
         elif method in _LOGS:
-            yield from self._printed(arg)
+            yield Escape(Fate.PRINTED, arg.value)
         elif method not in _REPORTS:
             yield from self._handed(call, arg)
 
     def _is_text(self, node: cst.BaseExpression) -> bool:
         return isinstance(node, cst.BaseString) or self._values.of(node).kind is Kind.TEXT
-
-    def _printed(self, arg: cst.Arg) -> Iterator[cst.CSTNode | Escape]:
-        # A container prints its elements as they are represented; a tensor shows its graph everywhere.
-        yield Escape(Fate.PRINTED, arg.value)
 
     def _handed(self, call: cst.Call, arg: cst.Arg) -> Iterator[cst.CSTNode | Escape]:
         """A function of the file is followed into; what is called for its effect may keep what it is given."""

@@ -36,6 +36,9 @@ _LAUNCHES = re.compile(
 )
 _RUNS_PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b")
 _SEEDS = re.compile("seed|determin|reprod|random")
+_REPEATABLE = re.compile(
+    r"^[^#\n]*(CUBLAS_WORKSPACE_CONFIG|use_deterministic_algorithms|\.deterministic\s*=\s*True)", re.MULTILINE
+)
 _ASKS = re.compile(
     r"determin|reprod|repeat|must|need|requir|keep|remove|never|do not|don't|important|otherwise|avoid|fix|hang"
 )
@@ -64,7 +67,7 @@ class CudaLaunchBlocking(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        reads = [
+        others = [
             node
             for facts in file.world.files.values()
             for node in _mentions(facts.source.module)
@@ -73,14 +76,12 @@ class CudaLaunchBlocking(Rule):
         for node in _mentions(file.source.module):
             setting = _setting(file, node)
             if setting is None:
-                if _is_handed_on(file, node):
-                    yield self.refused(file, node, "it is set for another process, or together with other variables")
                 continue
             value, edits = setting
             if not _switches_on(value) or _switches.is_optional(file, node):
                 continue
-            if reads:
-                yield self.refused(file, node, f"the variable is read on line {file.line(reads[0])}")
+            if others:
+                yield self.refused(file, node, f"line {file.line(others[0])} names the variable as well")
                 continue
             wanted = _why_inherited(file) or _why_wanted(file, node)
             if wanted:
@@ -104,15 +105,12 @@ def _why_inherited(file: FileFacts) -> str:
             continue
         # What runs in another process is looked at like the rest, where it is a function in sight.
         given = (arg.value for arg in call.args if isinstance(arg.value, cst.Name))
-        passed = [each for name in given for each in file.flow.definitions(name)]
-        words = [
-            text
-            for arg in call.args[:1]
-            for text in find_any(arg.value, cst.SimpleString, cst.FormattedString, cst.Name, cst.Call)
-        ]
+        passed = [each.node for name in given for each in file.flow.definitions(name)]
+        command = call.args[0].value if call.args else None
+        words = [] if command is None else [*find_any(command, cst.BaseString, cst.Name, cst.Call)]
         is_written = bool(words) and all(isinstance(word, cst.SimpleString) for word in words)
         is_other = is_written and not _RUNS_PYTHON.search(" ".join(map(file.code, words)))
-        if not is_other and not any(isinstance(each.node, cst.FunctionDef) for each in passed):
+        if not is_other and not any(isinstance(each, cst.FunctionDef) for each in passed):
             return f"`{file.code(call.func)}` on line {file.line(call)} starts a process, which inherits the variable"
     return ""
 
@@ -127,11 +125,9 @@ def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
         }
         if _SEEDS.search(function.name.value.lower()) or len(seeds) > 1:
             return f"`{function.name.value}` sets seeds for reproducible runs"
-    for module in file.tree.modules:
-        for setting in find_any(module, cst.Name, cst.SimpleString):
-            if _is_deterministic(file, setting):
-                code, line = file.code(setting).strip("\"'"), file.line(setting)
-                return f"`{code}` on line {line} asks for reproducible runs"
+    for source in file.world.files:
+        if found := _REPEATABLE.search(source.text):
+            return f"`{found[1]}` asks for reproducible runs"
     source, statement = file.source, file.tree.statement(node)
     if isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement)):
         found = [text for _, text in comments(source, statement)]
@@ -143,19 +139,6 @@ def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
         if any(_ASKS.search(text.lower()) for text in found):
             return "a comment asks for it"
     return ""
-
-
-def _is_deterministic(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether a name or text switches on what makes runs repeatable."""
-    if isinstance(node, cst.SimpleString):
-        return node.evaluated_value == "CUBLAS_WORKSPACE_CONFIG"
-    if not isinstance(node, cst.Name) or node.value not in ("deterministic", "use_deterministic_algorithms"):
-        return False
-    attribute = file.tree.parent(node)
-    target = file.tree.parent(attribute) if isinstance(attribute, cst.Attribute) else None
-    statement = file.tree.parent(target) if isinstance(target, cst.AssignTarget) else None
-    is_set = isinstance(statement, cst.Assign) and file.code(statement.value) == "True"
-    return is_set or (isinstance(attribute, cst.Attribute) and node.value.startswith("use"))
 
 
 def _mentions(module: cst.Module) -> Iterator[cst.SimpleString | cst.Name]:
@@ -193,24 +176,9 @@ def _switches_on(value: cst.BaseExpression) -> bool:
 
 def _clears(file: FileFacts, node: cst.CSTNode) -> bool:
     """`del os.environ[...]`, `os.environ.pop(..., None)`."""
-    if isinstance(file.tree.statement(node), cst.Del):
-        return True
     call = file.tree.parent(file.tree.parent(node) or node)
-    if not isinstance(call, cst.Call) or len(call.args) < 2:
-        return False
-    return dotted(call.func).endswith("environ.pop")
-
-
-def _is_handed_on(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether a mention sets the variable in something else than the environment, or as one of several."""
-    entry, statement = file.tree.parent(node), file.tree.statement(node)
-    if isinstance(entry, cst.DictElement) and entry.key is node:
-        return _switches_on(entry.value)
-    if isinstance(entry, cst.Arg) and entry.keyword is node:
-        return _switches_on(entry.value)
-    target = statement.targets[0].target if isinstance(statement, cst.Assign) else None
-    is_item = isinstance(target, cst.Subscript) and file.tree.is_within(node, target)
-    return is_item and isinstance(statement, cst.Assign) and _switches_on(statement.value)
+    is_popped = isinstance(call, cst.Call) and len(call.args) == 2 and dotted(call.func).endswith("environ.pop")
+    return is_popped or isinstance(file.tree.statement(node), cst.Del)
 
 
 def _uses_streams(file: FileFacts) -> bool:

@@ -27,6 +27,7 @@ from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Sta
 
 _DIFFERENTIATES = ("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.")
 _PASSES = frozenset({"backward", "manual_backward"})
+_ADVICE = "no other backward pass follows in the step; results of earlier steps may need to be detached first"
 
 
 class RetainedGraph(Rule):
@@ -52,7 +53,7 @@ class RetainedGraph(Rule):
             if kept is None or not _is_pass(call) or not boolean(kept, False) or not file.steps.in_sight(call):
                 continue
             why = _why_kept(file, call)
-            yield self.refused(file, call, why) if why else self.found(file, call, _advice(file, call), ())
+            yield self.refused(file, call, why) if why else self.found(file, call, _ADVICE, ())
 
 
 def _why_kept(file: FileFacts, call: cst.Call) -> str | None:
@@ -118,31 +119,3 @@ def _is_recorded(file: FileFacts, value: cst.BaseExpression) -> bool:
     return is_output or (
         computed and isinstance(value, (cst.Call, cst.BinaryOperation)) and may_carry_gradient(file, value)
     )
-
-
-def _advice(file: FileFacts, call: cst.Call) -> str:
-    """What to look at before the argument goes."""
-    region = file.steps.region(call)
-    if region is not None and not isinstance(region, cst.FunctionDef):
-        for name in find_all(region.body, cst.Name):
-            if file.flow.is_read(name) and any(_carries(file, d.value) for d in file.flow.from_earlier_rounds(name)):
-                line = file.line(name)
-                return (
-                    f"no other backward pass follows in the step; `{name.value}` on line {line} may need to "
-                    "be detached first"
-                )
-    return "no other backward pass follows in the step, so nothing needs the graph"
-
-
-def _carries(file: FileFacts, value: cst.BaseExpression | None) -> bool:
-    """Whether a value of the step before may hold its graph."""
-    if value is None:
-        return False
-    known = file.value(value)
-    is_result = isinstance(value, cst.Call) and file.qualified(value) is None
-    cut = (
-        isinstance(value, cst.Call)
-        and isinstance(value.func, cst.Attribute)
-        and value.func.attr.value in ("detach", "item")
-    )
-    return (known.is_tensor or is_result) and not cut and known.origin is None

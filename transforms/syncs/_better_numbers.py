@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.constants import Constant
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.old_torch import in_variable
@@ -24,23 +23,17 @@ def better_line(file: FileFacts, made: Made, number: cst.BaseExpression | None) 
         return ""
     if _is_repeated(file, made.whole):
         return "the list holds one tensor many times: write `[None] * n` if every element is assigned later"
-    if _is_under_mask(file, made.whole) and not is_written_into(file, made, number):
-        return f"an assignment under a mask needs no tensor: assign the Python number `{file.code(number)}`"
+    is_assigned = is_written_into(file, made, number)
     uses = [use.node for use in file.handing.uses(made.whole)]
-    if uses and all(use is not made.whole and _is_divisor(file, use) for use in uses):
-        return f"it is only divided by: divide by the Python number `{file.code(number)}`"
-    by_math = [name for use in uses for name in [_math_of(file, use)] if name]
-    if by_math and len(by_math) == len(uses):
-        return f"`{file.code(number)}` needs no tensor: use the Python number, `{by_math[0]}({file.code(number)})`"
-    if not _is_computed_with(file, made.whole, constant_of(file, number)):
-        is_assigned = is_written_into(file, made, number)
-        if _needs_type(file, made, number) and not is_assigned:
-            return "a filled tensor would have to spell out its type, and the copy of one number costs little"
-        return ""
-    return (
-        f"`{file.code(number)}` needs no tensor inside an expression: compute with the number, for example by `math` "
-        f"or `clamp`"
-    )
+    if (
+        (uses and all(use is not made.whole and _takes_number(file, use) for use in uses))
+        or (_is_under_mask(file, made.whole) and not is_assigned)
+        or _is_computed_with(file, made.whole, constant_of(file, number))
+    ):
+        return f"`{file.code(number)}` needs no tensor here: use the Python number, or a function of `math`"
+    if _needs_type(file, made, number) and not is_assigned:
+        return "a filled tensor would have to spell out its type, and the copy of one number costs little"
+    return ""
 
 
 def _needs_type(file: FileFacts, made: Made, number: cst.BaseExpression) -> bool:
@@ -70,26 +63,18 @@ def _is_under_mask(file: FileFacts, made: cst.BaseExpression) -> bool:
     )
 
 
-def _is_divisor(file: FileFacts, use: cst.BaseExpression) -> bool:
-    """Whether a use is that of `total / use`, `torch.div(total, use)` or `total.div(use)`."""
+def _takes_number(file: FileFacts, use: cst.BaseExpression) -> bool:
+    """Whether something is divided by a tensor, or a function that `math` has as well is applied to it."""
     parent = file.tree.parent(use)
     if isinstance(parent, cst.BinaryOperation):
         return isinstance(parent.operator, cst.Divide) and parent.right is use
     call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
     if not isinstance(call, cst.Call):
         return False
-    if file.qualified(call) in _DIVIDES:
-        return argument(call, "other", 1) is use
+    name = file.qualified(call) or ""
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("div", "div_", "true_divide")
-    return is_method and argument(call, "other", 0) is use
-
-
-def _math_of(file: FileFacts, use: cst.BaseExpression) -> str:
-    """The function of `math` that a function of torch is, which is given nothing else; empty where there is none."""
-    parent = file.tree.parent(use)
-    call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-    name = file.qualified(call) if isinstance(call, cst.Call) and len(call.args) == 1 else None
-    return f"math.{name.rpartition('.')[2]}" if name in _BY_MATH else ""
+    divides = (name in _DIVIDES and len(call.args) > 1 and call.args[1] is parent) or (not name and is_method)
+    return divides or (name in _BY_MATH and len(call.args) == 1)
 
 
 def _is_computed_with(file: FileFacts, made: cst.BaseExpression, constant: Constant | None) -> bool:

@@ -124,17 +124,15 @@ def _rebind(file: FileFacts, body: cst.BaseSuite) -> _Rebind:
         )
     (statement,) = statements
     assert isinstance(statement, (cst.Assign, cst.AugAssign))
-    line = file.line(statement)
     targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else [statement.target]
     target = targets[0]
-    if len(targets) > 1 or isinstance(target, (cst.Tuple, cst.List)):
-        raise CannotSelect(f"the branch assigns several variables at once on line {line}")
-    if not isinstance(target, cst.Name):
-        raise CannotSelect(f"the branch assigns to {shown(file, target)} on line {line}, which other code may read")
-    if any(isinstance(part, (cst.Yield, cst.Await, cst.NamedExpr)) for part in walk_scope(statement)):
-        raise CannotSelect(f"the branch does more than compute a value on line {line}")
+    runs_code = any(isinstance(part, (cst.Yield, cst.Await, cst.NamedExpr)) for part in walk_scope(statement))
+    if len(targets) > 1 or not isinstance(target, cst.Name) or runs_code:
+        raise CannotSelect(_why_not(file, statement))
     if not _is_local(file, target):
-        raise CannotSelect(f"`{target.value}`, assigned on line {line}, is also used by other functions")
+        raise CannotSelect(
+            f"`{target.value}`, assigned on line {file.line(statement)}, is also used by other functions"
+        )
     return _Rebind(target, statement)
 
 
@@ -152,27 +150,10 @@ def _statements(file: FileFacts, body: cst.BaseSuite) -> list[cst.BaseSmallState
 
 def _why_not(file: FileFacts, statement: cst.CSTNode) -> str:
     """Why a statement needs the answer on the host."""
-    line = file.line(statement)
     if any(part.attr.value == "grad" for part in find_all(statement, cst.Attribute)):
         return "gradients are clipped by hand: `torch.nn.utils.clip_grad_norm_` does it without waiting"
-    for part in walk_scope(statement):
-        if isinstance(part, cst.Raise):
-            return f"the branch raises an exception on line {file.line(part)}, which needs the value in Python"
-        if isinstance(part, cst.Return):
-            return f"the branch returns on line {file.line(part)}"
-        if isinstance(part, cst.Break):
-            return f"the branch leaves the loop with `break` on line {file.line(part)}"
-        if isinstance(part, cst.Continue):
-            return f"the branch skips the rest of the iteration with `continue` on line {file.line(part)}"
-    if isinstance(statement, cst.BaseCompoundStatement):
-        return f"the branch contains a nested block on line {line}"
-    for part in walk_scope(statement):
-        if isinstance(part, cst.Call):
-            if file.qualified(part) == "builtins.print":
-                return f"the branch prints on line {line}"
-            callee = shown(file, part.func)
-            return f"the branch calls {callee} on line {line}, which may have side effects"
-    return f"the branch does more than assign a value on line {line}"
+    code = file.code(statement).strip().splitlines()[0]
+    return f"the branch does more than assign one variable: `{code}` on line {file.line(statement)}"
 
 
 def _is_local(file: FileFacts, target: cst.Name) -> bool:

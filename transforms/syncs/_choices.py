@@ -14,7 +14,6 @@ from collections.abc import Hashable, Sequence
 import libcst as cst
 from attrs import evolve, frozen
 
-from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.gradients import is_floating, may_carry_gradient, runs_without_graph
@@ -134,9 +133,7 @@ class Choices:
             return Arm(_BOOLEAN_TYPE)
         if isinstance(node, cst.Call):
             return self._call(node)
-        raise CannotSelect(
-            f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
-        )
+        raise self._risky(node)
 
     def operation(
         self, operator: cst.CSTNode, left: cst.BaseExpression, right: cst.BaseExpression, node: cst.CSTNode
@@ -144,10 +141,7 @@ class Choices:
         """`left operator right`, for `+`, `-`, `*` and `/`, also of an augmented assignment."""
         name = type(operator).__name__.removesuffix("Assign")
         if name not in ("Add", "Subtract", "Multiply", "Divide"):
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
-                "branch was not taken"
-            )
+            raise self._risky(node)
         if self.is_number(right) or self.is_number(left):
             tensor, number = (left, right) if self.is_number(right) else (right, left)
             arm = self.arm(tensor)
@@ -156,14 +150,9 @@ class Choices:
             return evolve(arm, dtype=self._promoted(tensor, arm.dtype, number, division=name == "Divide"))
         first, second = self.arm(left), self.arm(right)
         if (first.sources or second.sources) and name in ("Multiply", "Divide"):
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
-                "branch was not taken"
-            )
+            raise self._risky(node)
         if not self._scalar_beside(left, right) and not self._file.shapes.same(left, right):
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and may raise where its operands differ in shape"
-            )
+            raise self._risky(node)
         if first.dtype != second.dtype:
             raise CannotSelect(f"the dtype of {self._shown(node)} is not known")
         if name == "Divide" and not is_floating(self._file, left):
@@ -191,9 +180,7 @@ class Choices:
         while isinstance(base, cst.Attribute):
             base = base.value
         if not isinstance(base, cst.Name):
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
-            )
+            raise self._risky(node)
         return Arm((code, frozenset(self._file.flow.definitions(base))), sources)
 
     def _call(self, node: cst.Call) -> Arm:
@@ -213,9 +200,7 @@ class Choices:
         if short.endswith("_") or keyword(arguments, "out", "inplace") is not None:
             raise CannotSelect(f"{self._shown(node)} writes in place")
         if subject is None:
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and may raise where the branch was not taken"
-            )
+            raise self._risky(node)
         arm = self.arm(subject)
         given = [argument.value for argument in arguments]
         if short in _LIKE and keyword(arguments, "dtype", "device") is None and all(map(self.is_number, given)):
@@ -229,20 +214,12 @@ class Choices:
             return Arm(dtype, frozenset() if short == "detach" else arm.sources)
         if short in _ELEMENTWISE:
             if arm.sources and short not in _BOOLEAN:
-                raise CannotSelect(
-                    f"{self._shown(node)} would be computed every time, and its gradient may be NaN where "
-                    "the branch was not taken"
-                )
+                raise self._risky(node)
             if short in _BOOLEAN:
                 return Arm(_BOOLEAN_TYPE)
             if is_floating(self._file, subject) and all(map(self.is_number, given)):
                 return arm
-        if short in torch_api.CASTS:
-            raise CannotSelect(f"{self._shown(node)} may change the dtype, and both sides must have the same one")
-        raise CannotSelect(
-            f"{self._shown(node)} would be computed every time, and may raise or give NaN gradients where "
-            "the branch was not taken"
-        )
+        raise self._risky(node)
 
     # Numbers, types, shapes
 
@@ -250,10 +227,7 @@ class Choices:
         value = self._file.constants.value(number)
         is_finite = isinstance(value, (int, float)) and value - value == 0.0
         if (divides and (inverse or value == 0.0)) or not is_finite:
-            raise CannotSelect(
-                f"{self._shown(node)} would be computed every time, and its gradient may be NaN where the "
-                "branch was not taken"
-            )
+            raise self._risky(node)
 
     def _promoted(
         self, tensor: cst.BaseExpression, dtype: Hashable, number: cst.BaseExpression, *, division: bool
@@ -314,6 +288,12 @@ class Choices:
                 return False
             child = ancestor
         return False
+
+    def _risky(self, node: cst.CSTNode) -> CannotSelect:
+        return CannotSelect(
+            f"{self._shown(node)} would be computed every time, and may raise or give NaN gradients where "
+            "the branch was not taken"
+        )
 
     def _shown(self, node: cst.CSTNode) -> str:
         return shown(self._file, node)

@@ -80,12 +80,9 @@ class DataDependentSize(Rule):
         given = argument(call, "num_classes", 1)
         if given is not None and file.code(given).replace(" ", "") != "-1":
             return
-        if given is not None:
-            yield self.refused(file, call, "`num_classes=-1` counts the classes in the data: pass their number")
-            return
-        size = classes_of_partner(file, call)
+        size = classes_of_partner(file, call) if given is None else None
         if size is None:
-            reason = "pass `num_classes=`: without it the CPU waits for the largest label to count the classes"
+            reason = "pass `num_classes=`: without the number the CPU waits for the largest label to count the classes"
             yield self.found(file, call, reason, (), safety=Safety.ADVICE)
             return
         reason = "right if every batch contains the last class: otherwise the result had fewer columns before"
