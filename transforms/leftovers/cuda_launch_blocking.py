@@ -34,6 +34,7 @@ _LAUNCHES = re.compile(
     r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|os\.(system|popen|exec\w+|spawn\w+)|"
     r"(torch\.)?multiprocessing\.(Process|Pool|spawn|start_processes)|concurrent\.futures\.ProcessPoolExecutor"
 )
+_WORDS = (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
 _RUNS_PYTHON = re.compile(r"python|torchrun|accelerate|deepspeed|\.py\b|\.sh\b")
 _SEEDS = re.compile("seed|determin|reprod|random")
 _REPEATABLE = re.compile(
@@ -107,7 +108,7 @@ def _why_inherited(file: FileFacts) -> str:
         given = (arg.value for arg in call.args if isinstance(arg.value, cst.Name))
         passed = [each.node for name in given for each in file.flow.definitions(name)]
         command = call.args[0].value if call.args else None
-        words = [] if command is None else [*find_any(command, cst.BaseString, cst.Name, cst.Call)]
+        words = [] if command is None else [*find_any(command, *_WORDS, cst.Name, cst.Call)]
         is_written = bool(words) and all(isinstance(word, cst.SimpleString) for word in words)
         is_other = is_written and not _RUNS_PYTHON.search(" ".join(map(file.code, words)))
         if not is_other and not any(isinstance(each, cst.FunctionDef) for each in passed):
@@ -126,8 +127,8 @@ def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
         if _SEEDS.search(function.name.value.lower()) or len(seeds) > 1:
             return f"`{function.name.value}` sets seeds for reproducible runs"
     for source in file.world.files:
-        if found := _REPEATABLE.search(source.text):
-            return f"`{found[1]}` asks for reproducible runs"
+        if wish := _REPEATABLE.search(source.text):
+            return f"`{wish[1]}` asks for reproducible runs"
     source, statement = file.source, file.tree.statement(node)
     if isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement)):
         found = [text for _, text in comments(source, statement)]
