@@ -125,9 +125,9 @@ def _why_wanted(file: FileFacts, node: cst.CSTNode) -> str:
         }
         if _SEEDS.search(function.name.value.lower()) or len(seeds) > 1:
             return f"`{function.name.value}` sets seeds for reproducible runs"
-    for source in file.world.files:
-        if found := _REPEATABLE.search(source.text):
-            return f"`{found[1]}` asks for reproducible runs"
+    for each in file.world.files:
+        if match := _REPEATABLE.search(each.text):
+            return f"`{match[1]}` asks for reproducible runs"
     source, statement = file.source, file.tree.statement(node)
     if isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement)):
         found = [text for _, text in comments(source, statement)]
