@@ -107,7 +107,11 @@ def _why_inherited(file: FileFacts) -> str:
         given = (arg.value for arg in call.args if isinstance(arg.value, cst.Name))
         passed = [each.node for name in given for each in file.flow.definitions(name)]
         command = call.args[0].value if call.args else None
-        words = [] if command is None else [*find_any(command, cst.BaseString, cst.Name, cst.Call)]
+        words = (
+            []
+            if command is None
+            else [*find_any(command, cst.SimpleString, cst.FormattedString, cst.ConcatenatedString, cst.Name, cst.Call)]
+        )
         is_written = bool(words) and all(isinstance(word, cst.SimpleString) for word in words)
         is_other = is_written and not _RUNS_PYTHON.search(" ".join(map(file.code, words)))
         if not is_other and not any(isinstance(each, cst.FunctionDef) for each in passed):
