@@ -90,7 +90,7 @@ def _is_of_another_kind(handler: cst.ExceptHandler | cst.ExceptStarHandler) -> b
 def _read_attribute(handler: _Handler) -> str:
     """Which attribute of an error a handler reads: `error.filename`, which Python sets where a file is missing."""
     name = None if isinstance(handler, cst.With) or handler.name is None else handler.name.name
-    for node in find_all(handler.body, cst.Attribute) if name is not None else ():
-        if node.value.deep_equals(name) and not node.attr.value.startswith("__"):
+    for node in find_all(handler.body, cst.Attribute):
+        if name is not None and node.value.deep_equals(name) and not node.attr.value.startswith("__"):
             return dotted(node)
     return ""

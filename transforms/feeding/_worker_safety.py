@@ -248,7 +248,8 @@ def _learns(file: FileFacts, made: cst.Call | None, depth: int = 3) -> bool:
     cls, name = file.values.calls.constructed(made), file.qualified(made) or ""
     if cls is None and name not in _AROUND:
         return name.startswith(_LEARNS)
-    inner = [item.value for base in cls.lineage() for group in base.assigned.values() for item in group] if cls else []
+    inner: list[cst.CSTNode | None] = []
+    inner += [item.value for base in cls.lineage() for group in base.assigned.values() for item in group] if cls else []
     inner += [end.node for arg in made.args for end in file.tracing.ends(arg.value, (None,))]
     return any(isinstance(each, cst.Call) and _learns(file, each, depth - 1) for each in inner)
 
