@@ -736,7 +736,7 @@ BOXES = "class Boxes:\n    def to(self, device):\n        return self\n"
 def test_what_else_could_have_a_to(above: str, other: str) -> None:
     result = run(OBJECTS.replace("IMPORT", above))
     assert bool(result.applied) is not other
-    assert not other or f"such as that of {other}" in result.held_back[0].reason
+    assert not other or f"an object of {other}" in result.held_back[0].reason
 
 
 @pytest.mark.parametrize(
@@ -874,7 +874,7 @@ def test_a_loader_of_dgl_that_joins_graphs(more: str) -> None:
 @pytest.mark.parametrize("more", [", batch_size=None", ", collate_fn=pad"])
 def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
     result = run("import monai\n" + OF_DGL.replace("(photos, num_workers=2)", f"(photos, num_workers=2{more})"))
-    assert "such as that of monai" in result.held_back[0].reason
+    assert "an object of monai" in result.held_back[0].reason
 
 
 @pytest.mark.parametrize(
@@ -922,7 +922,7 @@ def test_collate_functions_that_make_graphs(result: str, is_graph: bool) -> None
     )
     found = run("import dgl\nimport monai\n" + code)
     assert bool(found.applied) is is_graph
-    assert is_graph or "such as that of monai" in found.held_back[0].reason
+    assert is_graph or "an object of monai" in found.held_back[0].reason
 
 
 @pytest.mark.parametrize(
@@ -933,7 +933,7 @@ def test_graphs_of_dgl_take_non_blocking(imported: str, is_sure: bool) -> None:
     result = run(
         f"{imported}\n" + written("x = batch[0].to(device)", loader="DataLoader(photos, num_workers=2, collate_fn=pad)")
     )
-    assert ("such as that of dgl" not in result.held_back[0].reason) is is_sure
+    assert ("an object of dgl" not in result.held_back[0].reason) is is_sure
 
 
 @pytest.mark.parametrize(("package", "is_sure"), [("dgl", True), ("graphs", False)])
@@ -943,19 +943,19 @@ def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, 
     library = Given(f"{package}/__init__.py", b"from .logging import log\n", (package,))
     result = rewrite_together([library, Given("train.py", code.encode())], [PageableTransfer()])[1]
     assert bool(result.applied) is is_sure
-    assert is_sure or "such as that of .logging" in result.held_back[0].reason
+    assert is_sure or "an object of .logging" in result.held_back[0].reason
 
 
 @pytest.mark.parametrize(
     ("other", "imported", "reason"),
     [
         ("import dgl\nimport monai\n", "dgl", ""),
-        ("import dgl\nimport monai\nimport train\n", "dgl", "such as that of monai"),
+        ("import dgl\nimport monai\nimport train\n", "dgl", "an object of monai"),
         ("import dgl\nimport helpers\n", "dgl", ""),
-        ("import dgl\nimport helpers\nimport train\n", "dgl", "such as that of monai"),
+        ("import dgl\nimport helpers\nimport train\n", "dgl", "an object of monai"),
         ("import dgl\nclass Box:\n    def to(self, device):\n        return self\n", "dgl", ""),
-        ("import dgl\n", "dgl.sparse", "such as that of dgl"),
-        ("import dgl\n", "other", "such as that of other"),
+        ("import dgl\n", "dgl.sparse", "an object of dgl"),
+        ("import dgl\n", "other", "an object of other"),
     ],
 )
 def test_scripts_that_only_share_a_library(other: str, imported: str, reason: str) -> None:
