@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_OUTCOMES = {"safe": "rewritten", "unsafe": "open question", "opt-in": "on request", "advice": "advice"}
+"""What a finding of a rule becomes at best."""
+
+
 @frozen
 class RuleRow:
     """One rule, as its class attributes have it."""
@@ -83,12 +87,12 @@ def render_json(rows: Sequence[RuleRow]) -> str:
 
 def render_table(rows: Sequence[RuleRow], console: Console) -> None:
     """A table on a terminal; in a pipe one line per rule, columns separated by tabs."""
-    cells = [(row.code, row.name, row.numerics, row.safety, row.summary) for row in rows]
+    cells = [(row.code, row.name, row.numerics, _OUTCOMES[row.safety], row.summary) for row in rows]
     if not console.is_terminal:
         for line in cells:
             console.file.write("\t".join(line) + "\n")
         return
-    table = Table("code", "name", "numerics", "safety", "what it finds", box=None, header_style="bold")
+    table = Table("code", "name", "numerics", "outcome", "what it finds", box=None, header_style="bold")
     for line in cells:
         table.add_row(*line)
     console.print(table)
@@ -106,7 +110,7 @@ def render_page(rule: Rule, console: Console) -> None:
     }
     console.print(Text.assemble((f"{row.code} {row.name}", "bold cyan"), f": {row.summary}"), soft_wrap=True)
     console.print(
-        f"{row.family}; numerics {row.numerics}; {row.safety}; torch {row.min_torch} or later; {row.status}",
+        f"{row.family}; numerics {row.numerics}; {_OUTCOMES[row.safety]}; torch {row.min_torch} or later; {row.status}",
         soft_wrap=True,
         highlight=False,
     )

@@ -141,7 +141,7 @@ def _how(row: FindingRow) -> str:
 def _caveat(row: FindingRow) -> str:
     """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
     unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
-    return "; perfmod found no training step that runs this line" if unseen else ""
+    return "; outside of the training steps that perfmod found" if unseen else ""
 
 
 def _figures(row: FindingRow) -> str:

@@ -18,9 +18,9 @@ NOTEBOOK = notebooks.document(
 )
 TALK = """\
 train.ipynb:cell 2:3:1: PM901 slow-call: a slow call
-    rewritten (bitwise): the fast one does the same; perfmod found no training step that runs this line
+    rewritten (bitwise): the fast one does the same; outside of the training steps that perfmod found
 train.ipynb:cell 2:4:1: PM902 risky-call: a slow call
-    open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line
+    open question (--unsafe): the fast one does the same; outside of the training steps that perfmod found
 """
 
 

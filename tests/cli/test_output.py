@@ -24,14 +24,14 @@ SUMMARY = """\
 """
 VERBOSE_TALK = """\
 train.py:1:1: PM901 slow-call: a slow call
-    rewritten (bitwise): the fast one does the same; perfmod found no training step that runs this line
+    rewritten (bitwise): the fast one does the same; outside of the training steps that perfmod found
 train.py:2:1: PM902 risky-call: a slow call
-    open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line
+    open question (--unsafe): the fast one does the same; outside of the training steps that perfmod found
 train.py:3:1: PM903 optional-call: a slow call
     on request (--extend-select PM903): the fast one does the same; printed values may differ in the last \
-digits; perfmod found no training step that runs this line
+digits; outside of the training steps that perfmod found
 train.py:5:1: PM909 minor-call: a slow call
-    low impact (--low-impact): the fast one does the same; perfmod found no training step that runs this line
+    low impact (--low-impact): the fast one does the same; outside of the training steps that perfmod found
 """
 VERBOSE_SUMMARY = SUMMARY.replace("-v shows them, and says why\n", "")
 
@@ -218,7 +218,7 @@ def test_suppressed_findings_are_counted(write: Write, perfmod: Run) -> None:
 def test_rules(perfmod: Run) -> None:
     ran = perfmod("rules")
     assert ran.code == ExitCode.OK
-    assert ran.out.splitlines()[0] == b"PM901\tslow-call\tbitwise\tsafe\ta slow call"
+    assert ran.out.splitlines()[0] == b"PM901\tslow-call\tbitwise\trewritten\ta slow call"
     rows = json.loads(perfmod("rules", "--output-format", "json").out)["rules"]
     assert [row["code"] for row in rows] == [f"PM90{number}" for number in range(1, 10)]
 
@@ -228,5 +228,5 @@ def test_explain(perfmod: Run, name: str) -> None:
     ran = perfmod("explain", name)
     page = ran.out.decode()
     assert ran.code == ExitCode.OK
-    assert page.startswith("PM901 slow-call: a slow call\nsyncs; numerics bitwise; safe; torch 2.1 or later; stable\n")
+    assert page.startswith("PM901 slow-call: a slow call\nsyncs; numerics bitwise; rewritten; torch 2.1 or later; stable\n")
     assert "\nWhen this changes results\nNever: both functions are made up.\n" in page

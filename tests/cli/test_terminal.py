@@ -17,7 +17,7 @@ import pytest
 from cli_fakes.running import RunProcess, Write
 
 NAME = "experiments/a_folder_of_some_length/train_the_whole_model.py"
-REASON = "open question (--unsafe): the fast one does the same; perfmod found no training step that runs this line"
+REASON = "open question (--unsafe): the fast one does the same; outside of the training steps that perfmod found"
 
 
 def on_terminal(project: Path, *arguments: str, width: int = 60, **environment: str) -> str:
