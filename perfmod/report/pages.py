@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_OUTCOMES = {"safe": "rewritten", "unsafe": "open question", "opt-in": "on request", "advice": "advice"}
+_OUTCOMES = {
+    "safe": "rewritten",
+    "low-impact": "low impact",
+    "unsafe": "open question",
+    "opt-in": "on request",
+    "advice": "advice",
+}
 """What a finding of a rule becomes at best."""
 
 
