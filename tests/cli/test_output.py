@@ -228,5 +228,7 @@ def test_explain(perfmod: Run, name: str) -> None:
     ran = perfmod("explain", name)
     page = ran.out.decode()
     assert ran.code == ExitCode.OK
-    assert page.startswith("PM901 slow-call: a slow call\nsyncs; numerics bitwise; rewritten; torch 2.1 or later; stable\n")
+    assert page.startswith(
+        "PM901 slow-call: a slow call\nsyncs; numerics bitwise; rewritten; torch 2.1 or later; stable\n"
+    )
     assert "\nWhen this changes results\nNever: both functions are made up.\n" in page
