@@ -1,4 +1,4 @@
-# golden: change script numerics=rounding
+# golden: change unsafe script numerics=rounding
 """A script of DistributedDataParallel: every rank reads its part of the samples, and the first one reports."""
 import os
 

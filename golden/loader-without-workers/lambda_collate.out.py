@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """A lambda cannot be sent to a worker that is spawned."""
 import os
 

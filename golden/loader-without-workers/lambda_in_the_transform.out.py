@@ -1,4 +1,4 @@
-# golden: change
+# golden: change opt-in
 """The lambda hides in the data set's transform."""
 import os
 

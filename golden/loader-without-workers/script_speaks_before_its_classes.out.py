@@ -1,4 +1,4 @@
-# golden: change script
+# golden: change opt-in script
 """What stands above the data set cannot move under a guard, and a worker that is spawned would say it again."""
 import os
 

@@ -106,13 +106,13 @@ def test_edits_made_by_hand_give_the_new_text(write: Write, perfmod: Run) -> Non
 
 def test_questions(write: Write, perfmod: Run) -> None:
     """What is asked of which expression, where it stands in the file as it was; of a notebook, in its cell."""
-    write("train.py", "torch_twice(1)\nx = [torch_slow(),\n  torch_risky()]\n")
-    write("train.ipynb", notebooks.document("torch_slow()", "x = 1; torch_risky()"))
+    write("train.py", "torch_twice(1)\nx = [torch_slow(),\n  torch_risky(y)]\n")
+    write("train.ipynb", notebooks.document("torch_slow()", "x = 1; torch_risky(y)"))
     told = [row["questions"] for row in findings(perfmod, ".") if row["state"] == "open-question"]
-    asked = {"predicate": "is-callable", "expression": "torch_risky", "watchable": True}
+    asked = {"predicate": "is-scalar", "expression": "y", "watchable": True}
     assert told == [
-        [asked | {"path": "train.ipynb", "cell": 2, "line": 1, "column": 8}],
-        [asked | {"path": "train.py", "cell": None, "line": 3, "column": 3}],
+        [asked | {"path": "train.ipynb", "cell": 2, "line": 1, "column": 20}],
+        [asked | {"path": "train.py", "cell": None, "line": 3, "column": 15}],
     ]
 
 

@@ -28,7 +28,9 @@ def _params(given: Iterable[Project]) -> list[object]:
 
 def _rewritten(project: Project, files: Mapping[str, bytes], *, unsafe: bool = False) -> tuple[FileResult, ...]:
     rules = [RULES[name] for name in project.rules]
-    admitted = Choice(unsafe=unsafe or project.head.unsafe, opted_in=frozenset(rule.code for rule in rules))
+    opted_in = frozenset(rule.code for rule in rules)
+    is_low = project.head.opt_in or project.head.unsafe
+    admitted = Choice(unsafe=unsafe or project.head.unsafe, opted_in=opted_in, low_impact=is_low)
     given = [Given(path, data, dotted_names(path)) for path, data in files.items()]
     results = rewrite_together(given, rules, admitted)
     assert not [result.reason for result in results if result.outcome is Outcome.FAILED]

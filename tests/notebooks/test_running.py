@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import math
+import re
 from collections.abc import Sequence
 
 import notebooks
@@ -78,6 +80,17 @@ def rewritten(cells: Sequence[str]) -> list[str]:
     return notebooks.sources(result.after)
 
 
+NUMBER = re.compile(r"\d+\.\d+(?:e-?\d+)?")
+
+
+def alike(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether two runs show the same, but for a rounding of float32 in sums that are only shown."""
+    if [NUMBER.sub("#", text) for text in first] != [NUMBER.sub("#", text) for text in second]:
+        return False
+    numbers = zip(NUMBER.findall("\n".join(first)), NUMBER.findall("\n".join(second)), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=1e-6) for a, b in numbers)
+
+
 CASES = {name: [BEGIN, MODEL, *cells] for name, cells in TRAININGS.items()}
 REWRITTEN = {name: rewritten(cells) for name, cells in CASES.items()}
 
@@ -94,7 +107,7 @@ def test_from_top_to_bottom(name: str) -> None:
     order = range(len(CASES[name]))
     before = run(CASES[name], order)
     assert len(before) == len(order)
-    assert run(REWRITTEN[name], order) == before
+    assert alike(run(REWRITTEN[name], order), before)
 
 
 @settings(deadline=None, max_examples=150)
@@ -104,4 +117,4 @@ def test_in_any_order(data: st.DataObject) -> None:
     cells = CASES[name]
     order = [0, 1, *data.draw(st.lists(st.integers(1, len(cells) - 1), min_size=1, max_size=8))]
     before = run(cells, order)
-    assert run(REWRITTEN[name], order) == before, (name, order)
+    assert alike(run(REWRITTEN[name], order), before), (name, order)

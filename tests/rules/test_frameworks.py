@@ -107,7 +107,7 @@ def test_without_a_fit_in_sight_nothing_is_known_of_the_loaders() -> None:
     library = LIGHTNING.partition("\n\nif __name__")[0] + "\n"
     result = run(library)
     assert result.after == library.encode()
-    assert set(reasons(result, "PM202")) == {"perfmod found no loop over this loader"}
+    assert not reasons(result, "PM202")
 
 
 def test_a_script_that_fits_at_its_top_level_forks_its_workers() -> None:
@@ -274,7 +274,7 @@ def test_lightning_waits_for_copies_of_graphs(library: str) -> None:
     code = LIGHTNING.replace(torch_s, f"torch.utils.data import Dataset\nfrom {library} import DataLoader")
     result = run(code, PageableTransfer())
     assert result.after.decode() == code
-    assert [held.safety for held in result.held_back] == [Safety.OPT_IN] * 2
+    assert [held.safety for held in result.held_back] == [Safety.LOW_IMPACT] * 2
     assert {held.reason for held in result.held_back} == {
         "Lightning waits for copies of graphs: it copies only tensors with non_blocking=True"
     }

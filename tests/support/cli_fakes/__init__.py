@@ -57,9 +57,8 @@ class _CallRule(Rule):
                 yield self.refused(file, call, "its result is used on line 41")
 
     def _asked(self, file: FileFacts, call: cst.Call) -> list[Question]:
-        if self.predicate:
-            return [question(file, self.predicate, arg.value, watchable=True) for arg in call.args[:1]]
-        return [question(file, "is-callable", call.func, watchable=True)] if self.safety is Safety.UNSAFE else []
+        given = call.args[:1] if self.predicate else ()
+        return [question(file, self.predicate, arg.value, watchable=True) for arg in given]
 
 
 class SlowCall(_CallRule):
