@@ -188,7 +188,11 @@ def _steps_by_hand(ran: Ran) -> bool:
 
 def _calls_no_module(ran: Ran) -> bool:
     """Whether a run trained something without having called a module that has parameters."""
-    return bool(ran.traces) and all(trace.losses() and not any(trace.forwards()) for trace in ran.traces)
+    return (
+        ran.trouble is None
+        and bool(ran.traces)
+        and all(trace.losses() and not any(trace.forwards()) for trace in ran.traces)
+    )
 
 
 def _drawn_length(request: Request) -> int:

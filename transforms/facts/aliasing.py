@@ -97,7 +97,7 @@ class Aliasing:
         self._names = names
         self._values = values
         self.callees = Callees(names, values)
-        self._followed: set[cst.FunctionDef] = set()
+        self._keeping: dict[cst.Param, bool] = {}
         self._written: dict[Definition, tuple[Read, ...]] = {}
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
@@ -491,16 +491,14 @@ class Aliasing:
 
     def _parameter_keeps(self, call: cst.Call, function: cst.FunctionDef, arg: cst.Arg) -> bool:
         """Whether a function in sight keeps an argument or a view of it, or returns one; it may call itself."""
-        if function in self._followed:
-            return False
         is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
         given = [p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value]
-        self._followed.add(function)
-        try:
-            uses = (use for param in given for made in self._flow.defined(param) for use in self._flow.uses(made))
-            return not given or any(self.hands_on(use) for use in uses)
-        finally:
-            self._followed.discard(function)
+        for param in given:
+            if param not in self._keeping:
+                self._keeping[param] = False
+                uses = (use for made in self._flow.defined(param) for use in self._flow.uses(made))
+                self._keeping[param] = any(self.hands_on(use) for use in uses)
+        return not given or any(self._keeping[param] for param in given)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
         """Whether an index makes a copy: a mask, a list, or a tensor with dimensions.

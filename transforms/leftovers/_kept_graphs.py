@@ -197,7 +197,7 @@ def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition
         # A part of a dictionary or a tuple may be a number.
         is_part = not file.value(node.value).is_tensor or next(find_all(node.slice[0], cst.SimpleString), None)
         return not is_part and _is_computed(file, node.value, seen)
-    if not isinstance(node, cst.Call) or _gives_number(file, node, frozenset()):
+    if not isinstance(node, cst.Call) or _gives_number(file, node, {}):
         return False
     name = file.qualified(node)
     if name is not None:
@@ -214,15 +214,21 @@ def _is_computed(file: FileFacts, node: cst.BaseExpression, seen: set[Definition
     return is_model or (is_loss and any(_is_computed(file, arg.value, seen) for arg in node.args))
 
 
-def _gives_number(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst.CSTNode]) -> bool:
+def _gives_number(file: FileFacts, node: cst.BaseExpression, known: dict[cst.CSTNode, bool]) -> bool:
     """Whether a value is, or may be, a number or a tensor of integers: `loss.item() / n`, or what a function in sight
-    makes of that.
+    makes of that. `known` are the answers so far; what leads to itself gives nothing by that.
     """
-    if node in seen or file.value(node).kind is Kind.NUMBER or not may_carry_gradient(file, node):
-        return node not in seen
+    if node not in known:
+        known[node] = False
+        is_number = file.value(node).kind is Kind.NUMBER or not may_carry_gradient(file, node)
+        known[node] = is_number or _computes_number(file, node, known)
+    return known[node]
+
+
+def _computes_number(file: FileFacts, node: cst.BaseExpression, known: dict[cst.CSTNode, bool]) -> bool:
     parts: list[cst.BaseExpression | None] = []
     if isinstance(node, cst.BinaryOperation):
-        sides = [(file.value(side).is_tensor, _gives_number(file, side, seen)) for side in (node.left, node.right)]
+        sides = [(file.value(side).is_tensor, _gives_number(file, side, known)) for side in (node.left, node.right)]
         return any(number for _, number in sides) and all(number or not tensor for tensor, number in sides)
     if isinstance(node, cst.Name):
         parts = [each.part for each in file.flow.definitions(node)]
@@ -230,7 +236,7 @@ def _gives_number(file: FileFacts, node: cst.BaseExpression, seen: frozenset[cst
         functions = file.values.calls.reached(node)
         ends = (end for function in functions for end in file.tree.results(function))
         parts = [end.value for end in ends if isinstance(end, cst.Return)]
-    return any(part is not None and _gives_number(file, part, seen | {node}) for part in parts)
+    return any(part is not None and _gives_number(file, part, known) for part in parts)
 
 
 def carriers(file: FileFacts, tensor: cst.BaseExpression) -> Iterator[cst.Name]:
