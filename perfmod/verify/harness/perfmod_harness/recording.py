@@ -93,6 +93,7 @@ class Recorder(Observer):
         self._states = HandingOver(job, self._names)
         self._stepped: dict[int, Optimizer | ByHand] = {}
         self._adds_up_in_half = False
+        self._held_in_half = 0
         self._drawn_by_step: list[str] = []
         self._looked_at = 1
         self._first_step = 0.0
@@ -148,6 +149,9 @@ class Recorder(Observer):
         """Keep the losses as they were before scaling."""
         if self._watch.clock + 1 == self._looked_at:
             self._adds_up_in_half = self._adds_up_in_half or halves.adds_up_in_half(roots)
+        if self._watch.clock + 1 == self._job.steps:
+            # What a script rounds behind its steps is seen before the next one changes it.
+            self._held_in_half = halves.held_in_half(self._names.parameters())
         self._events.backward(self._watch.total, map(scaling.unscaled, roots))
 
     def _differentiated(self, grad: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -229,7 +233,7 @@ class Recorder(Observer):
             **self._counts(),
             "peak_reserved_mib": peak,
             "on_cpu": not _device_was_used(),
-            "held_in_half": halves.held_in_half(self._names.parameters()),
+            "held_in_half": max(self._held_in_half, halves.held_in_half(self._names.parameters())),
             "printed": self._outputs.printed,
             "events": self._events.read(readout),
             "snapshots": self._snapshots.read(readout),
