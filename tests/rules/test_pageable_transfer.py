@@ -1395,7 +1395,7 @@ def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
     )
     filled = f"{collate}        torch.stack(b, out=self.buffer)\n        return self.buffer\n\n"
     result = run(code.replace("def helper", filled + "def helper"))
-    assert "returns an object that it also keeps (line 18)" in result.refused[0].reason
+    assert "keeps the batch it returns (line 18)" in result.refused[0].reason
     copied = filled.replace("return self.buffer", "return self.buffer.clone()")
     assert run(code.replace("def helper", copied + "def helper")).applied
 
@@ -1671,3 +1671,34 @@ def test_samples_that_require_gradients() -> None:
     result = run(code.replace("loader =", collate, 1))
     assert not result.applied
     assert any("require gradients" in finding.reason for finding in result.refused)
+
+
+RING = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+class IntoBuffer:
+    def __init__(self, size):
+        self.buffer = torch.empty(size, 2, pin_memory=True)
+
+    def __call__(self, items):
+        for index, item in enumerate(items):
+            self.buffer[index] = item
+        return self.buffer[: len(items)]
+
+
+def main(photos):
+    device, model = torch.device("cuda"), nn.Linear(2, 1).to("cuda")
+    for x in DataLoader(photos, batch_size=4, num_workers=WORKERS, collate_fn=IntoBuffer(4), pin_memory=True):
+        model(x.to(device)).mean().backward()
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_pinned_buffer_that_the_next_batch_fills_again(workers: str) -> None:
+    code = RING.replace("WORKERS", workers)
+    result = run(code)
+    assert result.after.decode() == code
+    assert "keeps the batch it returns" in result.refused[0].reason

@@ -53,6 +53,11 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
             f"{file.code(pinning.depends)} decides whether the loader pins its batches; if it does not, "
             "non_blocking gains nothing"
         )
+    kept = kept_batch(file, loader)
+    if kept is not None:
+        return (
+            f"its collate function keeps the batch it returns (line {file.line(kept)}), and may fill it again too early"
+        )
     if pinning.on:
         return ""
     setting = loader.settings.get("pin_memory")
@@ -66,12 +71,6 @@ def why_not(file: FileFacts, loader: Loader, pinning: Pinning) -> str:
     own = own_batches(file, loader)
     if own is not None:
         return f"its batches are {own.name} objects, which cannot be pinned: they have no pin_memory()"
-    kept = kept_batch(file, loader)
-    if kept is not None:
-        return (
-            f"its collate function returns an object that it also keeps (line {file.line(kept)}), and pinning "
-            "would copy it"
-        )
     asked = _asked_whether_pinned(file, loader)
     if asked is not None:
         return f"line {file.line(asked)} checks whether its batches are pinned"
