@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.value import Kind
 
 _REPORTS = frozenset(
     {"add_scalar", "add_scalars", "set_postfix", "set_description", "set_postfix_str", "set_description_str", "log",
@@ -15,7 +16,12 @@ _REPORTS = frozenset(
 )  # fmt: skip
 # What shows figures, and what computes others from them.
 _SHOWING = ("matplotlib.", "logging.", "wandb.log", "mlflow.log_metric", "tqdm.")
-_COMPUTING = ("math.", "numpy.", "statistics.", "torch.tensor", "torch.as_tensor")
+_COMPUTING = ("math.", "numpy.", "statistics.", "torch.")
+_SMOOTH = frozenset(
+    {"array", "as_tensor", "asarray", "average", "exp", "fmean", "fsum", "log", "log10", "log1p", "log2", "max", "mean",
+     "median", "min", "pow", "sqrt", "stack", "sum", "tensor"}
+)  # fmt: skip
+"""What of it shows a rounding as a rounding; `math.floor` may show the next number."""
 _OF_NUMBERS = frozenset({"float", "round", "abs", "min", "max", "sum", "len", "list"})
 # A variance of two sums, the step from 28 to 29: here a rounding shows in more than the last digit.
 _MAGNIFIES = (cst.Subtract, cst.SubtractAssign, cst.FloorDivide)
@@ -32,6 +38,8 @@ def is_only_shown(file: FileFacts, node: cst.CSTNode, seen: frozenset[object] = 
     for parent in file.tree.ancestors(node):
         if isinstance(parent, (cst.FormattedStringExpression, cst.Expr)):
             return True
+        if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo):
+            return child is parent.right and file.value(parent.left).kind is Kind.TEXT
         if isinstance(getattr(parent, "operator", None), _MAGNIFIES):
             return False
         if isinstance(parent, cst.Call) and child is not parent.func:
@@ -41,7 +49,8 @@ def is_only_shown(file: FileFacts, node: cst.CSTNode, seen: frozenset[object] = 
                 return True
             if method == "append" and isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
                 return _are_shown(file, file.flow.definitions(func.value), seen)
-            if not (name.startswith(_COMPUTING) or name.removeprefix("builtins.") in _OF_NUMBERS):
+            is_smooth = name.startswith(_COMPUTING) and name.rpartition(".")[2] in _SMOOTH
+            if not (is_smooth or name.removeprefix("builtins.") in _OF_NUMBERS):
                 return False
         elif isinstance(parent, cst.Return):
             function = file.tree.function(parent)

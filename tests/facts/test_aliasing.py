@@ -232,3 +232,12 @@ def test_methods_without_an_instance_write_into_what_they_are_given(call: str) -
         """
     )
     assert file.aliasing.is_mutated(used(file)[0])
+
+
+@pytest.mark.parametrize("asked", ["ab", "ba"])
+def test_functions_that_call_each_other_keep_what_one_of_them_keeps_whichever_is_asked_first(asked: str) -> None:
+    code = "kept = []\ndef a(x):\n    b(x)\n    kept.append(x)\ndef b(y):\n    a(y)\ndef c(z):\n    len(z)\n    c(z)\n"
+    file = facts(f"{code}import torch\nt = torch.zeros(3)\na(t)\nb(t)\nc(t)\n")
+    calls = {file.code(call.func): call for call in find_all(file.source.module, cst.Call) if call.args}
+    given = {name: call.args[0].value for name, call in calls.items() if file.code(call.args[0].value) == "t"}
+    assert [file.aliasing.hands_on(given[name]) for name in (*asked, "c")] == [True, True, False]

@@ -908,6 +908,11 @@ STEERS = {
     "has a term subtracted in place": ("total -= 9\nprint(total)", True),
     "is truncated": ("print(f'{int(total / len(loader) * 100)}%')", True),
     "is divided to an integer": ("print(total // 9)", True),
+    "is rounded down": ("import math\nprint(math.floor(total))", True),
+    "is shown as a remainder": ("print(total % 1)", True),
+    "has a spread": ("import numpy as np\nseen = []\nseen.append(total)\nprint(np.std(seen))", True),
+    "is formatted by a percent sign": ("print('%.3f' % total)", False),
+    "is shown as a perplexity": ("import math\nprint(math.exp(total / 9))", False),
     "is printed": ("mean = total / len(loader)\nprint('mean', round(mean, 3))", False),
     "is logged and plotted": (
         "import matplotlib.pyplot as plt\nseen = []\nseen.append(total)\nplt.plot(seen)\nmodel.log(total)",

@@ -97,7 +97,8 @@ class Aliasing:
         self._names = names
         self._values = values
         self.callees = Callees(names, values)
-        self._keeping: dict[cst.Param, bool] = {}
+        self._kept: dict[cst.Param, bool] = {}
+        self._asked: set[cst.Param] = set()
         self._written: dict[Definition, tuple[Read, ...]] = {}
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
@@ -490,15 +491,28 @@ class Aliasing:
         return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
 
     def _parameter_keeps(self, call: cst.Call, function: cst.FunctionDef, arg: cst.Arg) -> bool:
-        """Whether a function in sight keeps an argument or a view of it, or returns one; it may call itself."""
+        """Whether a function in sight keeps an argument or a view of it, or returns one."""
         is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
         given = [p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value]
-        for param in given:
-            if param not in self._keeping:
-                self._keeping[param] = False
-                uses = (use for made in self._flow.defined(param) for use in self._flow.uses(made))
-                self._keeping[param] = any(self.hands_on(use) for use in uses)
-        return not given or any(self._keeping[param] for param in given)
+        return not given or any(map(self._keeps, given))
+
+    def _keeps(self, param: cst.Param) -> bool:
+        """Whether a parameter is kept by its function, or by one that this hands it to; they may call each other.
+
+        What is found is certain. That nothing was found is so for all that were asked once the first of them is done.
+        """
+        if param in self._kept or param in self._asked:
+            return self._kept.get(param, False)
+        is_first = not self._asked
+        self._asked.add(param)
+        uses = (use for made in self._flow.defined(param) for use in self._flow.uses(made))
+        is_kept = any(self.hands_on(use) for use in uses)
+        if is_kept:
+            self._kept[param] = True
+        if is_first:
+            self._kept.update({} if is_kept else dict.fromkeys(self._asked, False))
+            self._asked.clear()
+        return is_kept
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
         """Whether an index makes a copy: a mask, a list, or a tensor with dimensions.
