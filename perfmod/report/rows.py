@@ -97,8 +97,7 @@ class FindingRow:
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
-        questions: what could not be shown.
-        observed: what a run showed of that.
+        observed: what a run showed of its questions.
     """
 
     path: str

@@ -61,7 +61,9 @@ class ScalarAccumulation(Rule):
         "gets. A sum or a meter that is only shown may differ by a rounding of float32, and the finding says so; a "
         "division by zero gives inf or nan there instead of ZeroDivisionError. A loop over a loader makes at least one "
         "round; an empty loader may fail in another line than before, such as in `torch.stack`. An error that the "
-        "device reports late (a failed assertion in a kernel) shows up at the line that reads the sum."
+        "device reports late (a failed assertion in a kernel) shows up at the line that reads the sum. Where a script "
+        "splits its time without `torch.cuda.synchronize()`, such as into loading and computing, the wait counts where "
+        "the sum is read."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
