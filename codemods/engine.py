@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
+import libcst as cst
 from attrs import evolve, field, frozen
 
 from perfmod.codemods.edits import disjoint, is_consistent
@@ -247,6 +248,10 @@ def rewrite_together(
         try:
             results.update(_Rewriting(group, sources, rules, choice).run())
             break
+        except AttributeError as error:
+            if not _needs_full_trees(error, sources.values()):
+                raise
+            sources = {path: source.in_full() for path, source in sources.items()}
         except _Failed as error:
             sources.pop(error.path)
             (given,) = (file for file in group if file.path == error.path)
@@ -303,6 +308,11 @@ def _alone(file: Given, rules: Sequence[Rule], choice: Choice) -> FileResult:
 
 
 _TOO_DEEP = "is nested too deeply to be checked"
+
+
+def _needs_full_trees(error: AttributeError, sources: Iterable[Source]) -> bool:
+    """Whether an error is that of a light tree, of which white space was asked for."""
+    return isinstance(error.obj, cst.CSTNode) and not all(source.is_in_full for source in sources)
 
 
 class _Failed(Exception):
@@ -427,6 +437,10 @@ class _Rewriting:
             return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:
             raise _Failed(path, str(error)) from error
+        except AttributeError as error:
+            if _needs_full_trees(error, file.world.files):
+                raise
+            raise _Failed(path, _internal_error("the engine", error)) from error
         except RecursionError as error:
             raise _Failed(path, _TOO_DEEP) from error
         except Exception as error:
@@ -616,6 +630,10 @@ def _checked(rule: Rule, file: FileFacts) -> list[Finding]:
         return list(rule.check(file))
     except RecursionError:
         raise
+    except AttributeError as error:
+        if _needs_full_trees(error, file.world.files):
+            raise
+        raise _Broken(_internal_error(rule.code, error)) from error
     except Exception as error:
         raise _Broken(_internal_error(rule.code, error)) from error
 

@@ -277,19 +277,20 @@ def _import_of(line: cst.SimpleStatementLine) -> Import:
     return Import("" if statement.relative or statement.module is None else dotted(statement.module))
 
 
-def _groups(top: Sequence[cst.BaseStatement]) -> list[_Group]:
+def _groups(source: Source, top: Sequence[cst.BaseStatement]) -> list[_Group]:
     groups: list[list[cst.SimpleStatementLine]] = []
-    adjacent = False
+    behind = -1
     for line in top:
         if not _imports(line) or _is_future(line):
-            adjacent = False
+            behind = -1
             continue
         assert isinstance(line, cst.SimpleStatementLine)
-        if adjacent and not line.leading_lines:
+        start, end = source.span(line)
+        if source.line_start(start) == behind:
             groups[-1].append(line)
         else:
             groups.append([line])
-        adjacent = True
+        behind = source.line_end(end)
     return [_Group(tuple(lines)) for lines in groups]
 
 
@@ -298,7 +299,7 @@ def _import_edits(
 ) -> list[Edit]:
     """Places imports that are all of the standard library, or all not."""
     standard = wanted[0].is_standard
-    groups = _groups(top)
+    groups = _groups(source, top)
     kin = [group for group in groups if group.of_kind(standard)]
     if kin:
         group = next((group for group in kin if set(group.plain()) & set(group.of_kind(standard))), kin[0])

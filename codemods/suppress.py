@@ -22,7 +22,7 @@ from perfmod.codemods import catalog
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.rule import Edit, Finding, Rule
 from perfmod.transforms.source import Source
-from perfmod.transforms.writing import statement_start
+from perfmod.transforms.writing import header_end_of, statement_start
 
 _MARK = "perfmod:"
 _DIRECTIVE = re.compile(r"#\s*perfmod:\s*(?P<kind>[\w-]*)\s*(?P<codes>\[[^\]#]*\]?)?")
@@ -149,9 +149,8 @@ class _Reader:
         self._statements = [self._lines(statement) for statement in _statements(source.module)]
 
     def directives(self) -> Iterator[Directive]:
-        for comment in _comments(self.source.module):
-            start = self.source.span(comment)[0]
-            for match in _DIRECTIVE.finditer(comment.value):
+        for start, comment in self.source.comments:
+            for match in _DIRECTIVE.finditer(comment):
                 directive = self._directive(start + match.start(), match)
                 if directive is not None:
                     yield self._with_lines(directive)
@@ -201,7 +200,7 @@ class _Reader:
         first, last = self.source.position(start)[0], self.source.position(end)[0]
         body = getattr(statement, "body", None)
         if isinstance(body, cst.IndentedBlock):
-            return _Lines(first, self.source.position(self.source.span(body.header)[0])[0], last)
+            return _Lines(first, self.source.position(header_end_of(self.source, body))[0] - 1, last)
         return _Lines(first, first if isinstance(statement, cst.Match) else last, last)
 
     def _complain(self, line: int, text: str) -> None:
@@ -210,18 +209,6 @@ class _Reader:
 
 def _statements(module: cst.Module) -> Iterator[cst.BaseStatement]:
     return find_all(module, cst.BaseStatement)  # type: ignore[type-abstract]
-
-
-def _comments(module: cst.Module) -> list[cst.Comment]:
-    found: list[cst.Comment] = []
-
-    class Collector(cst.CSTVisitor):
-        def visit_Comment(self, node: cst.Comment) -> None:
-            if _MARK in node.value:
-                found.append(node)
-
-    module.visit(Collector())
-    return found
 
 
 def _touched_lines(finding: Finding, source: Source) -> Iterator[tuple[int, int]]:

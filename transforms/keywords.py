@@ -26,8 +26,8 @@ def add_keyword(source: Source, call: cst.Call, *texts: str, wrap: bool = True) 
     would get too long for the file, or is already; not in front of other calls, or of a comment, on the same line.
     Where the others have spaces around `=`, so does it; where their commas have none behind them, neither has its own.
     """
-    equals = [arg.equal for arg in call.args if isinstance(arg.equal, cst.AssignEqual)]
-    if equals and all(not equal.whitespace_before.empty for equal in equals):
+    equals = [source.text[source.span(arg.keyword)[1]] for arg in call.args if arg.keyword is not None]
+    if equals and "=" not in equals:
         texts = tuple(text.replace("=", " = ", 1) for text in texts)
     if not call.args:
         at = source.span(call)[1] - 1
@@ -46,13 +46,14 @@ def add_keyword(source: Source, call: cst.Call, *texts: str, wrap: bool = True) 
     comment = behind["comment"] if behind is not None else ""
     is_open = behind is not None and not behind["close"].strip()
     is_inside = is_open or source.line_start(opening) < source.line_start(end)
-    commas = [arg.comma for arg in call.args[:-1] if isinstance(arg.comma, cst.Comma)]
-    comma = ", " if not commas or any(not each.whitespace_after.empty for each in commas) else ","
+    gaps = [source.text[source.span(a)[1] : source.span(b)[0]] for a, b in itertools.pairwise(call.args)]
+    comma = ", " if not gaps or any(not gap.endswith(",") for gap in gaps) else ","
     text = comma.join(texts)
     length = len(source.text[source.line_start(end) : source.line_end(end)].rstrip())
     limit = width(source)
     fits = length + len(comma + text) <= limit or (length > limit and not wrap)
-    joins = len(call.args) == 1 and not isinstance(call.args[0].comma, cst.Comma) and fits and not comment.strip()
+    has_comma = source.text[end : source.span(call)[1] - 1].lstrip().startswith(",")
+    joins = len(call.args) == 1 and not has_comma and fits and not comment.strip()
     if (starts_line[-1] and all(starts_line[not is_hanging :]) and not joins) or (is_inside and comment.strip()):
         if behind is None or not (comment.strip() or (is_open and behind["comma"])):
             return (Edit(end, end, "," + line, source.path),)

@@ -10,13 +10,15 @@ import itertools
 import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from attrs import define, field, frozen
-from libcst._nodes.internal import CodegenState
+from attrs import define, evolve, field, frozen
+
+from perfmod.transforms.light import Unsupported, light_module
+from perfmod.transforms.spans import Spans, spans_in
 
 if TYPE_CHECKING:
     from perfmod.transforms.rule import Edit
@@ -52,64 +54,47 @@ class Place:
     cell: int | None = None
 
 
-class _SpanState(CodegenState):
-    """Writes a module and remembers the characters that every node covers, without the white space around it."""
+@frozen
+class Parsed:
+    """A tree, where its nodes stand in the text, and whether it holds white space and punctuation."""
 
-    def __init__(self, module: cst.Module) -> None:
-        super().__init__(default_indent=module.default_indent, default_newline=module.default_newline)
-        self.spans: dict[cst.CSTNode, tuple[int, int]] = {}
-        self._offset = 0
-        self._starts: list[int] = []
+    module: cst.Module
+    spans: Spans
+    is_full: bool
 
-    def add_indent_tokens(self) -> None:
-        super().add_indent_tokens()
-        self._offset += sum(map(len, self.indent_tokens))
 
-    def add_token(self, value: str) -> None:
-        super().add_token(value)
-        self._offset += len(value)
-
-    def before_codegen(self, node: cst.CSTNode) -> None:
-        self._starts.append(self._offset)
-
-    def after_codegen(self, node: cst.CSTNode) -> None:
-        start = self._starts.pop()
-        self.spans.setdefault(node, (start, self._offset))
-
-    @contextmanager
-    def record_syntactic_position(
-        self,
-        node: cst.CSTNode,
-        *,
-        start_node: cst.CSTNode | None = None,
-        end_node: cst.CSTNode | None = None,
-    ) -> Iterator[None]:
-        start = self._offset
-        yield
-        first = self.spans[start_node][0] if start_node is not None else start
-        last = self.spans[end_node][1] if end_node is not None else self._offset
-        self.spans[node] = (first, last)
+def parsed(text: str, *, in_full: bool = False) -> Parsed:
+    """The tree of a file's text, a light one if possible. Raises `SourceError`."""
+    if not in_full:
+        with suppress(Unsupported):
+            return Parsed(*light_module(text), is_full=False)
+    module = parse_module(text)
+    return Parsed(module, spans_in(module, text), is_full=True)
 
 
 @define(eq=False)
 class Source:
     """A Python file as text and tree; offsets are characters of `text`.
 
+    The tree is a light one, without white space, wherever that can be had; `in_full` gives the other.
+
     Attributes:
         path: the path as the user would write it; used in messages only.
         text: the decoded file without its byte order mark, line endings as they are.
         encoding: the encoding that the file declares, UTF-8 by default.
         bom: the byte order mark, or empty.
-        module: the LibCST tree of `text`.
+        tree: the LibCST tree of `text`, and where its nodes stand.
+        is_in_full: whether it was asked for in full, and has to be when the text changes.
     """
 
     path: str
     text: str
     encoding: str
     bom: bytes
-    module: cst.Module
-    _spans: dict[cst.CSTNode, tuple[int, int]] | None = field(default=None, init=False)
+    tree: Parsed
+    is_in_full: bool = field(default=False, kw_only=True)
     _line_starts: list[int] | None = field(default=None, init=False)
+    _comments: list[tuple[int, str]] | None = field(default=None, init=False)
 
     @classmethod
     def parse(cls, data: bytes, path: str = "<stdin>") -> Source:
@@ -124,11 +109,20 @@ class Source:
 
             return Notebook.read(data, path)
         text, encoding, bom = decode(data)
-        return cls(path, text, encoding, bom, parse_module(text))
+        return cls(path, text, encoding, bom, parsed(text))
 
     def reparse(self, text: str) -> Source:
         """The same file with another text. Raises `SourceError` where that text is no Python."""
-        return Source(self.path, text, self.encoding, self.bom, parse_module(text))
+        return Source(self.path, text, self.encoding, self.bom, parsed(text, in_full=self.is_in_full))
+
+    def in_full(self) -> Source:
+        """The same file with a tree that holds all white space and punctuation."""
+        return evolve(self, tree=parsed(self.text, in_full=True), is_in_full=True)
+
+    @property
+    def module(self) -> cst.Module:
+        """The LibCST tree of `text`."""
+        return self.tree.module
 
     def to_bytes(self) -> bytes:
         """The file as it is written to disk. Raises `SourceError` where the encoding cannot hold the text."""
@@ -153,25 +147,39 @@ class Source:
 
         Raises `LookupError` for a node of another file.
         """
-        if self._spans is None:
-            state = _SpanState(self.module)
-            self.module._codegen(state)
-            printed = "".join(state.tokens)
-            self._spans = state.spans if printed == self.text else _moved(state.spans, printed, self.text)
-        if node not in self._spans:
+        span = self.tree.spans.get(id(node))
+        if span is None:
             raise LookupError(f"{type(node).__name__} does not stand in {self.path}")
-        return self._spans[node]
+        return span
 
     def code(self, node: cst.CSTNode) -> str:
         """The characters of `node`, exactly as they stand in the file, without parentheses around it."""
         start, end = self.span(node)
         return self.text[start:end]
 
-    def whole_code(self, node: cst.BaseExpression) -> str:
-        """The characters of an expression with the parentheses around it; a tuple's are not part of its span."""
+    def whole_span(self, node: cst.BaseExpression) -> tuple[int, int]:
+        """The span of an expression with the parentheses around it; a tuple's own are not part of its span either."""
         start = self.span(node.lpar[0])[0] if node.lpar else self.span(node)[0]
         end = self.span(node.rpar[-1])[1] if node.rpar else self.span(node)[1]
+        return start, end
+
+    def whole_code(self, node: cst.BaseExpression) -> str:
+        """The characters of an expression with the parentheses around it."""
+        start, end = self.whole_span(node)
         return self.text[start:end]
+
+    @property
+    def comments(self) -> list[tuple[int, str]]:
+        """Where every comment starts, and its text, in order."""
+        if self._comments is None:
+            tokens = tokenize.generate_tokens(io.StringIO(self.text, newline=None).readline)
+            starts = self.line_starts
+            self._comments = [
+                (starts[token.start[0] - 1] + token.start[1], token.string)
+                for token in tokens
+                if token.type == tokenize.COMMENT
+            ]
+        return self._comments
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of a character, both from 1."""
@@ -224,19 +232,6 @@ class Source:
         start = self.line_start(offset)
         match = re.compile(r"[ \t\f]*").match(self.text, start)
         return match.group() if match else ""
-
-
-def _moved(spans: dict[cst.CSTNode, tuple[int, int]], printed: str, text: str) -> dict[cst.CSTNode, tuple[int, int]]:
-    """Spans of what LibCST prints as spans of `text`, of which it leaves out some form feeds and white space."""
-    places: list[int] = []
-    for character in printed:
-        places.append(text.index(character, places[-1] + 1 if places else 0))
-    # Where the text ends without a newline, one was printed and taken back.
-    places += [len(text)] * 3
-    return {
-        node: (places[start], places[end - 1] + 1 if end > start else places[start])
-        for node, (start, end) in spans.items()
-    }
 
 
 def is_notebook(path: str) -> bool:

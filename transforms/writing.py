@@ -14,7 +14,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.tree import children, find_all
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.source import Source, parse_module
+from perfmod.transforms.source import Source
 
 Statement = cst.BaseStatement | cst.BaseSmallStatement
 
@@ -23,6 +23,7 @@ MOST_MOVED = 12
 
 _BARE_NEWLINE = re.compile(r"(?<!\r)\n")
 _COMMENT_LINE = re.compile(r"([ \t\f]*)#")
+_BLANK_OR_COMMENT = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
 _BLANK_LINE = re.compile(r"[ \t\f]*(?:\r\n|\r|\n)")
 _TOOL_COMMENT = re.compile(r"#\s*(?:noqa|nosec|pragma|type:|fmt:|isort:|mypy:|pylint:|pyright:|ruff:)")
 
@@ -134,7 +135,7 @@ def dedent_block(source: Source, statement: cst.If | cst.With) -> tuple[Edit, ..
     body = statement.body
     if not isinstance(body, cst.IndentedBlock):
         return (Edit(start, source.span(body)[0], "", source.path),)
-    header_start, header_end = source.line_start(start), source.span(body.header)[1]
+    header_start, header_end = source.line_start(start), header_end_of(source, body)
     outer = _indentation(source, start)
     kept = [c for c in comments(source, statement) if c[0] < header_end]
     comment_lines = "".join(outer + text + source.newline for _, text in kept)
@@ -173,6 +174,14 @@ def nest_statements(
     return (Edit(opening.start, opening.start, header_line + opening.replacement, source.path), *others)
 
 
+def header_end_of(source: Source, block: cst.IndentedBlock) -> int:
+    """Where the first line of an indented block starts, or that of the comments above it: behind the header's line."""
+    at = source.line_start(statement_start(source, block.body[0]))
+    while _BLANK_OR_COMMENT.fullmatch(source.text, source.line_start(at - 1), at):
+        at = source.line_start(at - 1)
+    return at
+
+
 def statement_start(source: Source, statement: Statement) -> int:
     """Offset of a statement's first character, its decorators included."""
     if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) and statement.decorators:
@@ -208,16 +217,10 @@ def call_text(source: Source, at: int, function: str, arguments: Sequence[str], 
 
 def comments(source: Source, statement: Statement) -> list[tuple[int, str]]:
     """Offset and text of every comment inside a statement or behind it on its last line, none above it."""
-    found: list[tuple[int, str]] = []
-
-    class Collector(cst.CSTVisitor):
-        def visit_Comment(self, node: cst.Comment) -> None:
-            found.append((source.span(node)[0], node.value))
-
     line = _line_of(source, statement)
-    line.visit(Collector())
     start = source.span(line)[0] if isinstance(line, cst.BaseSuite) else statement_start(source, line)
-    return sorted(comment for comment in found if comment[0] >= start)
+    end = _tail(source, line)
+    return [comment for comment in source.comments if start <= comment[0] < end]
 
 
 def _with_newlines(source: Source, text: str) -> str:
@@ -263,19 +266,19 @@ def _is_last(line: cst.BaseStatement, statement: Statement) -> bool:
 
 def _joined(text: str) -> str:
     """Simple statements on one line."""
-    module = parse_module(text)
+    written = Source.parse(text.encode())
+    module = written.module
     small = [item for line in module.body if isinstance(line, cst.SimpleStatementLine) for item in line.body]
     if not all(isinstance(line, cst.SimpleStatementLine) for line in module.body):
         raise ValueError("a compound statement cannot join a line")
-    bare = [item.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for item in small]
-    return "; ".join(map(module.code_for_node, bare))
+    return "; ".join(map(written.code, small))
 
 
 def _lines(source: Source, text: str, indentation: str) -> str:
     """`text` as indented lines in the file's line endings, the last one ended too."""
     text = text if text.endswith("\n") else text + "\n"
     if indentation:
-        written = Source("", text, "utf-8", b"", parse_module(text))
+        written = Source.parse(text.encode())
         starts = [at for at in _free_lines(written, 0, len(text)) if not _BLANK_LINE.match(text, at)]
         for at in reversed(starts):
             text = text[:at] + indentation + text[at:]
@@ -308,11 +311,11 @@ def _above_comments(source: Source, at: int) -> int:
     return top if source.has_cells else at
 
 
-def _tail(source: Source, statement: cst.BaseStatement) -> int:
+def _tail(source: Source, statement: cst.BaseStatement | cst.SimpleStatementSuite) -> int:
     """End of a statement's last line, behind the comments that are indented like its body."""
     text = source.text
     end = source.line_end(source.span(statement)[1])
-    if isinstance(statement, cst.SimpleStatementLine):
+    if isinstance(statement, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
         return end
     width = len(_indentation(source, source.span(statement)[0]).expandtabs())
     at = end

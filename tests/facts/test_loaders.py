@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import libcst as cst
 import pytest
 from snippets import facts
 
@@ -169,6 +168,7 @@ def test_generators_that_begin_anew_in_every_step(inside: str, begun: str) -> No
         f"{HEAD}loader = DataLoader(d)\n{begun}\n\ndef batches(loader):\n    {inside}\n    while True:\n"
         "        yield next(drawn)\n\nfor step in range(9):\n    f(next(batches(loader))).backward()\n"
     )
-    (loader,) = facts(code).loaders
-    in_steps = {cst.Module([]).code_for_node(each.iterable): each.in_step for each in loader.iterations}
+    file = facts(code)
+    (loader,) = file.loaders
+    in_steps = {file.code(each.iterable): each.in_step for each in loader.iterations}
     assert in_steps["drawn"] is bool(inside)

@@ -7,7 +7,7 @@ import libcst as cst
 from perfmod.transforms.compute._amp_calls import DEPRECATED, Parts, Stays, use_edits
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, dotted
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import children, find_all
 
 
 def uses_of(file: FileFacts, alias: cst.ImportAlias) -> list[Parts]:
@@ -49,20 +49,19 @@ def _use(file: FileFacts, definition: Definition, use: cst.Name) -> Parts:
 def attributes(file: FileFacts) -> list[cst.Attribute]:
     """Every dotted expression of the file, those in annotations too, in order."""
     found: list[cst.Attribute] = []
-
-    class Collector(cst.CSTVisitor):
-        def visit_Attribute(self, node: cst.Attribute) -> bool:
+    pending: list[cst.CSTNode] = [file.tree.module]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, cst.Attribute):
             found.append(node)
-            return not dotted(node)
-
-        def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-            return False
-
-        def visit_Import(self, node: cst.Import) -> bool:
-            return False
-
-    file.tree.module.visit(Collector())
-    return found
+        if isinstance(node, (cst.Import, cst.ImportFrom)) or (isinstance(node, cst.Attribute) and dotted(node)):
+            continue
+        pending += children(node)
+        if isinstance(node, (cst.Param, cst.AnnAssign)) and node.annotation is not None:
+            pending.append(node.annotation)
+        if isinstance(node, cst.FunctionDef) and node.returns is not None:
+            pending.append(node.returns)
+    return sorted(found, key=lambda each: file.source.span(each)[0])
 
 
 def root_of(node: cst.BaseExpression) -> cst.Name:

@@ -371,11 +371,11 @@ class Aliasing:
         if self._flow.is_variable(node):
             return any(self.mutations(definition) for definition in self._flow.definitions(node))
         if isinstance(node, cst.Attribute):
-            code = _code(node)
+            code = self._tree.code(node)
             around = self._tree.function(node) or self._tree.module_of(node)
             return any(
                 isinstance(other, cst.Attribute)
-                and _code(other) == code
+                and self._tree.code(other) == code
                 and (
                     self.mutates(other)
                     or self._is_assigned(other)
@@ -561,7 +561,3 @@ def _asks_for_grad(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and any(
         arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in node.args
     )
-
-
-def _code(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)

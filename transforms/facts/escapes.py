@@ -233,7 +233,7 @@ class _Trail:
         choice = self._tree.parent(node)
         if not isinstance(choice, cst.IfExp) or choice.test is not node or node.attr.value != "requires_grad":
             return False
-        code = cst.Module([]).code_for_node
+        code = self._tree.code
         return code(choice.body).replace(".detach()", "") == code(choice.orelse)
 
     def _operation(self, parent: cst.BinaryOperation, node: cst.CSTNode) -> Iterator[cst.CSTNode | Escape]:

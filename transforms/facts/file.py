@@ -89,7 +89,7 @@ class World:
 
     @cached_property
     def tree(self) -> Tree:
-        return Tree(*(source.module for source in self._linkages))
+        return Tree(*self._linkages)
 
     @cached_property
     def flow(self) -> Flow:

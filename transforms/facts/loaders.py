@@ -200,9 +200,9 @@ class Loaders:
         )
 
     def _is_one_batch(self, loader: Loader) -> bool:
-        sizes, datasets = loader.values("batch_size"), {self._code(each) for each in loader.values("dataset")}
+        sizes, datasets = loader.values("batch_size"), {self._tree.code(each) for each in loader.values("dataset")}
         counted = [
-            self._code(size.args[0].value)
+            self._tree.code(size.args[0].value)
             for size in sizes
             if isinstance(size, cst.Call) and self._names.qualified(size.func) == "builtins.len" and size.args
         ]
@@ -361,11 +361,11 @@ class Loaders:
         unseen = ""
         for position, each in enumerate(taken):
             if each.star == "*":
-                unseen = f"the arguments in *{self._code(each.value)} could not be determined"
+                unseen = f"the arguments in *{self._tree.code(each.value)} could not be determined"
             elif each.star == "**":
                 entries = self._entries(each.value)
                 if entries is None:
-                    unseen = f"the arguments in **{self._code(each.value)} could not be determined"
+                    unseen = f"the arguments in **{self._tree.code(each.value)} could not be determined"
                 else:
                     settings.update(entries)
             elif each.keyword:
@@ -380,7 +380,7 @@ class Loaders:
             if arg.star == "**" and any(
                 isinstance(self._tree.parent(end.node), cst.Param) for end in self._tracing.ends(arg.value)
             ):
-                return f"**{self._code(arg.value)}"
+                return f"**{self._tree.code(arg.value)}"
         return ""
 
     def _entries(self, node: cst.BaseExpression) -> dict[str, Setting] | None:
@@ -526,9 +526,6 @@ class Loaders:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
             return True
         return self._names.qualified(call.func) in ("builtins.print", "builtins.len")
-
-    def _code(self, node: cst.CSTNode) -> str:
-        return cst.Module([]).code_for_node(node)
 
 
 def _follows(arg: cst.Arg) -> bool:

@@ -17,7 +17,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.ranks import is_minus_one
 from perfmod.transforms.facts.stores import Stores
-from perfmod.transforms.facts.tree import Tree
+from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
 
@@ -298,7 +298,7 @@ class Shapes:
             inner = self._index_part(node.expression)
             return (type(node.operator), inner) if inner is not None else None
         if isinstance(node, (cst.Integer, cst.Ellipsis, cst.SimpleString)):
-            return cst.Module([]).code_for_node(node)
+            return self._tree.code(node)
         if isinstance(node, cst.Name):
             definitions = self._flow.definitions(node)
             if not definitions:
@@ -311,17 +311,10 @@ class Shapes:
         """The code of a constant argument such as `1`, `dim=-1`, `(0, 2)`."""
         node = arg.value
         names = {"True", "False", "None"}
-        for part in _parts(node):
+        for part in walk(node):
             if isinstance(part, cst.Name) and part.value not in names:
                 return None
             if isinstance(part, (cst.Call, cst.Attribute, cst.Subscript)):
                 return None
         keyword = arg.keyword.value if arg.keyword is not None else "dim"
-        return f"{keyword}={cst.Module([]).code_for_node(node)}"
-
-
-def _parts(node: cst.CSTNode) -> list[cst.CSTNode]:
-    found = [node]
-    for child in node.children:
-        found.extend(_parts(child))
-    return found
+        return f"{keyword}={self._tree.code(node)}"

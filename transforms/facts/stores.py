@@ -40,7 +40,7 @@ class Stores:
         An attribute and an item of one name count as one, as they are for the data of PyTorch Geometric. Calls of
         functions in sight that do so count too.
         """
-        name, base = _name(read), self._code(read.value)
+        name, base = _name(read), self._tree.code(read.value)
         stores = self._by_name.get(name, []) if name is not None else []
         yield from (store for store in stores if self._tree.is_within(store, around))
         for call in find_all(around, cst.Call):
@@ -55,14 +55,18 @@ class Stores:
         for subscript in find_all(around, cst.Subscript):
             if (
                 _name(subscript) is None
-                and self._code(subscript.value) == base
+                and self._tree.code(subscript.value) == base
                 and self._tree.is_target(subscript, cst.AugAssign, cst.Del)
             ):
                 yield subscript
 
     def _changes_items(self, call: cst.Call, base: str) -> bool:
         func = call.func
-        return isinstance(func, cst.Attribute) and func.attr.value in _CHANGES_ITEMS and self._code(func.value) == base
+        return (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in _CHANGES_ITEMS
+            and self._tree.code(func.value) == base
+        )
 
     @cached_property
     def _by_name(self) -> dict[str, list[cst.CSTNode]]:
@@ -73,9 +77,6 @@ class Stores:
                 if name is not None:
                     found.setdefault(name, []).append(node)
         return found
-
-    def _code(self, node: cst.CSTNode) -> str:
-        return _PRINTER.code_for_node(node)
 
 
 def _name(node: cst.Attribute | cst.Subscript) -> str | None:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import libcst as cst
 
+from perfmod.transforms.source import Source
+
 Node = TypeVar("Node", bound=cst.CSTNode)
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -28,12 +30,20 @@ _NO_CODE = frozenset(
         "lbrace",
         "rbrace",
         "leading_lines",
+        "leading_whitespace",
         "lines_after_decorators",
         "header",
         "footer",
         "asynchronous",
         "annotation",
         "returns",
+        "colon",
+        "default_indent",
+        "default_newline",
+        "encoding",
+        "has_trailing_newline",
+        "indent",
+        "posonly_ind",
         "first_colon",
         "second_colon",
     }
@@ -152,17 +162,18 @@ def is_false(node: cst.CSTNode | None) -> bool:
 
 
 class Tree:
-    """Parents of every node of one module, or of several that are read together.
+    """Parents of every node of one file, or of several that are read together.
 
     Attributes:
-        modules: the modules, in a fixed order.
+        modules: their modules, in a fixed order.
     """
 
-    def __init__(self, *modules: cst.Module) -> None:
+    def __init__(self, *sources: Source) -> None:
         _children.clear()
         _nodes.clear()
         _ranges.clear()
-        self.modules = modules
+        self.modules = tuple(source.module for source in sources)
+        self._sources = {id(source.module): source for source in sources}
         self._parents: dict[int, cst.CSTNode] = {}
         self._scopes: dict[int, Scope] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
@@ -170,7 +181,7 @@ class Tree:
         self._places: dict[cst.CSTNode, int] = {}
         self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
         self._results: dict[int, tuple[cst.Return | cst.Yield, ...]] = {}
-        for module in modules:
+        for module in self.modules:
             self._add(module)
 
     def _add(self, module: cst.Module) -> None:
@@ -221,6 +232,11 @@ class Tree:
             nodes = (node for module in self.modules for node in walk(module))
             self._places.update((node, place) for place, node in enumerate(nodes))
         return self._places
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The characters of a node as they stand in its file; of an expression, with the parentheses around it."""
+        source = self._sources[id(self.module_of(node))]
+        return source.whole_code(node) if isinstance(node, cst.BaseExpression) else source.code(node)
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:
         """The module in which a node stands."""

@@ -70,7 +70,7 @@ def _moves_entry(file: FileFacts, node: cst.Name | cst.Attribute) -> bool:
             moved.func.attr.value == "cuda" or (moved.func.attr.value == "to" and destination(file, moved) is not None)
         )
         and len([arg for arg in moved.args if arg.keyword is None or arg.keyword.value != "non_blocking"]) <= 1
-        and moved.func.value.deep_equals(entry)
+        and file.whole_code(moved.func.value) == file.whole_code(entry)
     )
 
 

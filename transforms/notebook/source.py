@@ -11,7 +11,7 @@ from attrs import define
 from perfmod.transforms.notebook.cells import Cells
 from perfmod.transforms.notebook.document import Document
 from perfmod.transforms.rule import Edit
-from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Place, Source, SourceError, parse_module
+from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Place, Source, SourceError, parse_module, parsed
 
 
 @define(eq=False)
@@ -36,19 +36,19 @@ class Notebook(Source):
         return cls._of(path, Cells.read(document))
 
     @classmethod
-    def _of(cls, path: str, cells: Cells) -> Notebook:
+    def _of(cls, path: str, cells: Cells, *, is_in_full: bool = False) -> Notebook:
         try:
-            module = parse_module(cells.text)
+            tree = parsed(cells.text, in_full=is_in_full)
         except SourceError as error:
             raise _explained(cells) from error
-        notebook = cls(path, cells.text, "utf-8", cells.document.bom, module, cells)
+        notebook = cls(path, cells.text, "utf-8", cells.document.bom, tree, cells, is_in_full=is_in_full)
         if not notebook._is_whole():
             raise _explained(cells)
         return notebook
 
     def reparse(self, text: str) -> Notebook:
         """The same notebook with another text. Raises `SourceError` where a cell is no Python then."""
-        return self._of(self.path, self.cells.with_text(text))
+        return self._of(self.path, self.cells.with_text(text), is_in_full=self.is_in_full)
 
     def to_bytes(self) -> bytes:
         """The notebook as it is written to disk; raises `SourceError` where that cannot be done."""
@@ -91,9 +91,9 @@ class Notebook(Source):
         dividers = sum(self._is_divider(line) for line in self.module.body)
         return dividers == max(0, len(cells) - 1) and found == [str(number) for number, _ in enumerate(marks.hidden)]
 
-    def _is_divider(self, line: cst.BaseStatement | cst.SimpleStatementLine) -> bool:
-        comment = line.trailing_whitespace.comment if isinstance(line, cst.SimpleStatementLine) else None
-        return comment is not None and comment.value == f"# {self.cells.marks.mark}|"
+    def _is_divider(self, line: cst.CSTNode) -> bool:
+        end = self.span(line)[1]
+        return self.text[end : self.line_end(end)].strip(" \t\r\n;") == f"# {self.cells.marks.mark}|"
 
 
 def _explained(cells: Cells) -> ForeignSource:

@@ -182,7 +182,7 @@ def _adds_dimension(part: cst.BaseSlice) -> bool:
 
 def _is_same(file: FileFacts, node: cst.BaseExpression, mask: cst.BaseExpression) -> bool:
     """Whether two expressions are the same code, with the same variables bound at the same places."""
-    if not node.deep_equals(mask):
+    if file.whole_code(node) != file.whole_code(mask):
         return False
     pairs = zip(find_all(node, cst.Name), find_all(mask, cst.Name), strict=True)
     return all(

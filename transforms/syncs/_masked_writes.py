@@ -138,7 +138,8 @@ class _Lifted:
             return source.code(node.value)
         start, end = source.span(node)
         pieces = []
-        for first, last in sorted((source.span(g.lbracket)[0], source.span(g)[1]) for g in self.gathers):
+        indexes = ((source.text.index("[", source.whole_span(g.value)[1]), source.span(g)[1]) for g in self.gathers)
+        for first, last in sorted(indexes):
             if "#" in source.text[first:last]:
                 raise CannotWrite("the index contains a comment, which would be lost")
             pieces.append(source.text[start:first])

@@ -132,7 +132,7 @@ def _entries(file: FileFacts, target: cst.BaseExpression, loop: Loop) -> Iterato
             if not is_entry or not isinstance(parent, cst.Subscript) or not file.tree.is_within(use, loop):
                 continue
             other = _key(parent)
-            if other is not None and other.deep_equals(key):
+            if other is not None and file.whole_code(other) == file.whole_code(key):
                 yield parent
             elif not (isinstance(other, cst.SimpleString) and isinstance(key, cst.SimpleString)):
                 raise CannotRewrite(f"`{file.code(parent)}` on line {file.line(use)} may be `{code}`")
@@ -150,7 +150,7 @@ def _of_entry(file: FileFacts, target: cst.BaseExpression) -> Iterator[cst.BaseE
                     is_other
                     and isinstance(element, cst.DictElement)
                     and key is not None
-                    and not element.key.deep_equals(key)
+                    and file.whole_code(element.key) != file.whole_code(key)
                 ):
                     yield element.value
         elif isinstance(made, cst.DictComp):
