@@ -556,12 +556,8 @@ class _Builder:
         rest = made(given.kwarg, None, "**") if given.kwarg is not None else None
         number = len(given.posonlyargs)
         parameters = _parameters(tuple(found[number:]), star, only_named, rest, tuple(found[:number]))
-        every: list[Any] = [
-            *found,
-            *([star] if isinstance(star, cst.CSTNode) else []),
-            *only_named,
-            *([rest] if rest else []),
-        ]
+        every: list[Any] = [*found, star, *only_named, rest]
+        every = [each for each in every if isinstance(each, cst.CSTNode)]
         if every:
             last = rest or (only_named or every)[-1]
             end = self._after(self._whole(last.default or last.annotation or last)[1])
