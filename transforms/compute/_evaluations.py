@@ -79,11 +79,13 @@ class Need:
     reason: str
 
 
-def mode(file: FileFacts, call: cst.CSTNode) -> bool | None:
+def mode(file: FileFacts, call: cst.Call) -> bool | None:
     """Whether `model.train()` or `model.eval()` puts a model in training mode; None for anything else."""
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or file.qualified(call) is not None:
+    if not isinstance(call.func, cst.Attribute):
         return None
     name = call.func.attr.value
+    if name not in ("eval", "train") or file.qualified(call) is not None:
+        return None
     if name == "eval" and not call.args:
         return False
     given = argument(call, "mode", 0)
@@ -97,8 +99,7 @@ def mode(file: FileFacts, call: cst.CSTNode) -> bool | None:
 def modes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.Call, bool]]:
     """The calls at or below `node`, in its scope, that switch the mode of a model."""
     for call in walk_scope(node):
-        found = mode(file, call)
-        if found is not None and isinstance(call, cst.Call):
+        if isinstance(call, cst.Call) and (found := mode(file, call)) is not None:
             yield call, found
 
 

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from perfmod.transforms.facts.flow import Flow, dotted, parameters
 from perfmod.transforms.facts.names import Names
-from perfmod.transforms.facts.tree import Tree, walk
+from perfmod.transforms.facts.tree import Tree, find_any
 
 
 @define(eq=False)
@@ -222,7 +222,9 @@ class Classes:
                     elif isinstance(small, cst.AnnAssign) and small.value is not None:
                         self._assign(facts, small.target, small.value, (), None, in_body=True)
         for method in facts.methods.values():
-            for node in walk(method.body):
+            for node in find_any(
+                method.body, cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For, cst.WithItem, cst.Call
+            ):
                 if isinstance(node, cst.Assign):
                     for target in node.targets:
                         self._assign(facts, target.target, node.value, (), method)

@@ -408,8 +408,10 @@ class Flow:
         """Whether `name` reads a variable: no attribute, keyword, parameter, import or plain assignment target."""
         parent = self._tree.parent(name)
         if isinstance(parent, cst.Attribute):
+            if parent.value is not name:
+                return False
             around = next(each for each in self._tree.ancestors(name) if not isinstance(each, cst.Attribute))
-            return parent.value is name and not isinstance(around, _IMPORTS)
+            return not isinstance(around, _IMPORTS)
         if isinstance(parent, cst.Arg):
             return parent.value is name
         if isinstance(parent, (*_IMPORTS, cst.Param, cst.FunctionDef, cst.ClassDef, cst.AsName, cst.NameItem)):
@@ -419,8 +421,18 @@ class Flow:
         return name in self._reaching or not self._tree.is_target(name)
 
 
+_DECLARATIONS = (cst.Global, cst.Nonlocal)
 _IMPORTS = (cst.ImportFrom, cst.ImportAlias)
 """What holds names of modules."""
+
+
+_OUT_OF_ORDER = frozenset(
+    {
+        *(cst.NamedExpr, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp),
+        *(cst.IfExp, cst.BooleanOperation, cst.Comparison),
+    }
+)
+"""Expressions whose parts are not simply evaluated one after the other; most are not asked for each of their types."""
 
 
 class _ScopeWalk:
@@ -443,6 +455,8 @@ class _ScopeWalk:
         scope = self.scope
         if isinstance(scope, (cst.FunctionDef, cst.ClassDef)):
             for node in walk_scope(scope.body):
+                if type(node) not in _DECLARATIONS:
+                    continue
                 if isinstance(node, cst.Global):
                     self.homes.update((item.name.value, self.module) for item in node.names)
                 elif isinstance(node, cst.Nonlocal):
@@ -665,6 +679,9 @@ class _ScopeWalk:
             self.read(node)
         elif isinstance(node, (cst.Attribute, cst.Arg)):
             self.expression(node.value)
+        elif type(node) not in _OUT_OF_ORDER:
+            for child in children(node):
+                self.expression(child)
         elif isinstance(node, cst.NamedExpr):
             self.expression(node.value)
             self.target(node.target, Binding.ASSIGNED, node.value)

@@ -91,15 +91,15 @@ def _find_children(node: cst.CSTNode) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
     for name in _code_fields(type(node)):
         value = getattr(node, name)
-        if type(value) in (list, tuple):
-            found.extend(item for item in value if _known(item))
-        elif _known(value):
+        kind = type(value)
+        if kind is tuple or kind is list:
+            found += value
+        elif value is not None and _is_node_type(kind):
             found.append(value)
     return found
 
 
-def _known(value: object) -> bool:
-    kind = type(value)
+def _is_node_type(kind: type) -> bool:
     known = _is_node.get(kind)
     if known is None:
         known = _is_node[kind] = issubclass(kind, cst.CSTNode)
@@ -122,12 +122,23 @@ def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def walk_scope(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> Iterator[cst.CSTNode]:
     """Like `walk`, without the bodies of functions, lambdas and classes below `node`, nor what is below `without`."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
+    known = _ranges.get(id(node))
+    if known is None:
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            yield current
+            if current is node or (type(current) not in _SCOPES and current not in without):
+                stack.extend(reversed(children(current)))
+        return
+    place, end = known
+    while place < end:
+        current = _nodes[place]
         yield current
-        if current is node or (type(current) not in _SCOPES and current not in without):
-            stack.extend(reversed(children(current)))
+        if current is not node and (type(current) in _SCOPES or (without and current in without)):
+            place = _ranges[id(current)][1]
+        else:
+            place += 1
 
 
 def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
@@ -194,10 +205,11 @@ class Tree:
             _ranges[id(node)] = place, _ranges[id(parts[-1])][1] if parts else place + 1
             for part in parts:
                 self._parents[id(part)] = node
-            if isinstance(node, (cst.Param, cst.AnnAssign, cst.FunctionDef)):
-                self._place_annotation(node, node.returns if isinstance(node, cst.FunctionDef) else node.annotation)
         for node in _nodes[first:]:
             self._by_type.setdefault(type(node), []).append(node)
+        for owner in find_any(module, cst.Param, cst.AnnAssign, cst.FunctionDef):
+            written = "returns" if isinstance(owner, cst.FunctionDef) else "annotation"
+            self._place_annotation(owner, getattr(owner, written))
 
     def _place_annotation(self, owner: cst.CSTNode, annotation: cst.Annotation | None) -> None:
         """Say where an annotation stands. It is no code, but its names mean what they mean in its own file."""
