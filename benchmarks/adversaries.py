@@ -52,7 +52,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify import machine
 from perfmod.verify.calling import Call
 from perfmod.verify.evidence import Equality

@@ -43,7 +43,8 @@ from rich.table import Table
 
 from perfmod import __version__
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Outcome
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent

@@ -30,7 +30,7 @@ from revision import revision
 from rich.console import Console
 
 from perfmod import task
-from perfmod.codemods.engine import FileResult, Outcome
+from perfmod.codemods.results import FileResult, Outcome
 from perfmod.config import Options, Settings
 from perfmod.errors import UsageMistake
 from perfmod.examine import examine

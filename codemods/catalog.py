@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import get_origin
 
-from perfmod.transforms.rule import Family, Rule
+from perfmod.transforms.finding import Family
+from perfmod.transforms.rule import Rule
 
 ALL = "ALL"
 

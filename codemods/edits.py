@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 
 
 def disjoint(edits: Iterable[Edit], others: Iterable[Edit]) -> bool:

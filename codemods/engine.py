@@ -7,7 +7,6 @@ is copied, never printed from a tree, so it stays as it was.
 
 from __future__ import annotations
 
-import enum
 import os
 import re
 import traceback
@@ -20,9 +19,10 @@ from attrs import evolve, field, frozen
 
 from perfmod.codemods.edits import disjoint, is_consistent
 from perfmod.codemods.imports import Preamble, preamble_edits
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part, Pin, Place
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
-from perfmod.transforms.facts.file import FileFacts, Linkage, OutsideSetting, World, labels
+from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
 from perfmod.transforms.facts.frameworks import trains_with_another, trains_with_torch
 from perfmod.transforms.facts.old_torch import (
     LAST_WITH_FFI,
@@ -31,187 +31,14 @@ from perfmod.transforms.facts.old_torch import (
     loss_read_as_vector,
     made_volatile,
 )
-from perfmod.transforms.policy import Policy
-from perfmod.transforms.rule import Change, Edit, Finding, Numerics, Rule, Safety
+from perfmod.transforms.finding import Change, Edit, Finding, Safety
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
 
 LIBRARIES = ("torch", "TrainingArguments")
 """A file that names none of these does not train with PyTorch; Hugging Face's Trainer hides it."""
 MAX_ROUNDS = 10
 """How many rounds in a row may leave no fewer findings to apply than there were before."""
-
-
-class Outcome(str, enum.Enum):
-    """What became of one file; every file has exactly one."""
-
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    SKIPPED = "skipped"
-    FAILED = "failed"
-
-
-@frozen
-class Choice:
-    """Which findings may be applied.
-
-    Attributes:
-        unsafe: apply findings whose safety is `unsafe` too: their open questions count as answered with yes.
-        opted_in: codes of the rules that were selected by code or name, which rules on request wait for, and findings
-            that change the training.
-        low_impact: apply what is safe and worth little, too.
-        proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
-            they compute the same (classes bitwise and rounding).
-        withheld: findings that are not applied whatever else is said.
-        policy: what the project decided for all rules.
-    """
-
-    unsafe: bool = False
-    opted_in: frozenset[str] = frozenset()
-    low_impact: bool = False
-    proposing: bool = False
-    withheld: Mapping[Place, Withheld] = field(factory=dict)
-    policy: Policy = Policy()
-
-    def admits(self, finding: Finding, rule: Rule) -> bool:
-        """Whether a finding that has edits may be applied."""
-        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
-
-    def is_chosen(self, finding: Finding, rule: Rule) -> bool:
-        """Whether the user asked for it; an open question of a rule on request needs both flags."""
-        if is_on_request(finding, rule) and finding.code not in self.opted_in:
-            return False
-        if finding.safety is Safety.LOW_IMPACT:
-            return self.low_impact
-        return finding.safety is not Safety.UNSAFE or self.unsafe
-
-
-@frozen(order=True)
-class Place:
-    """What tells a finding apart in all states of the files: its rule, and where it starts in the file as given."""
-
-    path: str
-    code: str
-    start: int
-
-
-@frozen
-class Withheld:
-    """Why a finding is not applied.
-
-    Attributes:
-        is_open: whether it is right could not be decided; else it is wrong, or not worth it.
-    """
-
-    reason: str
-    is_open: bool = False
-
-
-_PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
-"""Classes whose results a run can compare with the original's."""
-
-
-def is_on_request(finding: Finding, rule: Rule) -> bool:
-    """Whether a finding waits until its rule is selected by code or name; what changes the training always does."""
-    return Safety.OPT_IN in (finding.safety, rule.safety) or finding.numerics is Numerics.BEHAVIOURAL
-
-
-@frozen
-class FileResult:
-    """One file after all rules.
-
-    Places of the findings, and lines that their texts name, are those of the file as it was given; the
-    offsets of their edits are those of the round that found them.
-
-    Attributes:
-        path: the path as given.
-        outcome: see `Outcome`.
-        reason: why it was skipped or failed, in one line; else empty.
-        before, after: the file's bytes; equal unless the outcome is `changed`.
-        applied: findings whose edits are in `after`.
-        held_back: findings with edits that `Choice` did not admit: of low impact, with open questions, on request.
-        refused: what is left as it is, and advice.
-        suppressed: findings silenced by a `# perfmod: ignore` comment.
-        warnings: what is wrong with such comments, each one line with its line number.
-        together: paths of the other files that applied findings changed along with this one: all of them have to be
-            written, or none.
-    """
-
-    path: str
-    outcome: Outcome
-    before: bytes
-    after: bytes
-    reason: str = ""
-    applied: tuple[Finding, ...] = ()
-    held_back: tuple[Finding, ...] = ()
-    refused: tuple[Finding, ...] = ()
-    suppressed: tuple[Finding, ...] = ()
-    warnings: tuple[str, ...] = ()
-    together: tuple[str, ...] = ()
-
-
-class Part(str, enum.Enum):
-    """What is done with one of several files that are read together."""
-
-    ASKED = "asked"
-    """Rules look for their patterns in it, and it is rewritten."""
-    PARTNER = "partner"
-    """No rule is asked about it; it is rewritten where a finding of another file has edits in it."""
-    UNNAMED = "unnamed"
-    """It belongs to the project, and nobody asked for changes in it: a finding that would edit it is held back."""
-    READ = "read"
-    """Only facts are taken from it. A finding that would have to edit it is refused."""
-
-
-@frozen
-class Pin:
-    """What a project says of the torch that it runs with.
-
-    Attributes:
-        newest: the newest version that it allows, as far as it says: `(1, 6)` stands for every 1.6.
-        said: where it says so, for messages.
-    """
-
-    newest: tuple[int, ...]
-    said: str
-
-    def allows(self, version: str) -> bool:
-        """Whether a version, `1.12`, is allowed."""
-        return tuple(map(int, version.split(".")))[: len(self.newest)] <= self.newest
-
-
-@frozen
-class Given:
-    """One of several files that are read together.
-
-    Attributes:
-        path: the path as the user would write it, unique among the files. A file called `__init__.py` is its package.
-        data: its bytes.
-        modules: the dotted names by which other files may import it, such as `("engine", "src.engine")`; empty for a
-            script that nobody can import.
-        imports: the paths, among the files, of what it imports, by dotted name as it is written there: `engine`,
-            `pkg.loop`, `.loop`, `..data.loaders`, and for `from pkg import loop` both `pkg` and `pkg.loop`. What is
-            not in it is no file of these. None where nobody has looked; then `modules` tell.
-        part: see `Part`.
-        imported_elsewhere: whether files that are not among these import it, too: its callers are not all to be seen.
-        is_beside_training: whether other files of its project train, and none of them imports this one, which was found
-            and not given by name.
-        pin: what its project says of torch, if it does.
-        forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
-        outside: what files of its project that are no Python set to 0.
-        why_read: of a file of which only facts are taken, why that is so: `belongs to another part of a large project`.
-    """
-
-    path: str
-    data: bytes
-    modules: tuple[str, ...] = ()
-    imports: Mapping[str, str] | None = None
-    part: Part = Part.ASKED
-    imported_elsewhere: bool = False
-    is_beside_training: bool = False
-    pin: Pin | None = None
-    forks_by_default: bool = False
-    outside: tuple[OutsideSetting, ...] = ()
-    why_read: str = ""
 
 
 def rewrite(data: bytes, path: str, rules: Sequence[Rule], choice: Choice = Choice()) -> FileResult:

@@ -14,7 +14,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.names import imported_name
 from perfmod.transforms.facts.tree import walk
-from perfmod.transforms.rule import Change, Edit
+from perfmod.transforms.finding import Change, Edit
 from perfmod.transforms.source import Source, parse_module
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, statement_start
 

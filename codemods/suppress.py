@@ -20,7 +20,8 @@ from attrs import evolve, frozen
 
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit, Finding, Rule
+from perfmod.transforms.finding import Edit, Finding
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import header_end_of, statement_start
 

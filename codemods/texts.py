@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from attrs import asdict, evolve
 
 from perfmod.codemods.edits import Splice
-from perfmod.transforms.rule import Edit, Finding, PlacedEdit, Question
+from perfmod.transforms.finding import Edit, Finding, PlacedEdit, Question
 from perfmod.transforms.source import LINE_NUMBERS, Source
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from attrs import evolve
 
-from perfmod.codemods.engine import Outcome
 from perfmod.codemods.patch import unified_diff
+from perfmod.codemods.results import Outcome
 from perfmod.errors import Interrupted, explain
 from perfmod.examine import Examined
 from perfmod.journal import Entry, Journal

@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 from perfmod import parallel, planning
 from perfmod.cache import Cache, fingerprint
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, Part
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Options, Settings, settings_for
 from perfmod.errors import UsageMistake
 from perfmod.files import FoundFile, Unreadable, discover, read

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 
-from perfmod.codemods.engine import FileResult
+from perfmod.codemods.results import FileResult
 from perfmod.errors import Failure
 from perfmod.task import Task
 

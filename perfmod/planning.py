@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from perfmod.codemods.engine import Part
+from perfmod.codemods.results import Part
 from perfmod.config import Settings
 from perfmod.files import FoundFile
 from perfmod.project.groups import Group
@@ -19,7 +19,7 @@ from perfmod.roots import shown
 
 @frozen
 class Member:
-    """One file of a `Unit`; the attributes are those of `perfmod.codemods.engine.Given`, with real paths."""
+    """One file of a `Unit`; the attributes are those of `perfmod.codemods.results.Given`, with real paths."""
 
     file: FoundFile
     part: Part = Part.ASKED

@@ -12,7 +12,8 @@ from pathlib import PurePath
 from attrs import evolve, frozen
 
 from perfmod.budget import OutOfTime, within
-from perfmod.codemods.engine import LIBRARIES, Choice, FileResult, Given, Outcome, Part, rewrite_together
+from perfmod.codemods.engine import LIBRARIES, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source, SourceError, decode, is_notebook

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Given, Outcome, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Given, Outcome
 
 SUPPORT = Path(__file__).parent / "support"
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")

@@ -12,7 +12,8 @@ import pytest
 
 from perfmod.budget import within
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
 from tests.support.snippets import facts, used
 
 LINKS = 150

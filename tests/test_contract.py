@@ -15,7 +15,8 @@ import pytest
 from golden_harness.golden import ROOT, Golden, goldens
 
 from perfmod.codemods import catalog
-from perfmod.transforms.rule import Family, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 RULES = catalog.rules()
 HUNDREDS = {Family.SYNCS: "1", Family.FEEDING: "2", Family.COMPUTE: "3", Family.LEFTOVERS: "4"}

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, Outcome
 
 RULES = catalog.rules()
 EVERYTHING = Choice(unsafe=True, opted_in=frozenset(rule.code for rule in RULES))

@@ -7,7 +7,7 @@ import re
 
 import libcst as cst
 
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.style import width
 

@@ -21,7 +21,7 @@ from perfmod.transforms.light import Unsupported, light_module
 from perfmod.transforms.spans import Spans, spans_in
 
 if TYPE_CHECKING:
-    from perfmod.transforms.rule import Edit
+    from perfmod.transforms.finding import Edit
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _BRACKET = re.compile(r"[()\[\]{}]")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from perfmod.transforms.facts.tree import children, find_all
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.source import Source
 
 Statement = cst.BaseStatement | cst.BaseSmallStatement

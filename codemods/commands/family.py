@@ -8,8 +8,9 @@ import libcst as cst
 from libcst.codemod import CodemodCommand
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Outcome, rewrite
-from perfmod.transforms.rule import Family, Numerics, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, Outcome
+from perfmod.transforms.finding import Family, Numerics, Safety
 
 _KEPT = (Numerics.BITWISE, Numerics.ROUNDING)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfmod.codemods.commands.family import FamilyCommand
-from perfmod.transforms.rule import Family
+from perfmod.transforms.finding import Family
 
 
 class LeftoversCommand(FamilyCommand):

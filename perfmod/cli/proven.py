@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmod.cli.verifying import needs_extra
-from perfmod.codemods.engine import Outcome
+from perfmod.codemods.results import Outcome
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.report.output import console, status

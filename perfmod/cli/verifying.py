@@ -147,7 +147,7 @@ def request(
     budget: int = 1,
 ) -> Request:
     """What the command line asks to have verified. Raises `UsageMistake`."""
-    from perfmod.transforms.rule import Numerics
+    from perfmod.transforms.finding import Numerics
     from perfmod.verify.request import Request, resolve_script
 
     cwd = Path.cwd()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from perfmod.codemods.engine import Pin
+from perfmod.codemods.results import Pin
 from perfmod.roots import project_root, shown
 
 _LISTS = ("requirements*.txt", "environment*.yml", "environment*.yaml", "pyproject.toml", "setup.cfg", "setup.py")

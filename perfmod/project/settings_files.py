@@ -15,7 +15,7 @@ from attrs import define, field
 from perfmod.files import FoundFile
 from perfmod.project.territory import Territory, roots
 from perfmod.roots import shown
-from perfmod.transforms.facts.file import OutsideSetting
+from perfmod.transforms.outside import OutsideSetting
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".sh")
 _MOST_FILES = 200

@@ -11,11 +11,12 @@ from pathlib import Path
 import attrs
 from attrs import frozen
 
-from perfmod.codemods.engine import FileResult, Outcome, is_on_request
+from perfmod.codemods.results import FileResult, Outcome, is_on_request
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.roots import shown
-from perfmod.transforms.rule import Family, Finding, Question, Rule, Safety
+from perfmod.transforms.finding import Family, Finding, Question, Safety
+from perfmod.transforms.rule import Rule
 
 SCHEMA_VERSION = 2
 """Raised when a field of the rows changes its meaning or goes; new fields may come without."""

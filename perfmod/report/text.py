@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
-from perfmod.codemods.engine import Outcome
+from perfmod.codemods.results import Outcome
 from perfmod.journal import Reverted
 from perfmod.report.reasons import ReasonRow
 from perfmod.report.rows import FindingRow, Report, State
 from perfmod.roots import shown
-from perfmod.transforms.rule import Family
+from perfmod.transforms.finding import Family
 
 if TYPE_CHECKING:
     from rich.console import Console

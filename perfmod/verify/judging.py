@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.batches import compare_batches
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
 from perfmod.verify.outputs import compare_checkpoints, compare_printed

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.judging import Controls, judge_ranks
 from perfmod.verify.running import Ran

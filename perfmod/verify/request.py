@@ -8,7 +8,7 @@ from attrs import frozen
 
 from perfmod.errors import UsageMistake
 from perfmod.roots import shown
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 
 @frozen

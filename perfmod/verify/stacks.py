@@ -8,11 +8,11 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from perfmod.codemods.engine import FileResult, Outcome, Place, Withheld
+from perfmod.codemods.results import FileResult, Outcome, Place, Withheld
 from perfmod.errors import Failure
 from perfmod.examine import Examined, rules_for
 from perfmod.task import Task
-from perfmod.transforms.rule import Finding, Numerics
+from perfmod.transforms.finding import Finding, Numerics
 
 Stack = tuple[str, ...]
 """Codes of rules, in ascending order."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import evolve, frozen, mutable
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.runs import Spread
 from perfmod.verify.trace import Trace
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from perfmod.codemods.engine import Place, Withheld
+from perfmod.codemods.results import Place, Withheld
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined
 from perfmod.verify import machine

@@ -13,9 +13,9 @@ from typing import Final
 
 from attrs import field, frozen
 
-from perfmod.codemods.engine import Place, Withheld
+from perfmod.codemods.results import Place, Withheld
 from perfmod.examine import Examined, rules_for
-from perfmod.transforms.rule import Finding, Question, Safety
+from perfmod.transforms.finding import Finding, Question, Safety
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran
 from perfmod.verify.stacks import Rewriting, place_of

@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from perfmod.codemods.engine import FileResult
-from perfmod.transforms.rule import Finding, Numerics, Safety
+from perfmod.codemods.results import FileResult
+from perfmod.transforms.finding import Finding, Numerics, Safety
 from perfmod.verify.evidence import Profile, SyncRow, Why
 
 _NEGLIGIBLE = 0.01

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 KINDS = sorted(path.stem for path in (BENCHMARKS / "adversaries").glob("*.py"))

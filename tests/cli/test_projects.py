@@ -11,13 +11,13 @@ from cli_fakes.running import Ran, Run, RunProcess, Write
 
 from perfmod import planning
 from perfmod.cache import Cache
-from perfmod.codemods.engine import Part
+from perfmod.codemods.results import Part
 from perfmod.config import Options
 from perfmod.errors import ExitCode
 from perfmod.files import discover
 from perfmod.planning import Unit
 from perfmod.task import Task
-from perfmod.transforms.facts.file import OutsideSetting
+from perfmod.transforms.outside import OutsideSetting
 
 SLOW, FAST = "torch_slow()\n", "torch_fast()\n"
 
@@ -246,7 +246,7 @@ class TestCache:
     def test_each_thing_that_counts(self) -> None:
         from attrs import evolve
 
-        from perfmod.codemods.engine import Choice, Given
+        from perfmod.codemods.results import Choice, Given
 
         one, other = Given("a.py", b"import b", imports={"b": "b.py"}), Given("b.py", b"x")
         task = Task((one, other), frozenset(), (), Choice())

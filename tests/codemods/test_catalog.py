@@ -9,7 +9,7 @@ import toy_rules as toys
 
 from perfmod.codemods import catalog
 from perfmod.transforms import syncs
-from perfmod.transforms.rule import Family
+from perfmod.transforms.finding import Family
 
 
 @pytest.fixture

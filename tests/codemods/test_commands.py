@@ -14,7 +14,7 @@ from perfmod.codemods.commands.compute import ComputeCommand
 from perfmod.codemods.commands.feeding import FeedingCommand
 from perfmod.codemods.commands.leftovers import LeftoversCommand
 from perfmod.codemods.commands.syncs import SyncsCommand
-from perfmod.transforms.rule import Family, Numerics, Safety
+from perfmod.transforms.finding import Family, Numerics, Safety
 
 
 @pytest.fixture

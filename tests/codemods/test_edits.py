@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmod.codemods.edits import Splice, disjoint, is_consistent
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 
 TEXT = st.text(alphabet="ab\n\r é\u2028", max_size=12)
 

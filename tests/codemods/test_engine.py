@@ -10,9 +10,10 @@ import pytest
 import toy_rules as toys
 from attrs import evolve
 
-from perfmod.codemods.engine import MAX_ROUNDS, Choice, Outcome, rewrite
+from perfmod.codemods.engine import MAX_ROUNDS, rewrite
+from perfmod.codemods.results import Choice, Outcome
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Finding, Numerics, Safety
+from perfmod.transforms.finding import Edit, Finding, Numerics, Safety
 
 CODE = "import torch\nx = slow(1)\ny = 2\nz = slow(3)\n"
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import toy_rules as toys
 
-from perfmod.codemods.engine import Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Outcome
 
 COUNT = "COUNT = len(os.sched_getaffinity(0))"
 

@@ -6,9 +6,10 @@ import pytest
 import toy_rules as toys
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import FileResult
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Finding
+from perfmod.transforms.finding import Edit, Finding
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,11 @@ import pytest
 import toy_rules as toys
 from attrs import evolve
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, Part, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Change, Edit, Finding, Rule, Safety
+from perfmod.transforms.finding import Change, Edit, Finding, Safety
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source
 
 A = "import torch\nimport b\n\nx = slow(1)\n"

@@ -7,7 +7,7 @@ import pytest
 
 from perfmod.codemods.edits import Splice, is_consistent
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import (
     comments,

@@ -18,8 +18,9 @@ import pytest
 import torchvision_cpu
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import FileResult, Outcome
+from perfmod.transforms.finding import Numerics
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # Rules that the README of the example promises.

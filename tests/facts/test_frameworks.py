@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
 from perfmod.transforms.facts.frameworks import trains_with_torch
 from tests.support.snippets import dotted_names, linked
 

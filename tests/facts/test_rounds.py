@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, Given
 from tests.support.snippets import dotted_names
 
 LOSS = """\

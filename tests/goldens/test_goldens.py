@@ -12,8 +12,10 @@ from golden_harness.golden import ROOT, Golden, goldens
 from golden_harness.sides import compare_probes, count_syncs, run_script
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Rule, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Numerics, Safety
+from perfmod.transforms.rule import Rule
 
 GOLDENS = list(goldens())
 CHANGES = [golden for golden in GOLDENS if golden.head.change]

@@ -12,7 +12,7 @@ from golden_harness.golden import Head, HeadError
 from golden_harness.make import FLAVOURS, MASKS, Make
 from golden_harness.sides import TRIALS, NothingShown, compare_probes, run_script
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 HEAD = """
 import torch

@@ -12,7 +12,8 @@ from golden_harness.sides import run_project
 from snippets import dotted_names
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
 
 PROJECTS = list(projects())
 CHANGES = [project for project in PROJECTS if project.head.change]

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
 from perfmod.codemods.patch import unified_diff
+from perfmod.codemods.results import Choice, Outcome
 from perfmod.transforms.notebook import ipython
 from perfmod.transforms.notebook.document import Document
 from perfmod.transforms.source import Source, SourceError

@@ -9,10 +9,11 @@ import pytest
 import toy_rules as toys
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.patch import unified_diff
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Finding, Safety
+from perfmod.transforms.finding import Edit, Finding, Safety
 
 IMPORTS = "import torch\nfrom torch.utils.data import DataLoader, Dataset"
 LOOP = """for x, y in loader:

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, Outcome
 
 BEGIN = """import torch
 from torch import nn

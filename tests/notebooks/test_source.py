@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import notebooks
 import pytest
 
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook.source import Notebook
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Place, Source, SourceError
 
 CELLS = (

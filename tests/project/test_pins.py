@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perfmod.codemods.engine import Choice, Given, Pin, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, Given, Pin
 from perfmod.project.pins import Pins
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.syncs.masked_loss import MaskedLoss

@@ -10,7 +10,7 @@ from perfmod.config import Settings
 from perfmod.files import FoundFile
 from perfmod.project import settings_files
 from perfmod.project.settings_files import SettingsFiles
-from perfmod.transforms.facts.file import OutsideSetting
+from perfmod.transforms.outside import OutsideSetting
 
 
 @pytest.fixture

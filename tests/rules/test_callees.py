@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
 from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 
 HEAD = """\

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
 from perfmod.transforms.feeding.cpu_born_tensor import CpuBornTensor
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.syncs.device_constant_in_step import DeviceConstantInStep
 
 CODE = """\

@@ -10,9 +10,10 @@ import pytest
 import torch
 import torchvision_cpu
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
 from perfmod.transforms.feeding.cpu_normalisation import CpuNormalisation
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 
 HEAD = """\
 from itertools import cycle

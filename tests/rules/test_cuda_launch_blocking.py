@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from whole_files import WholeFiles
 
-from perfmod.codemods.engine import Given, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Given
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.leftovers.cuda_launch_blocking import CudaLaunchBlocking
-from perfmod.transforms.rule import Safety
 
 FILES = WholeFiles(CudaLaunchBlocking(), "import os\nimport torch")
 CHANGES = {

@@ -7,8 +7,9 @@ import textwrap
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.data_dependent_size import DataDependentSize
 
 HEAD = """\

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from whole_files import WholeFiles
 
-from perfmod.codemods.engine import Choice, Given, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, Given
 from perfmod.transforms.compute.deprecated_amp_api import DeprecatedAmpApi
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 
 FILES = WholeFiles(DeprecatedAmpApi(), "import functools\n\nimport torch")
 

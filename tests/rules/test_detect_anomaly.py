@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from whole_files import WholeFiles
 
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.leftovers.detect_anomaly import DetectAnomaly
-from perfmod.transforms.rule import Safety
 
 FILES = WholeFiles(DetectAnomaly())
 CHANGES = {

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.device_constant_in_step import DeviceConstantInStep
 
 HEAD = """\

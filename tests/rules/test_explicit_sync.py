@@ -6,8 +6,9 @@ import textwrap
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.explicit_sync import ExplicitSync
 
 HEAD = """\

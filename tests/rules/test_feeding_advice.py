@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
 from perfmod.transforms.feeding.costly_samples import CostlySamples
 from perfmod.transforms.feeding.shallow_prefetch import ShallowPrefetch
-from perfmod.transforms.rule import Rule, Safety
+from perfmod.transforms.finding import Safety
+from perfmod.transforms.rule import Rule
 
 CODE = """\
 import numpy as np

@@ -6,11 +6,12 @@ from textwrap import dedent
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
 from perfmod.transforms.feeding.cpu_normalisation import CpuNormalisation
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 LIGHTNING = """\

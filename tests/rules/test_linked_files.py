@@ -9,11 +9,13 @@ import pytest
 from attrs import evolve
 from snippets import dotted_names
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
 from perfmod.transforms.feeding.cpu_normalisation import CpuNormalisation
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
-from perfmod.transforms.rule import Rule, Safety
+from perfmod.transforms.finding import Safety
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 DATA = """

@@ -10,11 +10,12 @@ from textwrap import dedent
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
-from perfmod.transforms.facts.file import OutsideSetting
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
+from perfmod.transforms.finding import Numerics, Safety
+from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy, Target
-from perfmod.transforms.rule import Numerics, Safety
 
 COUNT = "min(8, os.cpu_count() or 1)"
 HEAD = """\

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from rewrites import Bodies
 
-from perfmod.codemods.engine import Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Outcome
+from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.syncs.mask_assignment_from_device import MaskAssignmentFromDevice
 
 BODIES = Bodies(MaskAssignmentFromDevice())

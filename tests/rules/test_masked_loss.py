@@ -11,8 +11,9 @@ import torch
 from attrs import frozen
 from golden_harness.sides import compare_probes
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 
 HEAD = """\

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 METER = """\

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from rewrites import Bodies
 
-from perfmod.codemods.engine import Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Outcome
+from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.syncs.nonzero_index_assignment import NonzeroIndexAssignment
 
 BODIES = Bodies(NonzeroIndexAssignment())

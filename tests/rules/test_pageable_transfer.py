@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 
 LOADER = "DataLoader(photos, num_workers=2, batch_size=4)"
 LONG = "images.to(device=device), targets.to(device=device)"

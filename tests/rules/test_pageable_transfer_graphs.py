@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 
 SCRIPT = """\

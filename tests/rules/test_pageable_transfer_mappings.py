@@ -7,7 +7,8 @@ import collections
 import pytest
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Pin, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Pin
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 
 SCRIPT = """\

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given
 from perfmod.transforms.feeding.pageable_transfer import PageableTransfer
 from perfmod.transforms.policy import Policy, Target
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.per_step_report import PerStepReport
 
 HEAD = """\

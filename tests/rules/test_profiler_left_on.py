@@ -8,8 +8,8 @@ import pytest
 from whole_files import WholeFiles
 
 from perfmod.codemods.engine import rewrite
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.leftovers.profiler_left_on import ProfilerLeftOn
-from perfmod.transforms.rule import Safety
 
 FILES = WholeFiles(ProfilerLeftOn())
 LOOP = "for x, y in loader:\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n"

@@ -7,8 +7,9 @@ import textwrap
 import pytest
 import torch
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.syncs.read_back import ReadBack
 
 HEAD = """\

@@ -13,9 +13,10 @@ import pytest
 import torch
 from snippets import dotted_names
 
-from perfmod.codemods.engine import Choice, FileResult, Given, Outcome, rewrite, rewrite_together
+from perfmod.codemods.engine import rewrite, rewrite_together
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.policy import Policy, Target
-from perfmod.transforms.rule import Safety
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 TRAINING = """\

@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from perfmod.codemods.engine import Choice, Outcome, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, Outcome
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs.masked_loss import MaskedLoss
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation

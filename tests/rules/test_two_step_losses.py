@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from whole_files import WholeFiles
 
 from perfmod.transforms.compute.two_step_losses import TwoStepLosses
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.finding import Numerics, Safety
 
 FILES = WholeFiles(TwoStepLosses())
 EXACT = {

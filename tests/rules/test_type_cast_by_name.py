@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
 from perfmod.transforms.feeding.type_cast_by_name import TypeCastByName
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 
 CODE = """\
 import torch

@@ -7,8 +7,8 @@ import textwrap
 import pytest
 from whole_files import WholeFiles
 
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.leftovers.undetached_tensors import UndetachedTensors
-from perfmod.transforms.rule import Safety
 
 FILES = WholeFiles(UndetachedTensors())
 TRAIN = """\

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.tensor_branch import TensorBranch
 from perfmod.transforms.syncs.unique_count import UniqueCount
 

@@ -6,8 +6,9 @@ import textwrap
 
 import pytest
 
-from perfmod.codemods.engine import Choice, rewrite
-from perfmod.transforms.rule import Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs.per_step_report import PerStepReport
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 

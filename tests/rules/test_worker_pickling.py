@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, Given
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
 from tests.rules.test_worker_traps import said, written
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, FileResult, rewrite
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
 from perfmod.transforms.feeding.worker_restart import WorkerRestart
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.finding import Numerics, Safety
 
 CODE = """\
 import os

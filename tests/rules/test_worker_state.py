@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, Given
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 from tests.rules.test_worker_traps import said, written
 
 UNSEEN = "changes data that the loader reads while it runs, which workers would not see"

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from perfmod.codemods.engine import Choice, Given, rewrite_together
+from perfmod.codemods.engine import rewrite_together
+from perfmod.codemods.results import Choice, Given
 from perfmod.transforms.feeding.loader_without_workers import LoaderWithoutWorkers
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 
 CODE = """\
 import collections, csv, itertools, logging, multiprocessing, pathlib, sqlite3, sys

@@ -8,7 +8,7 @@ import pytest
 from whole_files import WholeFiles
 
 from perfmod.transforms.compute.zeroed_gradients import ZeroedGradients
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.finding import Numerics, Safety
 
 FILES = WholeFiles(ZeroedGradients())
 FIT = """\

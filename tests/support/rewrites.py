@@ -10,8 +10,10 @@ import pytest
 from attrs import frozen
 from golden_harness.sides import compare_probes
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Numerics, Rule, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Numerics, Safety
+from perfmod.transforms.rule import Rule
 
 CASES = """
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 Check = Callable[[FileFacts], Iterable[Finding]]
 

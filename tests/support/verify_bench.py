@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 from verify_variants import Script, Variant
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.calling import Call
 from perfmod.verify.evidence import Equality
 from perfmod.verify.laboratory import Laboratory, Setting

@@ -29,8 +29,9 @@ from typing import Any
 from attrs import field, frozen
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import Choice, Outcome, rewrite
-from perfmod.transforms.rule import Numerics
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, Outcome
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Verdict
 
 if sys.version_info >= (3, 11):

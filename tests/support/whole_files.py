@@ -6,8 +6,10 @@ import textwrap
 
 from attrs import frozen
 
-from perfmod.codemods.engine import Choice, FileResult, Outcome, rewrite
-from perfmod.transforms.rule import Finding, Numerics, Rule, Safety
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult, Outcome
+from perfmod.transforms.finding import Finding, Numerics, Safety
+from perfmod.transforms.rule import Rule
 
 
 @frozen

@@ -19,7 +19,7 @@ import pytest
 import torchvision_cpu
 from attrs import field, frozen
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.calling import Call
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.job import Job, Mode

@@ -14,7 +14,7 @@ from attrs import evolve
 from torch import Tensor, nn
 from traced_training import Recipe, renamed, scaled, train, with_digest, with_events, with_losses
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import ALIKE, WITHOUT_DROPOUT, Controls, judge, judge_ranks
 from perfmod.verify.trace import Backward, Batch, Event, Forward, Leaf, Step, Trace

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 from traced_training import Recipe, train
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.judging import Controls, judge
 from perfmod.verify.outputs import compare_printed

@@ -12,7 +12,7 @@ import pytest
 import traced_training
 from attrs import define, field
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import Job, Mode

@@ -11,7 +11,7 @@ from attrs import evolve
 from torch import nn
 from traced_training import Recipe, scaled, train, with_digest
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import Controls, judge
 from perfmod.verify.single_steps import draw_steps

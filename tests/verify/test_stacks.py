@@ -7,7 +7,7 @@ import pytest
 from perfmod.config import Options
 from perfmod.errors import Failure
 from perfmod.examine import examine
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.stacks import Rewriting, prefixes
 
 SCRIPT = """\

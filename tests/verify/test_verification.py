@@ -12,7 +12,7 @@ import pytest
 import traced_training
 from attrs import define, field
 
-from perfmod.codemods.engine import Choice
+from perfmod.codemods.results import Choice
 from perfmod.config import Options
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined, examine

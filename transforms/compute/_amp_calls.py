@@ -9,8 +9,8 @@ import libcst as cst
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any, is_false
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Edit
 
 _APIS = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _MODULES = ("", "autocast_mode.", "grad_scaler.")

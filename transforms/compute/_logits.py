@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.compute._activations import Activation, NotEqual, activation_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import is_unchanged
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import delete_statement, replace
 
 

@@ -18,7 +18,7 @@ from perfmod.transforms.compute._evaluations import (
 )
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk_scope
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import nest_statements
 
 _NOT_DECORATED = frozenset({"main", "run", "__init__", "forward", "__call__", "cli", "__main__"})

@@ -26,7 +26,8 @@ from perfmod.transforms.compute._amp_names import attributes, bare, root_of, use
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import insert_before_statement, replace
 
 _MODULES = {"torch.cuda.amp", "torch.cpu.amp"} | {name.rpartition(".")[0] for name in DEPRECATED}

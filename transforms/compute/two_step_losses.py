@@ -32,7 +32,8 @@ from perfmod.transforms.facts.calls import has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _SATURATES = (
     "where the sigmoid saturates at 0 or 1 the loss is clamped at 100 and has no gradient; on logits it has one"

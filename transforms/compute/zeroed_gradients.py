@@ -28,7 +28,8 @@ from perfmod.transforms.compute._zeroing import Zeroing
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import comments, delete_statements, replace
 
 _DECAYS = (

@@ -28,25 +28,11 @@ from perfmod.transforms.facts.tracing import Tracing
 from perfmod.transforms.facts.tree import FileTree, Tree
 from perfmod.transforms.facts.value import Value
 from perfmod.transforms.facts.values import Values
+from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy
 from perfmod.transforms.source import Source
 
 Result = TypeVar("Result")
-
-
-@frozen
-class OutsideSetting:
-    """A line of a file that is no Python, such as a configuration or a shell script, which sets a name to 0.
-
-    Attributes:
-        path: the file, from the root of its project.
-        code: what stands there, such as `num_workers: 0`.
-    """
-
-    name: str
-    path: str
-    line: int
-    code: str
 
 
 @frozen

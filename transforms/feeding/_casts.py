@@ -25,7 +25,7 @@ from perfmod.transforms.facts.tree import is_none
 from perfmod.transforms.facts.value import DType
 from perfmod.transforms.facts.worker_code import WorkerCode
 from perfmod.transforms.feeding._collates import returned
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 
 _TO_FLOATS = frozenset({"float", "double"})
 _TO_SMALLER = frozenset({"half", "bfloat16", "bool"})

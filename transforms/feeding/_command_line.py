@@ -10,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import is_true
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 
 _TOLD = re.compile(r"default(?: is|s to)?[:= ]*(?P<number>0)(?![\d.])")
 _PARSES = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})

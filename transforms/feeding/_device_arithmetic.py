@@ -12,7 +12,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._pipelines import Pipeline, Scaling, Unmovable
-from perfmod.transforms.rule import Change
+from perfmod.transforms.finding import Change
 from perfmod.transforms.source import Source
 from perfmod.transforms.style import quoted
 

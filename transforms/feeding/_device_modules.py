@@ -16,7 +16,7 @@ from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.feeding._device_arithmetic import NAME, Arithmetic
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 

@@ -12,7 +12,7 @@ from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.worker_code import Trait, WorkerCode
 from perfmod.transforms.feeding._frameworks import prepared
 from perfmod.transforms.feeding._gain_of_pinning import made_in, why_no_gain
-from perfmod.transforms.rule import Finding, Safety
+from perfmod.transforms.finding import Finding, Safety
 
 
 def held_back(file: FileFacts, examined: Mapping[Loader, list[Finding]]) -> Iterator[Finding]:

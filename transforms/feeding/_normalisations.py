@@ -14,7 +14,7 @@ from perfmod.transforms.feeding._image_copies import copies
 from perfmod.transforms.feeding._image_feeds import feeds
 from perfmod.transforms.feeding._pipeline_edits import as_bytes, imported, unread
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable, by_hand, pipelines
-from perfmod.transforms.rule import Change, Edit
+from perfmod.transforms.finding import Change, Edit
 from perfmod.transforms.source import Source
 
 _DEFAULT_TYPES = ("torch.set_default_dtype", "torch.set_default_tensor_type")

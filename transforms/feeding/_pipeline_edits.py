@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.writing import delete_statement, replace
 

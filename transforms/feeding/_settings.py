@@ -11,11 +11,12 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import passed
-from perfmod.transforms.facts.file import FileFacts, OutsideSetting
+from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, parameters
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.feeding._command_line import Option, option_of
+from perfmod.transforms.outside import OutsideSetting
 
 _READS = frozenset({"get", "keys", "items", "values", "copy", "setdefault", "pop"})
 _WRITTEN = ("True", "False", "None")

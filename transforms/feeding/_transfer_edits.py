@@ -12,8 +12,8 @@ from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._casts import cast_apart, goes_behind, swap
 from perfmod.transforms.feeding._settings import places
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Source
 from perfmod.transforms.style import width
 

@@ -17,7 +17,7 @@ from perfmod.transforms.facts.tracing import literal
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.feeding._command_line import declarations, option_called, told_default
 from perfmod.transforms.feeding._settings import Place, is_zero, written
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.style import quoted
 
 _RANKS = frozenset(

@@ -26,7 +26,7 @@ from perfmod.transforms.feeding._loader_runs import sampling, while_iterated
 from perfmod.transforms.feeding._sent_batches import unsendable
 from perfmod.transforms.feeding._settings import Place, asked
 from perfmod.transforms.feeding._shown_errors import why_shown
-from perfmod.transforms.rule import Numerics, Safety
+from perfmod.transforms.finding import Numerics, Safety
 
 # `{text}` and `{line}` are those of the remark.
 _REFUSED = {

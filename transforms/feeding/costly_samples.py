@@ -23,7 +23,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import walk
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.worker_code import WorkerCode
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _DOUBLE = frozenset({"torch.float64", "torch.double", "numpy.float64", "numpy.double", "builtins.float"})
 _MAKES = frozenset({"torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.LongTensor", "torch.Tensor"})

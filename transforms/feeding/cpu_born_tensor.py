@@ -52,8 +52,9 @@ from perfmod.transforms.feeding._born_types import (
 )
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.feeding._like import like
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import replace
 
 

@@ -43,7 +43,8 @@ from typing import ClassVar
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.feeding._normalisations import Stays, judged
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 
 class CpuNormalisation(Rule):

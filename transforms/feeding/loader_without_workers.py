@@ -85,8 +85,9 @@ from perfmod.transforms.feeding._start_method import Start, start
 from perfmod.transforms.feeding._worker_count import Number, count, instead, is_default, number, shares_cpus
 from perfmod.transforms.feeding._worker_gain import why_little, why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
+from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Change, Edit, Family, Finding, Numerics, Rule, Safety, Status, question
+from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.style import quoted
 
 

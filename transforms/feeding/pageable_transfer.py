@@ -77,7 +77,8 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_not_copy,
     why_overwritten,
 )
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status, question
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule, question
 
 
 class PageableTransfer(Rule):

@@ -22,7 +22,8 @@ from perfmod.transforms.facts.loaders import TORCH_LOADERS, Loader
 from perfmod.transforms.feeding._command_line import option_of
 from perfmod.transforms.feeding._graph_loaders import is_graph_loader
 from perfmod.transforms.feeding._settings import written
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _DEFAULT_FACTOR = 2
 _FEW = 2

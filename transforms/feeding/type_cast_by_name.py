@@ -25,7 +25,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
 from perfmod.transforms.feeding._same_tensor import why_not_itself
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _METHODS = {
     "torch.FloatTensor": "float", "torch.DoubleTensor": "double", "torch.HalfTensor": "half",

@@ -36,8 +36,9 @@ from perfmod.transforms.feeding._loader_runs import Loop, executed, repeating, s
 from perfmod.transforms.feeding._one_iterator import why_not_one_iterator
 from perfmod.transforms.feeding._settings import asked
 from perfmod.transforms.feeding._worker_count import is_positive
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _SEEDS = ("random.seed", "numpy.random.seed", "torch.manual_seed", "torch.random.manual_seed")
 _ASKS_FOR_SEED = ("torch.initial_seed", "torch.utils.data.get_worker_info")

@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import dedent_block, delete_statement
 
 _CATCHES = frozenset({"RuntimeError", "Exception", "BaseException", "ValueError", "FloatingPointError"})

@@ -23,8 +23,9 @@ from perfmod.transforms.facts.clocks import timed_without_waiting
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.leftovers import _switches
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import comments, delete_with_comment
 
 _VARIABLE = "CUDA_LAUNCH_BLOCKING"

@@ -24,8 +24,9 @@ from perfmod.transforms.facts.anomaly import BLOCKS, SWITCHES
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.leftovers import _switches
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import MOST_MOVED, replace
 
 _RAISES = "it raises an error at the first NaN in a backward pass; without it the training continues"

@@ -22,8 +22,9 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.leftovers import _switches
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import MOST_MOVED, delete_statement, delete_statements
 
 _PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile"})

@@ -22,8 +22,9 @@ from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.gradients import may_carry_gradient
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.leftovers._switches import boolean
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _DIFFERENTIATES = ("torch.autograd.grad", "torch.autograd.backward", "torch.autograd.functional.")
 _PASSES = frozenset({"backward", "manual_backward"})

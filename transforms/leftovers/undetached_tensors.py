@@ -21,8 +21,9 @@ import libcst as cst
 
 from perfmod.transforms.facts.escapes import Fate, first_of
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.leftovers._kept_graphs import Kept, carriers, kept, kept_beside
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 
 _KEPT = "it is stored on line {}, where other code may differentiate it"
 _DOUBTS = {

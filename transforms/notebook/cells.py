@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define, field, frozen
 
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook import ipython, order
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import Place, SourceError
 
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import libcst as cst
 from attrs import define
 
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook.cells import Cells
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Place, Source, SourceError, parse_module, parsed
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs._branches import chosen_by, rebinds_as_where
 from perfmod.transforms.syncs._conditions import CannotSelect, tests_device
 from perfmod.transforms.syncs._guards import without_guard

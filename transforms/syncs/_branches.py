@@ -11,7 +11,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.gradients import cuts_graph
 from perfmod.transforms.facts.tree import find_all, walk_scope
-from perfmod.transforms.rule import Edit, Safety
+from perfmod.transforms.finding import Edit, Safety
 from perfmod.transforms.syncs._choices import Choices
 from perfmod.transforms.syncs._conditions import CannotSelect, condition, shown, tests_device, tight
 from perfmod.transforms.writing import call_text, comments, dedent_block, replace

@@ -9,7 +9,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.masks import is_mask
 from perfmod.transforms.facts.tree import find_all, is_none
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.syncs._mask_changes import changes, is_own, last_name, may_change_elsewhere, root_of
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, replace
 

@@ -14,7 +14,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.syncs._made_on_device import Made, NotFollowed
 from perfmod.transforms.syncs._sizes import is_length
 from perfmod.transforms.writing import replace

@@ -16,9 +16,9 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_repeated, round_loop, unshown_loop
 from perfmod.transforms.facts.steps import makes_step
 from perfmod.transforms.facts.tree import find_any
+from perfmod.transforms.finding import Finding, Safety
 from perfmod.transforms.implicit_reads import implicit_read
 from perfmod.transforms.operations import operation
-from perfmod.transforms.rule import Finding, Safety
 from perfmod.transforms.syncs._around import parameter_loop
 from perfmod.transforms.syncs._host_copies import counts_of
 from perfmod.transforms.syncs._moves import Move, Moves

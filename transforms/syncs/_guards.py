@@ -11,7 +11,7 @@ from perfmod.transforms.facts.flow import Binding, Definition, Read
 from perfmod.transforms.facts.ranks import keyword
 from perfmod.transforms.facts.tree import find_all, is_none, walk
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Safety
+from perfmod.transforms.finding import Safety
 from perfmod.transforms.syncs._branches import Rewrite
 from perfmod.transforms.syncs._conditions import is_total, shown, tests_device
 from perfmod.transforms.writing import dedent_block, replace

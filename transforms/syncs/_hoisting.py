@@ -11,7 +11,7 @@ from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.rounds import step_loop
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.syncs._made_on_device import NotFollowed
 from perfmod.transforms.writing import delete_statement, insert_before_statement, replace
 

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.gradients import may_carry_gradient
 from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind, Value
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 
 # Methods that only bring the tensor to where Python reads it anyway.
 _ON_THE_WAY = frozenset({"cpu", "detach", "numpy"})

@@ -11,7 +11,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.facts.value import DType
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later, read_value
 from perfmod.transforms.syncs._sinks import Listed, sink_of
 from perfmod.transforms.syncs._sums import (

@@ -11,7 +11,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.masks import is_repeatable, is_unchanged
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind
-from perfmod.transforms.rule import Edit
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.syncs._mask_shapes import shape_objection
 from perfmod.transforms.syncs._masked_writes import CannotWrite, Selection, atom, masked_write
 from perfmod.transforms.syncs._nonzero import Bound, Form, NonzeroIndex, Write, is_whole

@@ -13,8 +13,8 @@ from perfmod.transforms.facts.masks import is_repeatable, is_unchanged, rank_of_
 from perfmod.transforms.facts.names import canonical
 from perfmod.transforms.facts.ranks import is_minus_one, positional
 from perfmod.transforms.facts.value import DType
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._gathers import Gather, assignment_of, postfix, sole_definition
 from perfmod.transforms.syncs._loss_calls import Loss, subject
 from perfmod.transforms.writing import call_text, delete_statement, delete_with_comment, quoted, replace

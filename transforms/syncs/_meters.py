@@ -22,8 +22,8 @@ from perfmod.transforms.facts.loggers import is_logged
 from perfmod.transforms.facts.rounds import is_repeated, round_loop
 from perfmod.transforms.facts.tree import find_all, walk
 from perfmod.transforms.facts.value import DType, Kind
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.needed import is_only_shown
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, may_change_later
 from perfmod.transforms.syncs._sinks import Metered

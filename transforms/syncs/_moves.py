@@ -14,8 +14,8 @@ from perfmod.transforms.facts.rounds import comes_often, is_late
 from perfmod.transforms.facts.side_streams import unguarded_fetch
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import DType
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.needed import is_only_shown
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import goes_over_batches, in_every_step
 from perfmod.transforms.syncs._host_reads import CannotRewrite, HostRead, host_read, may_change_later
 from perfmod.transforms.syncs._lists import keep_list

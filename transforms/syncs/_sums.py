@@ -17,8 +17,8 @@ from perfmod.transforms.facts.formats import shows_type
 from perfmod.transforms.facts.rounds import is_late, round_loop
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.needed import is_only_shown
-from perfmod.transforms.rule import Edit
 from perfmod.transforms.syncs._around import parameter_loop
 from perfmod.transforms.syncs._host_reads import CannotRewrite, is_int64, without_read
 from perfmod.transforms.syncs._places import first_values, mentions_in

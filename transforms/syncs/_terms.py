@@ -17,7 +17,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import DType, Kind
-from perfmod.transforms.rule import Edit, Question, question
+from perfmod.transforms.finding import Edit, Question
+from perfmod.transforms.rule import question
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
     HostRead,

@@ -22,8 +22,9 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._sizes import classes_of_partner, sum_of_list
 

@@ -29,7 +29,8 @@ from perfmod.transforms.facts.rounds import in_evaluation
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status, question
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._better_numbers import better_line
 from perfmod.transforms.syncs._filling import (

@@ -25,7 +25,8 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._measuring import why_measured
 from perfmod.transforms.syncs._removing import adjacent, by_block, empties_block, is_plain, statement_of

@@ -16,7 +16,8 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any
 from perfmod.transforms.facts.value import Device, DType, Kind
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._masked_statements import indexes_with, mask_of, why_waited_again, written
 from perfmod.transforms.syncs._masked_writes import CannotWrite

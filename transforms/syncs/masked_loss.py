@@ -28,7 +28,8 @@ from perfmod.transforms.facts.masks import is_mask, is_mask_name, same_mask
 from perfmod.transforms.facts.torch_api import LOSS_FUNCTIONS, LOSS_MODULES
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._constant_masks import constant_mask, hoisted
 from perfmod.transforms.syncs._gathers import Gather, Kept, gather

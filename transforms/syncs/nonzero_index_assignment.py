@@ -20,7 +20,8 @@ import libcst as cst
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._asked import why_asked
 from perfmod.transforms.syncs._mask_for_index import MaskForIndex
 from perfmod.transforms.syncs._masked_statements import why_waited_again

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import is_late
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._gain import no_gain_of
 from perfmod.transforms.syncs._moves import Moves
 

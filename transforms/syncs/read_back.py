@@ -22,7 +22,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._gain import why_no_gain
 from perfmod.transforms.syncs._host_copies import counts_of
 from perfmod.transforms.writing import replace

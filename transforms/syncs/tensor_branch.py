@@ -18,7 +18,8 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_any
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._asked import questions, why_asked
 from perfmod.transforms.syncs._branches import Rewrite, chosen_by, rebinds_as_where
 from perfmod.transforms.syncs._conditions import CannotSelect, tests_device

@@ -22,7 +22,8 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.masks import is_repeatable, is_unchanged
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._branches import rebinds_as_where
 from perfmod.transforms.syncs._conditions import CannotSelect, shown
 from perfmod.transforms.syncs._distinct import (

@@ -19,8 +19,9 @@ from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, is_false
 from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
-from perfmod.transforms.rule import Family, Finding, Numerics, Rule, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.syncs._around import in_every_step
 
 _MODULE = "torch.distributions."

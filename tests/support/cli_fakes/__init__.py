@@ -16,7 +16,8 @@ import libcst.matchers as m
 
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.rule import Edit, Family, Finding, Numerics, Question, Rule, Safety, Status, question
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
+from perfmod.transforms.rule import Rule, question
 
 
 class _CallRule(Rule):

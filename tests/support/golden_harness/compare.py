@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from golden_harness.probe import Leaf
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 FLOOR: Final = 8.0
 """Rounding steps of its largest value by which a result may always move: a short sum in another order."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 ROOT = Path(__file__).resolve().parents[3] / "golden"
 """The folder `golden/` of the checkout."""

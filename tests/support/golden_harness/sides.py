@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from golden_harness.compare import differences
 from golden_harness.make import FLAVOURS, MASKS, Make
 from golden_harness.probe import Outcome, arguments, load, run
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 
 TRIALS: Final = len(FLAVOURS) * len(MASKS)
 """Every flavour of values with every kind of mask."""

@@ -15,7 +15,7 @@ from attrs import evolve
 from verify_bench import STEPS, Bench
 from verify_variants import Script, Variant, scripts
 
-from perfmod.transforms.rule import Numerics
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.proving import CannotRun
 
