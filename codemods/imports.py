@@ -345,8 +345,8 @@ def _label_start(source: Source, at: int) -> int:
     start = at
     while start and source.text[source.line_start(start - 1) : start].lstrip().startswith("#"):
         start = source.line_start(start - 1)
-    is_apart = start and not source.text[source.line_start(start - 1) : start].strip()
-    return start if is_apart else at
+    in_part = start and not source.text[source.line_start(start - 1) : start].strip()
+    return start if in_part else at
 
 
 def _above(source: Source, line: cst.BaseStatement, text: str) -> Edit:

@@ -109,6 +109,8 @@ class FileResult:
         warnings: what is wrong with such comments, each one line with its line number.
         together: paths of the other files that applied findings changed along with this one: all of them have to be
             written, or none.
+        in_part: whether it was analysed without some of the files that it belongs to, because all of them together
+            are too large: less may have been found than there is.
     """
 
     path: str
@@ -122,6 +124,7 @@ class FileResult:
     suppressed: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
+    in_part: bool = False
 
 
 class Part(str, enum.Enum):

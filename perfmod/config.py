@@ -38,7 +38,8 @@ class Config:
         unsafe: take open questions as answered with yes.
         low_impact: apply findings that are safe and worth little, too.
         target: the platforms that the code has to run on, see `Target`.
-        time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
+        time_limit: seconds of processor time for files that are read together; beyond, they are not analysed. The work
+            for them is limited before, see `perfmod.task`.
         path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
     """
 
@@ -49,7 +50,7 @@ class Config:
     unsafe: bool = field(default=False, metadata={"type": _TRUTH})
     low_impact: bool = field(default=False, metadata={"type": _TRUTH})
     target: Target = field(default=Target.CUDA, converter=Target, metadata={"type": _TARGET})
-    time_limit: float = field(default=20.0, metadata={"type": _SECONDS})
+    time_limit: float = field(default=120.0, metadata={"type": _SECONDS})
     path: Path | None = None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import PurePath
 
@@ -15,9 +16,16 @@ from perfmod.budget import OutOfTime, within
 from perfmod.codemods.engine import LIBRARIES, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
+from perfmod.transforms import work
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source, SourceError, decode, is_notebook
+from perfmod.transforms.work import TooMuchWork
 
+_MOST_WORK = 20_000_000
+"""Units of work for files that are read together: some 20 seconds of a processor of 2024."""
+_MOST_WORK_OF_A_PART = 5_000_000
+"""Likewise for each of them, where all of them together need more."""
+_WHY_READ = "all files that belong together are too many to be analysed as a whole"
 _COMMENT = b"perfmod:"
 """In a comment it silences rules, and what is wrong with such a comment is reported."""
 
@@ -31,7 +39,8 @@ class Task:
         named: paths of those that the user gave by name; such a file that is no Python is a failure even where no
             rule would have looked into it.
         rules, choice: what the engine shall do.
-        time_limit: the seconds of processor time that it may take; then the files stay as they are.
+        time_limit: the seconds of processor time that it may take, or each of its parts where it is too large to be
+            done as a whole; then the files stay as they are.
     """
 
     files: tuple[Given, ...]
@@ -65,19 +74,56 @@ class Task:
     def run(self) -> tuple[FileResult, ...]:
         """The engine's results, in the order of the files."""
         try:
-            return within(self.time_limit, self._run)
+            return self._limited(_MOST_WORK)
         except OutOfTime:
             return tuple(map(self._given_up, self.files))
+        except TooMuchWork:
+            return tuple(map(self._in_part, self.files))
+
+    def _limited(self, units: float) -> tuple[FileResult, ...]:
+        """The results, if they take no more than so much work, or more where more time than usual is granted.
+
+        Raises:
+            TooMuchWork: they take more, on any machine.
+            OutOfTime: they take too long on this one.
+        """
+        units *= max(1, self.time_limit / Settings().time_limit)
+        return within(self.time_limit, lambda: work.within(int(units), self._run))
+
+    def _in_part(self, file: Given) -> FileResult:
+        """A file of a task that is too large: with the files that it is linked with, with what it imports, or alone."""
+        if file.part is not Part.ASKED or not matters(file.data, self.rules):
+            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+        imported = _imported(file)
+        users = {each.path for each in self.files if file.path in _imported(each)}
+        for beside in (imported | users, imported, set[str]()):
+            with suppress(TooMuchWork, OutOfTime):
+                results = self._with(file, beside)._limited(_MOST_WORK_OF_A_PART)
+                (result,) = (each for each in results if each.path == file.path)
+                return evolve(result, in_part=True)
+        return self._given_up(file)
+
+    def _with(self, file: Given, beside: Collection[str]) -> Task:
+        """A part of this task: one file, and others that are only read."""
+        paths = {file.path, *beside}
+        elsewhere = {path for each in self.files if each.path not in paths for path in _imported(each)}
+        files = tuple(
+            evolve(
+                each,
+                part=Part.ASKED if each.path == file.path else Part.READ,
+                imports=_among(each.imports, paths),
+                imported_elsewhere=each.imported_elsewhere or each.path in elsewhere,
+                why_read=_WHY_READ,
+            )
+            for each in self.files
+            if each.path in paths
+        )
+        return evolve(self, files=files, named=self.named & {file.path})
 
     def _run(self) -> tuple[FileResult, ...]:
         kept = tuple(file for file in self.files if self._is_read(file))
         paths = {file.path for file in kept}
-        linked = [
-            evolve(file, imports={name: path for name, path in file.imports.items() if path in paths})
-            if file.imports is not None
-            else file
-            for file in kept
-        ]
+        linked = [evolve(file, imports=_among(file.imports, paths)) for file in kept]
         results = {result.path: result for result in rewrite_together(linked, self.rules, self.choice)}
         return tuple(self._settled(file, results.get(file.path)) for file in self.files)
 
@@ -86,8 +132,8 @@ class Task:
         if file.part is not Part.ASKED or not matters(file.data, self.rules):
             return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
         number = sum(matters(each.data, self.rules) for each in self.files)
-        work = f"{number} files that belong together need" if number > 1 else "it needs"
-        reason = f"not analysed: {work} more than {self.time_limit:g} s; raise --time-limit"
+        needed = f"{number} files that belong together need" if number > 1 else "it needs"
+        reason = f"not analysed: {needed} more than {self.time_limit:g} s; raise --time-limit"
         outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED
         return FileResult(file.path, outcome, file.data, file.data, reason)
 
@@ -132,6 +178,16 @@ def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
     """Whether a file of these bytes has something for the engine: words that rules look for, or a comment for them."""
     found = any(library.encode() in data for library in LIBRARIES) and any(word in data for word in _triggers(rules))
     return found or _COMMENT in data
+
+
+def _imported(file: Given) -> set[str]:
+    """The paths of what a file imports."""
+    return {*(file.imports or {}).values()}
+
+
+def _among(imports: Mapping[str, str] | None, paths: Collection[str]) -> dict[str, str] | None:
+    """Those imports that lead to one of the paths."""
+    return {name: path for name, path in imports.items() if path in paths} if imports is not None else None
 
 
 def _require_python(file: Given) -> None:

@@ -66,7 +66,7 @@ TimeLimit = Annotated[
         metavar="SECONDS",
         min=0.1,
         help="Skip files whose analysis takes longer, with the files that they belong to.",
-        show_default="20",
+        show_default="120",
     ),
 ]
 Verbose = Annotated[

@@ -143,6 +143,8 @@ class FileRow:
         would_change: whether its rewrites change it, be they written or not.
         reason: why it was skipped or failed.
         warnings: what is wrong with its `# perfmod:` comments, with the lines.
+        in_part: whether it was analysed without some of the files that it belongs to, because all of them together
+            are too large.
         patch: its diff; None where it is unchanged, not UTF-8, or nobody asked for it.
     """
 
@@ -151,6 +153,7 @@ class FileRow:
     would_change: bool
     reason: str
     warnings: tuple[str, ...]
+    in_part: bool
     patch: str | None
 
 
@@ -226,6 +229,7 @@ def _file_row(each: Examined, patch: bytes | None) -> FileRow:
         would_change=changed,
         reason="\n".join(shown(line) for line in each.result.reason.splitlines()),
         warnings=tuple(shown(warning) for warning in each.result.warnings),
+        in_part=each.result.in_part,
         patch=text,
     )
 

@@ -110,6 +110,11 @@ def render_summary(
         _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}")
     if findings[State.SUPPRESSED.value]:
         _print(console, f"{findings[State.SUPPRESSED.value]} silenced by comments")
+    apart = sum(file.in_part for file in report.files)
+    if apart:
+        why = "the files that belong together are too large to be read at once"
+        told = f": {why}, so {'it' if apart == 1 else 'each'} was read with those next to it"
+        _print(console, (f"{_counted(apart, 'file')} analysed in part", "yellow"), told)
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
         _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cli_fakes.running import Run, RunProcess, Write
 
+from perfmod import task
 from perfmod.errors import ExitCode
 
 FILLER = "# " + "x" * 300_000
@@ -124,6 +125,18 @@ def test_files_that_are_read_together_are_left_together(write: Write, perfmod: R
         "1 rewrite made in 1 of 4 files",
         "1 file failed, 1 file skipped",
     ]
+
+
+def test_it_is_said_how_many_files_were_analysed_in_part(
+    write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is too large as a whole is analysed file by file."""
+    write("train.py", "import torch, engine\ntorch_slow()\n")
+    write("engine.py", "import torch\ntorch_slow()\n")
+    monkeypatch.setattr(task, "_MOST_WORK", 1)
+    ran = perfmod("check", ".", "--no-cache", "--jobs", "1")
+    assert ran.out.decode().count("PM901") == 2
+    assert "2 files analysed in part: " in ran.err
 
 
 def test_time_limit_of_the_configuration(write: Write, perfmod: Run) -> None:

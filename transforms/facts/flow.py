@@ -20,6 +20,7 @@ from attrs import define, field, frozen
 
 from perfmod.transforms.facts.links import Links, Place
 from perfmod.transforms.facts.tree import Scope, Tree, children, find_any, walk, walk_scope
+from perfmod.transforms.work import spend
 
 
 class Binding(enum.Enum):
@@ -426,6 +427,8 @@ _IMPORTS = (cst.ImportFrom, cst.ImportAlias)
 """What holds names of modules."""
 
 
+_STATEMENT = 20
+"""What a statement costs each time that it is walked, in units of work."""
 _OUT_OF_ORDER = frozenset(
     {
         *(cst.NamedExpr, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp),
@@ -496,6 +499,7 @@ class _ScopeWalk:
                 self.statement(statement)
 
     def statement(self, node: cst.CSTNode) -> None:
+        spend(_STATEMENT)
         if isinstance(node, cst.Assign):
             self.expression(node.value)
             for target in node.targets:

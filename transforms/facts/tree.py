@@ -9,6 +9,7 @@ from typing import TypeVar
 import libcst as cst
 
 from perfmod.transforms.source import Source
+from perfmod.transforms.work import spend
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 
@@ -75,6 +76,8 @@ _children: dict[int, tuple[cst.CSTNode, list[cst.CSTNode]]] = {}
 # All nodes of those files, parents first, and where each node and what is below it stand among them.
 _nodes: list[cst.CSTNode] = []
 _ranges: dict[int, tuple[int, int]] = {}
+_ADDING = 5
+"""What the parents, places and types of a node cost, in units of work."""
 _SCOPES = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _LOOPS = frozenset({cst.For, cst.While})
 
@@ -109,7 +112,11 @@ def _is_node_type(kind: type) -> bool:
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """`node` and everything below it, parents first."""
     known = _ranges.get(id(node))
-    return iter(_nodes[slice(*known)]) if known is not None else _walk(node)
+    if known is None:
+        return _walk(node)
+    first, end = known
+    spend(end - first)
+    return iter(_nodes[first:end])
 
 
 def _walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -132,6 +139,7 @@ def walk_scope(node: cst.CSTNode, without: Collection[cst.CSTNode] = ()) -> Iter
                 stack.extend(reversed(children(current)))
         return
     place, end = known
+    spend(end - place)
     while place < end:
         current = _nodes[place]
         yield current
@@ -198,6 +206,7 @@ class Tree:
     def _add(self, module: cst.Module) -> None:
         first = len(_nodes)
         _nodes.extend(_walk(module))
+        spend(_ADDING * (len(_nodes) - first))
         for place in range(len(_nodes) - 1, first - 1, -1):
             node = _nodes[place]
             parts = children(node)
