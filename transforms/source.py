@@ -113,7 +113,7 @@ class Source:
 
     def reparse(self, text: str) -> Source:
         """The same file with another text. Raises `SourceError` where that text is no Python."""
-        return Source(self.path, text, self.encoding, self.bom, parsed(text, in_full=self.is_in_full))
+        return evolve(self, text=text, tree=parsed(text, in_full=self.is_in_full))
 
     def in_full(self) -> Source:
         """The same file with a tree that holds all white space and punctuation."""
@@ -268,8 +268,9 @@ def parse_module(text: str) -> cst.Module:
         raise SourceError("is nested too deeply to be parsed")
     try:
         return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        line, column = _place(text) or (error.raw_line, error.raw_column + 1)
+    except (cst.ParserSyntaxError, cst.CSTValidationError) as error:
+        said = (error.raw_line, error.raw_column + 1) if isinstance(error, cst.ParserSyntaxError) else (1, 1)
+        line, column = _place(text) or said
         place = f"line {line}, column {column}"
         raise SourceError(f"{place}: {_explain_syntax_error(text, line)}") from error
     except RecursionError as error:

@@ -52,6 +52,7 @@ def test_json(write: Write, perfmod: Run) -> None:
         "would_change": True,
         "reason": "",
         "warnings": [],
+        "in_part": False,
         "patch": dry.out.decode(),
     }
     assert [(row["code"], row["state"], row["flag"]) for row in document["findings"]] == [
