@@ -46,7 +46,7 @@ class Calls:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
         self._targets: dict[cst.Call, _Target] = {}
         self._resolved = Questions(values.solver, self._resolve, None)
-        self._callers = Questions(values.solver, self._find_callers, ())
+        self._callers = Questions[cst.FunctionDef, tuple[cst.Call, ...]](values.solver, self._find_callers, ())
         self._through_instances = Questions(values.solver, self._find_calls_through_instances, _NO_CALLS)
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:

@@ -2,16 +2,16 @@
 
 What a name holds depends on its definitions, a parameter on the calls in sight, a call on what is called; code is full
 of circles of these. A question that is asked again while it is being answered gets its kind's provisional answer. What
-was computed from such an answer is provisional as well: all questions of a circle (a strongly connected component of the
-graph of questions, found as Tarjan's algorithm does) are answered anew in rounds, each round from the answers of the
-one before and the first from the provisional ones, until none of them changes. Only then are they kept. So no answer
-depends on which question of a circle was asked first.
+was computed from such an answer is provisional as well: all questions of a circle (a strongly connected component of
+the graph of questions, found as Tarjan's algorithm does) are answered anew in rounds, each round from the answers of
+the one before and the first from the provisional ones, until none of them changes. Only then are they kept. So no
+answer depends on which question of a circle was asked first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
@@ -47,8 +47,11 @@ class _Pending(Generic[Key, Answer]):
     place: int
     low: int
     is_circular: bool = False
-    dependents: dict[_Pending, None] = field(factory=dict)  # type: ignore[type-arg]
+    dependents: dict[_AnyPending, None] = field(factory=dict)
     changes: int = 0
+
+
+_AnyPending = _Pending[Any, Any]
 
 
 class Questions(Generic[Key, Answer]):
@@ -86,9 +89,9 @@ class Solver:
 
     def __init__(self) -> None:
         # Questions without a final answer, and those of them that are being computed, the outermost first.
-        self._stack: list[_Pending] = []  # type: ignore[type-arg]
-        self._open: list[_Pending] = []  # type: ignore[type-arg]
-        self._asker: _Pending | None = None  # type: ignore[type-arg]
+        self._stack: list[_AnyPending] = []
+        self._open: list[_AnyPending] = []
+        self._asker: _AnyPending | None = None
         self._depth = 0
 
     def answer(self, kind: Questions[Key, Answer], key: Key) -> Answer:
@@ -170,7 +173,7 @@ class Solver:
                 each.dependents.clear()
             self._go_round(root, circle)
 
-    def _go_round(self, root: _Pending[Key, Answer], circle: list[_Pending]) -> None:  # type: ignore[type-arg]
+    def _go_round(self, root: _Pending[Key, Answer], circle: list[_AnyPending]) -> None:
         due, size = circle, len(self._stack)
         while due and len(self._stack) == size:
             found = []
@@ -179,7 +182,7 @@ class Solver:
                 root.low = min(root.low, each.low)
             if root.low < root.place:
                 return
-            again: dict[_Pending, None] = {}  # type: ignore[type-arg]
+            again: dict[_AnyPending, None] = {}
             for each, answer in found:
                 if answer != each.answer:
                     each.changes += 1
