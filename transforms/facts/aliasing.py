@@ -13,6 +13,7 @@ from perfmod.transforms.facts.callees import Callees
 from perfmod.transforms.facts.calls import argument, is_decorated, passed
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, parameters
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import Tree, is_false, is_true, walk
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.facts.values import Values
@@ -97,9 +98,8 @@ class Aliasing:
         self._names = names
         self._values = values
         self.callees = Callees(names, values)
-        self._kept: dict[cst.Param, bool] = {}
-        self._asked: set[cst.Param] = set()
-        self._written: dict[Definition, tuple[Read, ...]] = {}
+        self._is_kept = Questions(values.solver, self._keeps, False)
+        self._written = Questions[Definition, tuple[Read, ...]](values.solver, self._find_mutations, ())
 
     def is_fresh(self, node: cst.CSTNode) -> bool:
         """Whether evaluating `node` makes a tensor that nothing else refers to."""
@@ -159,23 +159,21 @@ class Aliasing:
         Names that are given the same object or a view of it count too, and calls of functions in sight that write
         into what they are given. The `x += y` that is the definition itself does not.
         """
-        known = self._written.get(definition)
-        if known is None:
-            self._written[definition] = ()  # for functions that call themselves
-            known = self._written[definition] = tuple(self._find_mutations(definition))
-        return known
+        return self._written(definition)
 
-    def _find_mutations(self, definition: Definition) -> Iterator[Read]:
+    def _find_mutations(self, definition: Definition) -> tuple[Read, ...]:
+        found: list[Read] = []
         stack = self._sources(definition)
         seen = set(stack)
         while stack:
             for use in self._flow.uses(stack.pop()):
                 if use is not definition.node and self.mutates(use):
-                    yield use
+                    found.append(use)
                 for alias in self.aliases(use):
                     if alias not in seen:
                         seen.add(alias)
                         stack.append(alias)
+        return tuple(found)
 
     def _sources(self, definition: Definition) -> list[Definition]:
         """A definition, and those that made the object that it gives its name: of `x` for `y = x.view(-1)`."""
@@ -494,25 +492,12 @@ class Aliasing:
         """Whether a function in sight keeps an argument or a view of it, or returns one."""
         is_bound = isinstance(self._tree.scope(function), cst.ClassDef) and not is_decorated(function, "staticmethod")
         given = [p for p in parameters(function) if passed(call, function, p, bound=is_bound) is arg.value]
-        return not given or any(map(self._keeps, given))
+        return not given or any(map(self._is_kept, given))
 
     def _keeps(self, param: cst.Param) -> bool:
-        """Whether a parameter is kept by its function, or by one that this hands it to; they may call each other.
-
-        What is found is certain. That nothing was found is so for all that were asked once the first of them is done.
-        """
-        if param in self._kept or param in self._asked:
-            return self._kept.get(param, False)
-        is_first = not self._asked
-        self._asked.add(param)
+        """Whether a parameter is kept by its function, or by one that this hands it to."""
         uses = (use for made in self._flow.defined(param) for use in self._flow.uses(made))
-        is_kept = any(self.hands_on(use) for use in uses)
-        if is_kept:
-            self._kept[param] = True
-        if is_first:
-            self._kept.update({} if is_kept else dict.fromkeys(self._asked, False))
-            self._asked.clear()
-        return is_kept
+        return any(self.hands_on(use) for use in uses)
 
     def _copies(self, element: cst.SubscriptElement) -> bool:
         """Whether an index makes a copy: a mask, a list, or a tensor with dimensions.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,13 @@ from attrs import frozen
 from perfmod.transforms.facts.classes import Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Flow, parameters
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import Tree
 
 if TYPE_CHECKING:
     from perfmod.transforms.facts.values import Values
 
-ALWAYS = float("-inf")
-"""A level below those of all questions: see `Values.cut`."""
+_NO_CALLS: Mapping[cst.FunctionDef, tuple[cst.Call, ...]] = {}
 
 
 @frozen(eq=False)
@@ -44,37 +44,14 @@ class Calls:
         self._by_name: dict[str, list[cst.Call]] = {}
         for call in self._own:
             self._by_name.setdefault(_last_name(call.func), []).append(call)
-        self._callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
         self._targets: dict[cst.Call, _Target] = {}
-        self._resolving: dict[cst.Call, int] = {}
-        self._resolved: dict[cst.Call, cst.FunctionDef | None] = {}
-        self._hasty: dict[cst.Call, cst.FunctionDef | None] = {}
-        self._hasty_callers: dict[cst.FunctionDef, tuple[cst.Call, ...]] = {}
-        # Of the calls through instances those that are resolved for good, by what they run.
-        self._lately: list[cst.Call] = []
-        self._through: dict[cst.FunctionDef, list[cst.Call]] = {}
+        self._resolved = Questions(values.solver, self._resolve, None)
+        self._callers = Questions[cst.FunctionDef, tuple[cst.Call, ...]](values.solver, self._find_callers, ())
+        self._through_instances = Questions(values.solver, self._find_calls_through_instances, _NO_CALLS)
 
     def resolve(self, call: cst.Call) -> cst.FunctionDef | None:
         """The function in sight that `call` runs; for an instance of one of its classes `forward` or `__call__`."""
-        if call in self._resolved:
-            return self._resolved[call]
-        if call in self._hasty:
-            self._values.cut(ALWAYS)
-            return self._hasty[call]
-        if call in self._resolving:
-            self._values.cut(self._resolving[call])
-            return None
-        self._resolving[call] = self._values.level
-        try:
-            found, is_whole = self._values.watched(lambda: self._resolve(call))
-        finally:
-            del self._resolving[call]
-        if is_whole or (not self._resolving and self._values.is_settled):
-            self._resolved[call] = found
-            self._lately.append(call)
-        elif self._values.is_impatient:
-            self._hasty[call] = found
-        return found
+        return self._resolved(call)
 
     def reached(self, call: cst.Call) -> tuple[cst.FunctionDef, ...]:
         """The functions in sight that `call` may run: what `resolve` gives, and what derived classes have instead.
@@ -122,11 +99,6 @@ class Calls:
             if found.name.value in derived.methods:
                 yield derived.methods[found.name.value]
 
-    def forget_hasty(self) -> None:
-        """Drop what was found only for the sake of a question that is answered by now."""
-        self._hasty.clear()
-        self._hasty_callers.clear()
-
     def handed(self, call: cst.Call) -> list[cst.FunctionDef]:
         """Functions in sight that a call is given by position, and may run, as `opt.step(closure)` does."""
         return [found for arg in call.args if arg.keyword is None for found in self._functions(arg.value)]
@@ -171,40 +143,26 @@ class Calls:
 
     def callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
         """Every call in sight that runs `function`; for `__init__`, every construction."""
-        known = self._callers.get(function)
-        if known is not None:
-            return known
-        if function in self._hasty_callers:
-            self._values.cut(ALWAYS)
-            return self._hasty_callers[function]
-        found, is_whole = self._values.watched(lambda: tuple(self._find_callers(function)))
-        if is_whole or not self._resolving:
-            self._callers[function] = found
-        elif self._values.is_impatient:
-            self._hasty_callers[function] = found
-        return found
+        return self._callers(function)
 
-    def _find_callers(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
+    def _find_callers(self, function: cst.FunctionDef) -> tuple[cst.Call, ...]:
         owner = self._classes.of(self._tree.scope(function))
         name = function.name.value
         if owner is not None and name == "__init__":
             makers = [made for cls, made in self._constructions.items() if cls.method("__init__") is function]
-            return makers[0] if len(makers) == 1 else self._in_order(call for made in makers for call in made)
-        through = owner is not None and name in ("forward", "__call__")
-        if through:
-            return self._find_callers_through_instances(function)
-        return [call for call in self._named(function) if self.resolve(call) is function]
+            return tuple(self._in_order(call for made in makers for call in made))
+        if owner is not None and name in ("forward", "__call__"):
+            return self._through_instances(None).get(function, ())
+        return tuple(call for call in self._named(function) if self.resolve(call) is function)
 
-    def _find_callers_through_instances(self, function: cst.FunctionDef) -> Sequence[cst.Call]:
-        """Only calls that are not resolved for good are looked at: all functions of the name share the candidates."""
-        while self._lately:
-            call = self._lately.pop()
-            runs = self._resolved[call]
-            if self._waiting.pop(call, False) and runs is not None:
-                self._through.setdefault(runs, []).append(call)
-        known = tuple(self._through.get(function, ()))
-        found = [call for call in tuple(self._waiting) if self.resolve(call) is function]
-        return self._in_order((*known, *found)) if known else found
+    def _find_calls_through_instances(self, _: None) -> Mapping[cst.FunctionDef, tuple[cst.Call, ...]]:
+        """The calls of every `forward` and `__call__` in sight; one question, for they share the candidates."""
+        found: dict[cst.FunctionDef, list[cst.Call]] = {}
+        for call in self._called_instances:
+            function = self.resolve(call)
+            if function is not None:
+                found.setdefault(function, []).append(call)
+        return {function: tuple(calls) for function, calls in found.items()}
 
     def _named(self, function: cst.FunctionDef) -> list[cst.Call]:
         """Calls of the function's name, and of the names under which other files import it."""
@@ -220,17 +178,17 @@ class Calls:
         return sorted(calls, key=self._tree.places.__getitem__)
 
     @cached_property
-    def _waiting(self) -> dict[cst.Call, bool]:
-        """Calls that may call an instance of a class in sight, or its `forward` by name, until they are resolved."""
+    def _called_instances(self) -> list[cst.Call]:
+        """Calls that may call an instance of a class in sight, or its `forward` by name."""
         attributes = self._classes.attributes | {"forward", "__call__"}
-        found: dict[cst.Call, bool] = {}
+        found = []
         for call in self._own:
             func = call.func
             if self._flow.is_variable(func):
                 if not all(definition.binding is Binding.DEFINED for definition in self._flow.definitions(func)):
-                    found[call] = True
+                    found.append(call)
             elif not isinstance(func, cst.Attribute) or func.attr.value in attributes:
-                found[call] = True
+                found.append(call)
         return found
 
     def is_only_called(self, function: cst.FunctionDef) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,6 +10,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.flow import Binding, Flow, Read, dotted
 from perfmod.transforms.facts.names import Names
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, DType, Kind, dtype_named
 
@@ -27,11 +27,17 @@ class Placement:
         self._flow = flow
         self._names = names
         self._values = values
-        self._open: set[Read] = set()
+        self._named_device = Questions(values.solver, self._find_named_device, Device.ACCELERATOR, may_give_up=True)
+        self._is_named_dtype = Questions(values.solver, self._find_named_dtype, False)
+        self._named_dtypes = Questions(values.solver, self._dtype_of_name, None)
+        self._defaults = Questions[None, tuple[cst.Call, ...]](values.solver, self._find_defaults, ())
 
-    @cached_property
+    @property
     def defaults(self) -> tuple[cst.Call, ...]:
         """The calls after which tensors are not made on the CPU where nothing says the device: `set_default_device`."""
+        return self._defaults(None)
+
+    def _find_defaults(self, _: None) -> tuple[cst.Call, ...]:
         return tuple(call for call in self._tree.all(cst.Call) if self._moves_default(call))
 
     def _moves_default(self, call: cst.Call) -> bool:
@@ -74,10 +80,13 @@ class Placement:
         if isinstance(node, cst.IfExp):
             return self.is_dtype(node.body) and self.is_dtype(node.orelse)
         if self._flow.is_variable(node):
-            values = [d.value for d in self._flow.definitions(node) if d.value is not None]
-            return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self.is_dtype(v) for v in values)
+            return self._is_named_dtype(node)
         name = self._names.qualified(node) or ""
         return name in torch_api.DTYPES or name in torch_api.TENSOR_TYPES
+
+    def _find_named_dtype(self, node: Read) -> bool:
+        values = [d.value for d in self._flow.definitions(node) if d.value is not None]
+        return bool(values) and all(isinstance(v, (cst.Attribute, cst.IfExp)) and self.is_dtype(v) for v in values)
 
     def device_of(self, node: cst.BaseExpression | None) -> Device | None:
         """The device that an expression names: `CPU` only where it can be nothing else."""
@@ -102,18 +111,12 @@ class Placement:
             return owner.device if owner.is_tensor else Device.ACCELERATOR
         return Device.ACCELERATOR
 
-    def _named_device(self, node: Read) -> Device:
+    def _find_named_device(self, node: Read) -> Device:
         """The device that a variable names."""
-        if node in self._open:
-            return Device.ACCELERATOR
-        self._open.add(node)
-        try:
-            found = {
-                self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
-                for d in self._flow.definitions(node)
-            }
-        finally:
-            self._open.discard(node)
+        found = {
+            self.device_of(d.value) if d.binding is Binding.ASSIGNED and not d.path else Device.ACCELERATOR
+            for d in self._flow.definitions(node)
+        }
         return Device.CPU if found == {Device.CPU} else Device.ACCELERATOR
 
     def _set_above(self, node: cst.Attribute) -> cst.BaseExpression | None:
@@ -153,8 +156,11 @@ class Placement:
             both = {self.dtype_of(node.body), self.dtype_of(node.orelse)}
             return both.pop() if len(both) == 1 else None
         if name is None and isinstance(node, cst.Name) and self.is_dtype(node):
-            definitions = self._flow.definitions(node)
-            given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
-            types = {self.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
-            return types.pop() if len(types) == 1 and len(given) == len(definitions) else None
+            return self._named_dtypes(node)
         return dtype_named(torch_api.DTYPES.get(name or "")) or dtype_named(torch_api.TENSOR_TYPES.get(name or ""))
+
+    def _dtype_of_name(self, node: cst.Name) -> DType | None:
+        definitions = self._flow.definitions(node)
+        given = [d.value for d in definitions if d.binding is Binding.ASSIGNED and not d.path]
+        types = {self.dtype_of(v) if isinstance(v, (cst.Attribute, cst.IfExp)) else None for v in given}
+        return types.pop() if len(types) == 1 and len(given) == len(definitions) else None

@@ -16,6 +16,7 @@ from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.flow import Binding, Definition, Flow
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.ranks import is_minus_one
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.stores import Stores
 from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import Kind
@@ -70,9 +71,7 @@ class Shapes:
         self._values = values
         self._aliasing = aliasing
         self._stores = stores
-        self._keys: dict[cst.CSTNode, Key | None] = {}
-        self._open: set[Definition] = set()
-        self._circles = 0
+        self._keys = Questions[cst.CSTNode, Key | None](values.solver, self._find, None, may_give_up=True)
 
     def same(self, left: cst.CSTNode, right: cst.CSTNode) -> bool:
         """Whether both expressions provably have the same shape."""
@@ -81,14 +80,7 @@ class Shapes:
 
     def key(self, node: cst.CSTNode) -> Key | None:
         """Where the shape of an expression comes from; `None` where that cannot be said."""
-        if node in self._keys:
-            return self._keys[node]
-        known = self._circles
-        key = self._find(node)
-        # In the middle of a circle of definitions the answer depends on where one came in.
-        if known == self._circles or not self._open:
-            self._keys[node] = key
-        return key
+        return self._keys(node)
 
     def _find(self, node: cst.CSTNode) -> Key | None:
         if isinstance(node, cst.Name):
@@ -138,20 +130,13 @@ class Shapes:
         return isinstance(self._tree.parent(node), cst.AssignTarget)
 
     def _of_definition(self, definition: Definition) -> Key:
-        if definition in self._open:
-            self._circles += 1
-            return definition
-        self._open.add(definition)
-        try:
-            if definition.part is not None:
-                return self.key(definition.part) or definition
-            if definition.binding is Binding.AUGMENTED:
-                statement = self._tree.statement(definition.node)
-                if isinstance(statement, cst.AugAssign) and self._keeps_shape(statement):
-                    return self.key(statement.target) or definition
-            return definition
-        finally:
-            self._open.discard(definition)
+        if definition.part is not None:
+            return self.key(definition.part) or definition
+        if definition.binding is Binding.AUGMENTED:
+            statement = self._tree.statement(definition.node)
+            if isinstance(statement, cst.AugAssign) and self._keeps_shape(statement):
+                return self.key(statement.target) or definition
+        return definition
 
     def _keeps_shape(self, statement: cst.AugAssign) -> bool:
         """Whether a statement such as `x += y` works in place, as it does on tensors."""

@@ -19,11 +19,12 @@ from attrs import evolve
 from perfmod.transforms.facts import lightning, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
-from perfmod.transforms.facts.calls import ALWAYS, Calls, has_star, is_decorated, passed
+from perfmod.transforms.facts.calls import Calls, has_star, is_decorated, passed
 from perfmod.transforms.facts.classes import AttributeAssignment, Classes, ClassFacts
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, Read, dotted, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.placement import Placement
+from perfmod.transforms.facts.solver import Questions, Solver
 from perfmod.transforms.facts.tree import Tree, walk
 from perfmod.transforms.facts.value import (
     ARRAY,
@@ -45,16 +46,10 @@ from perfmod.transforms.facts.value import (
     promoted,
 )
 
-Result = TypeVar("Result")
+Key = TypeVar("Key")
 
 _GIVES_MODULE_BACK = torch_api.MODULE_RETURNS_SELF | {"to", "cuda", "cpu"}
 """Methods of modules that give the module itself."""
-# A level above those of all questions.
-_NEVER = float("inf")
-# How many expressions one question may look at before it settles for what it knows.
-_PATIENCE = 300
-# How many questions may wait for each other; every one of them takes about eight frames of Python's stack.
-_DEPTH = 60
 
 
 class Values:
@@ -65,16 +60,20 @@ class Values:
         self._flow = flow
         self._names = names
         self._classes = classes
+        self.solver = Solver()
         self.calls = Calls(tree, flow, names, classes, self)
         self.placement = Placement(tree, flow, names, self)
         self._calls = CallValues(names, self.placement, self)
-        self._known: dict[object, Value] = {}
-        self._hasty: dict[object, Value] = {}
-        self._open: dict[object, int] = {}
-        self._used_as_tensors: dict[Definition, bool] = {}
-        # How many questions of all kinds are open, and the lowest level of one that was cut lately.
-        self._level = 0
-        self._cut: float = _NEVER
+        self._of = self._questions(self._evaluate)
+        self._of_definition = self._questions(self._define)
+        self._returned = self._questions(self._return)
+        self._iterated = self._questions(self._iterate)
+        self._attributes = self._questions(self._attribute)
+        self._is_used_as_tensor = Questions(self.solver, self._find_use_as_tensor, False)
+        self._loaders = Questions(self.solver, self._find_loader, None)
+
+    def _questions(self, compute: Callable[[Key], Value]) -> Questions[Key, Value]:
+        return Questions(self.solver, compute, UNKNOWN, may_give_up=True)
 
     @cached_property
     def _arguments(self) -> Arguments:
@@ -82,11 +81,11 @@ class Values:
 
     def of(self, node: cst.CSTNode) -> Value:
         """The value of an expression."""
-        return self._remember(node, lambda: self._evaluate(node))
+        return self._of(node)
 
     def of_definition(self, definition: Definition) -> Value:
         """The value that a definition gives its name."""
-        return self._remember(definition, lambda: self._define(definition))
+        return self._of_definition(definition)
 
     def assigned_to(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
         """The expressions that a variable may hold; nothing where one of them is not written down."""
@@ -97,14 +96,17 @@ class Values:
 
     def returned(self, function: cst.FunctionDef) -> Value:
         """What a call of a function in sight returns, whatever its arguments."""
-        return self._remember(("returned", function), lambda: self._return(function))
+        return self._returned(function)
 
     def iterated(self, node: cst.BaseExpression) -> Value:
         """One element of an iterable expression: what a `for` over it binds."""
-        return self._remember(("iterated", node), lambda: self._iterate(node))
+        return self._iterated(node)
 
     def loader_of(self, iterable: cst.BaseExpression) -> cst.BaseExpression | None:
         """The loader behind `loader`, `enumerate(loader)`, `tqdm(enumerate(loader))`, `iter(loader)` and the like."""
+        return self._loaders(iterable)
+
+    def _find_loader(self, iterable: cst.BaseExpression) -> cst.BaseExpression | None:
         value = self.of(iterable)
         if value.kind is Kind.LOADER:
             return value.call if value.call is not None else iterable
@@ -119,76 +121,7 @@ class Values:
 
     def attribute(self, cls: ClassFacts, name: str) -> Value:
         """The value of an attribute of a class in sight, over all its assignments."""
-        return self._remember(("attribute", cls, name), lambda: self._attribute(cls, name))
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether no question is open, so that an answer given now is the best there will be."""
-        return not self._open
-
-    @property
-    def is_impatient(self) -> bool:
-        """Whether the question that is open has taken too many steps."""
-        return bool(self._open) and self._steps > _PATIENCE
-
-    def cut(self, level: float) -> None:
-        """Note that an answer is left out, because the question of this level is open and asks for it already."""
-        self._cut = min(self._cut, level)
-
-    @property
-    def level(self) -> int:
-        """How many questions are open: the level of the next one."""
-        return self._level
-
-    def watched(self, compute: Callable[[], Result]) -> tuple[Result, bool]:
-        """What `compute` gives as a question of the next level, and whether it would give that at any time.
-
-        It would where no question was cut on the way that had been open before.
-        """
-        level, outer = self._level, self._cut
-        self._level, self._cut = level + 1, _NEVER
-        try:
-            result = compute()
-        finally:
-            self._level = level
-        is_whole = self._cut >= level
-        self._cut = outer if is_whole else min(self._cut, outer)
-        return result, is_whole
-
-    # Recursion: code is full of cycles (`x = f(x)` in a loop). A value that is asked for while it is being computed is
-    # UNKNOWN; what was computed from such a cut is kept only by the question that was cut, or the outermost, because
-    # asked from elsewhere it may come out better. A question that takes too many steps keeps everything from then on,
-    # for itself: a chain of cycles would otherwise be walked once for every way through it.
-
-    def _remember(self, key: object, compute: Callable[[], Value]) -> Value:
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        hasty = self._hasty.get(key)
-        if hasty is not None:
-            self.cut(ALWAYS)
-            return hasty
-        if key in self._open or len(self._open) > _DEPTH:
-            self.cut(self._open.get(key, ALWAYS))
-            return UNKNOWN
-        is_outermost = not self._open
-        if is_outermost:
-            self._steps = 0
-            self._hasty.clear()
-            self.calls.forget_hasty()
-        self._steps += 1
-        self._open[key] = self._level
-        try:
-            value, is_whole = self.watched(compute)
-        finally:
-            del self._open[key]
-        if is_whole or is_outermost or _is_complete(value):
-            self._known[key] = value
-        elif self._steps > _PATIENCE:
-            self._hasty[key] = value
-        if is_outermost:
-            self._cut = _NEVER
-        return value
+        return self._attributes((cls, name))
 
     # Definitions
 
@@ -384,16 +317,9 @@ class Values:
         is_identity = isinstance(test, cst.Comparison) and self._is_identity_test(test)
         return not is_identity and (is_test or isinstance(around, cst.BooleanOperation))
 
-    def _is_used_as_tensor(self, definition: Definition) -> bool:
+    def _find_use_as_tensor(self, definition: Definition) -> bool:
         """Whether some use of the name only works on a tensor: `x.cuda()`, `torch.nonzero(x == k)`, `F.relu(x)`."""
-        known = self._used_as_tensors.get(definition)
-        if known is not None:
-            return known
-        uses = self._flow.uses(definition)
-        found, is_whole = self.watched(lambda: any(map(self._shows_tensor, uses)))
-        if is_whole or found:
-            self._used_as_tensors[definition] = found
-        return found
+        return any(map(self._shows_tensor, self._flow.uses(definition)))
 
     def _shows_tensor(self, use: cst.CSTNode) -> bool:
         node = use
@@ -434,7 +360,8 @@ class Values:
         found = [self.of(node.value) if node.value is not None else Value(Kind.NONE) for node in results]
         return join(found) if found else Value(Kind.NONE)
 
-    def _attribute(self, cls: ClassFacts, name: str) -> Value:
+    def _attribute(self, asked: tuple[ClassFacts, str]) -> Value:
+        cls, name = asked
         assignments = cls.assignments(name)
         kept = [assignment for assignment in assignments if not self._gives_back(assignment, name)]
         found = [self._assigned(assignment) for assignment in kept]
@@ -699,16 +626,6 @@ class Values:
 
 def _is_empty_list(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.List) and not node.elements
-
-
-def _is_complete(value: Value) -> bool:
-    """Whether a value says enough to be kept although a cycle of questions was cut while it was computed."""
-    parts = (*(value.items or ()), *((value.element,) if value.element is not None else ()))
-    return (
-        value.kind is not Kind.UNKNOWN
-        and not (value.is_tensor and value.dtype is None)
-        and all(map(_is_complete, parts))
-    )
 
 
 def _is_division(operator: cst.CSTNode | None) -> bool:
