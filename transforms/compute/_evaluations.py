@@ -12,7 +12,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.gradients import may_carry_gradient
-from perfmod.transforms.facts.tree import Scope, find_all, is_false, walk, walk_scope
+from perfmod.transforms.facts.tree import Scope, find_all, find_in_scope, is_false, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -98,7 +98,7 @@ def mode(file: FileFacts, call: cst.Call) -> bool | None:
 
 def modes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[cst.Call, bool]]:
     """The calls at or below `node`, in its scope, that switch the mode of a model."""
-    for call in walk_scope(node):
+    for call in find_in_scope(node, cst.Call):
         if isinstance(call, cst.Call) and (found := mode(file, call)) is not None:
             yield call, found
 
@@ -111,12 +111,13 @@ def receiver(file: FileFacts, call: cst.Call) -> str:
 
 def model_calls(file: FileFacts, scope: cst.CSTNode, evaluated: set[str]) -> list[cst.Call]:
     """The calls of models in a scope: what was put into evaluation mode, modules, and what is named like one."""
-    return [call for call in walk_scope(scope) if isinstance(call, cst.Call) and _is_model_call(file, call, evaluated)]
+    calls = find_in_scope(scope, cst.Call)
+    return [call for call in calls if isinstance(call, cst.Call) and _is_model_call(file, call, evaluated)]
 
 
 def parameters_read(file: FileFacts, nodes: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
     """The calls that give the parameters of a model, of which other tensors with a graph may be computed."""
-    for call in (call for node in nodes for call in walk_scope(node) if isinstance(call, cst.Call)):
+    for call in (call for node in nodes for call in find_in_scope(node, cst.Call) if isinstance(call, cst.Call)):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) and file.qualified(call) is None else ""
         if name in ("parameters", "named_parameters"):
             yield call

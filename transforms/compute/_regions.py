@@ -17,7 +17,7 @@ from perfmod.transforms.compute._evaluations import (
     receiver,
 )
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import nest_statements
 
@@ -36,7 +36,7 @@ def only_evaluates(file: FileFacts, function: cst.FunctionDef) -> bool:
         return False
     if file.source.text[: file.source.span(function)[0]].rpartition("\n")[2].strip():
         return False
-    if any(isinstance(node, (cst.Yield, cst.FunctionDef, cst.ClassDef)) for node in walk_scope(body)):
+    if any(find_in_scope(body, cst.Yield, cst.FunctionDef, cst.ClassDef)):
         return False
     if file.steps.trains(body):
         return False
@@ -46,7 +46,7 @@ def only_evaluates(file: FileFacts, function: cst.FunctionDef) -> bool:
         return False
     if next(modes(file, body), None) is not None:
         return True
-    loops = [node for node in walk_scope(body) if isinstance(node, cst.For)]
+    loops = [node for node in find_in_scope(body, cst.For) if isinstance(node, cst.For)]
     return names_evaluation(function) and any(_draws_batches(file, loop) for loop in loops)
 
 

@@ -167,11 +167,11 @@ def _trains(file: FileFacts, call: cst.Call) -> bool:
 
 def _is_behind_backward(file: FileFacts, zeroing: Zeroing, node: cst.CSTNode) -> bool:
     """Whether a backward pass runs between a zeroing and what stands in the same function, perhaps a round later."""
-    places = file.tree.places
-    zero, use = places[zeroing.node], places[node]
+    place = file.tree.place
+    zero, use = place(zeroing.node), place(node)
     if file.tree.scope(node) is not file.tree.scope(zeroing.node):
         return False
-    passes = [places[call] for call in backward_passes(file, zeroing)]
+    passes = [place(call) for call in backward_passes(file, zeroing)]
     return any(zero < at < use or at < use < zero or use < zero < at for at in passes)
 
 

@@ -175,7 +175,7 @@ class Calls:
         return self._in_order(found)
 
     def _in_order(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
-        return sorted(calls, key=self._tree.places.__getitem__)
+        return sorted(calls, key=self._tree.place)
 
     @cached_property
     def _called_instances(self) -> list[cst.Call]:

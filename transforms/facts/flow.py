@@ -19,7 +19,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.facts.links import Links, Place
-from perfmod.transforms.facts.tree import Scope, Tree, children, find_any, walk, walk_scope
+from perfmod.transforms.facts.tree import Scope, Tree, children, find_any, find_in_scope, walk
 from perfmod.transforms.work import spend
 
 
@@ -199,6 +199,8 @@ class Flow:
 
     def _from_comprehension(self, name: cst.Name, scope: Scope) -> tuple[Definition, ...]:
         """What a lambda inside of a comprehension sees of the comprehension's variables."""
+        if not isinstance(scope, cst.Lambda):
+            return ()
         for ancestor in self._tree.ancestors(name):
             if isinstance(ancestor, cst.BaseComp) and self._tree.scope(ancestor) is not scope:
                 return tuple(self._comprehended.get(ancestor, {}).get(name.value, ()))
@@ -422,7 +424,6 @@ class Flow:
         return name in self._reaching or not self._tree.is_target(name)
 
 
-_DECLARATIONS = (cst.Global, cst.Nonlocal)
 _IMPORTS = (cst.ImportFrom, cst.ImportAlias)
 """What holds names of modules."""
 
@@ -457,9 +458,7 @@ class _ScopeWalk:
     def run(self) -> None:
         scope = self.scope
         if isinstance(scope, (cst.FunctionDef, cst.ClassDef)):
-            for node in walk_scope(scope.body):
-                if type(node) not in _DECLARATIONS:
-                    continue
+            for node in find_in_scope(scope.body, cst.Global, cst.Nonlocal):
                 if isinstance(node, cst.Global):
                     self.homes.update((item.name.value, self.module) for item in node.names)
                 elif isinstance(node, cst.Nonlocal):

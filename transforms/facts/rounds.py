@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all, walk_scope
+from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _WITHOUT_GRADIENTS = (".no_grad", ".inference_mode")
@@ -96,7 +96,7 @@ def _moves_batch(loop: cst.For | cst.While) -> bool:
 
 def _runs_model(file: FileFacts, loop: cst.For | cst.While) -> bool:
     """Whether a round runs a model."""
-    return any(isinstance(node, cst.Call) and runs_model(file, node) for node in walk_scope(loop.body))
+    return any(isinstance(node, cst.Call) and runs_model(file, node) for node in find_in_scope(loop.body, cst.Call))
 
 
 def runs_model(file: FileFacts, call: cst.Call) -> bool:

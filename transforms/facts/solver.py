@@ -15,11 +15,15 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
+from perfmod.transforms.work import spend
+
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
 
 # How many questions may wait for each other on Python's stack; every one of them takes about eight of its frames.
 _DEPTH = 50
+# What a question costs each time that it is computed, in units of work.
+_QUESTION = 20
 # How often an answer may change in rounds before it is taken for one that never settles.
 _CHANGES = 8
 
@@ -151,6 +155,7 @@ class Solver:
 
     def _asked_by(self, pending: _Pending[Key, Answer]) -> Answer:
         """What is computed for a question from what is known now."""
+        spend(_QUESTION)
         outer, self._asker = self._asker, pending
         self._depth += 1
         answer = pending.kind.compute(pending.key)

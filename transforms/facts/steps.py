@@ -17,7 +17,7 @@ from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.firsts import runs_once
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Tree, walk, walk_scope
+from perfmod.transforms.facts.tree import Tree, find_in_scope, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
 
@@ -259,7 +259,7 @@ class Steps:
         known = self._called.get(node)
         if known is None:
             found: dict[cst.FunctionDef, None] = {}
-            for call in (n for n in walk_scope(node) if isinstance(n, cst.Call)):
+            for call in (n for n in find_in_scope(node, cst.Call) if isinstance(n, cst.Call)):
                 targets = self._values.calls.reached(call) or self._methods_called(call)
                 found.update(dict.fromkeys((*targets, *self._values.calls.handed(call))))
             known = self._called[node] = tuple(found)
@@ -267,7 +267,7 @@ class Steps:
 
     def _resolved(self, node: cst.CSTNode) -> set[cst.FunctionDef]:
         """Those of the functions called by a node of which it is known, and not only told by a method's name."""
-        calls = [call for call in walk_scope(node) if isinstance(call, cst.Call)]
+        calls = [call for call in find_in_scope(node, cst.Call) if isinstance(call, cst.Call)]
         reached, handed = self._values.calls.reached, self._values.calls.handed
         return {function for call in calls for function in (*reached(call), *handed(call))}
 

@@ -31,8 +31,8 @@ class Stores:
         which the same stores stand give the same object as long as both are evaluated in one round of all loops.
         """
         around = self._tree.function(read) or self._tree.module_of(read)
-        places = self._tree.places
-        return frozenset(store for store in self.inside(read, around) if places[store] < places[read])
+        place = self._tree.place
+        return frozenset(store for store in self.inside(read, around) if place(store) < place(read))
 
     def inside(self, read: cst.Attribute | cst.Subscript, around: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The places in `around` that may put another object where `read` reads: assignments, `setattr`, `update`.

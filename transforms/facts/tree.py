@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -67,7 +69,6 @@ def _code_fields(kind: type) -> tuple[str, ...]:
 
 # LibCST's node classes are abstract base classes, whose `isinstance` is slow; files are walked many times.
 _is_node: dict[type, bool] = {}
-_is_of_kinds: dict[tuple[type, ...], dict[type, bool]] = {}
 
 
 # The parts of the nodes of the files that are looked at; every new `Tree` starts anew. Nodes are known by their ids,
@@ -76,9 +77,13 @@ _children: dict[int, tuple[cst.CSTNode, list[cst.CSTNode]]] = {}
 # All nodes of those files, parents first, and where each node and what is below it stand among them.
 _nodes: list[cst.CSTNode] = []
 _ranges: dict[int, tuple[int, int]] = {}
+# The places of the nodes of a type, and of those of one of several types as they were asked for.
+_by_type: dict[type, list[int]] = {}
+_of_kinds: dict[tuple[type, ...], list[int]] = {}
 _ADDING = 5
 """What the parents, places and types of a node cost, in units of work."""
-_SCOPES = frozenset({cst.FunctionDef, cst.Lambda, cst.ClassDef})
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+_WITH_BODIES = frozenset(_SCOPES)
 _LOOPS = frozenset({cst.For, cst.While})
 
 
@@ -156,13 +161,40 @@ def find_all(node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
 
 def find_any(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """Every node of one of several types at or below `node`; quicker than to ask each for its type."""
-    known = _is_of_kinds.setdefault(kinds, {})
-    for found in walk(node):
-        matches = known.get(type(found))
-        if matches is None:
-            matches = known[type(found)] = isinstance(found, kinds)
-        if matches:
-            yield found
+    known = _ranges.get(id(node))
+    if known is None:
+        return (found for found in _walk(node) if isinstance(found, kinds))
+    places = _places(kinds, *known)
+    spend(1 + len(places))
+    return (_nodes[place] for place in places)
+
+
+def find_in_scope(node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Likewise, without what is in the bodies of functions, lambdas and classes below `node`: see `walk_scope`."""
+    known = _ranges.get(id(node))
+    if known is None:
+        yield from (found for found in walk_scope(node) if isinstance(found, kinds))
+        return
+    first, end = known
+    places, scopes = _places(kinds, first, end), _places(_SCOPES, first + 1, end)
+    spend(1 + len(places) + len(scopes))
+    inside = iter(scopes)
+    scope, behind = next(inside, end), first
+    for place in places:
+        while scope < place:
+            behind = max(behind, _ranges[id(_nodes[scope])][1])
+            scope = next(inside, end)
+        if place >= behind:
+            yield _nodes[place]
+
+
+def _places(kinds: tuple[type, ...], first: int, end: int) -> list[int]:
+    """Where nodes of these types stand in a range of all nodes."""
+    known = _of_kinds.get(kinds)
+    if known is None:
+        matching = [places for kind, places in _by_type.items() if issubclass(kind, kinds)]
+        known = _of_kinds[kinds] = matching[0] if len(matching) == 1 else sorted(itertools.chain(*matching))
+    return known[bisect.bisect_left(known, first) : bisect.bisect_left(known, end)]
 
 
 def is_none(node: cst.CSTNode | None) -> bool:
@@ -191,14 +223,14 @@ class Tree:
         _children.clear()
         _nodes.clear()
         _ranges.clear()
+        _by_type.clear()
+        _of_kinds.clear()
         self.modules = tuple(source.module for source in sources)
         self._sources = {id(source.module): source for source in sources}
         self._parents: dict[int, cst.CSTNode] = {}
         self._scopes: dict[int, Scope] = {}
-        self._by_type: dict[type, list[cst.CSTNode]] = {}
         self._modules: dict[int, cst.Module] = {}
-        self._places: dict[cst.CSTNode, int] = {}
-        self._of_kinds: dict[tuple[type, ...], Sequence[cst.CSTNode]] = {}
+        self._found: dict[tuple[type, ...], list[cst.CSTNode]] = {}
         self._results: dict[int, tuple[cst.Return | cst.Yield, ...]] = {}
         for module in self.modules:
             self._add(module)
@@ -214,8 +246,9 @@ class Tree:
             _ranges[id(node)] = place, _ranges[id(parts[-1])][1] if parts else place + 1
             for part in parts:
                 self._parents[id(part)] = node
-        for node in _nodes[first:]:
-            self._by_type.setdefault(type(node), []).append(node)
+        for place in range(first, len(_nodes)):
+            _by_type.setdefault(type(_nodes[place]), []).append(place)
+        _of_kinds.clear()
         for owner in find_any(module, cst.Param, cst.AnnAssign, cst.FunctionDef):
             written = "returns" if isinstance(owner, cst.FunctionDef) else "annotation"
             self._place_annotation(owner, getattr(owner, written))
@@ -236,23 +269,14 @@ class Tree:
 
     def all_of(self, *kinds: type[cst.CSTNode]) -> Sequence[cst.CSTNode]:
         """Every node of one of several types in all modules, in order."""
-        known = self._of_kinds.get(kinds)
+        known = self._found.get(kinds)
         if known is None:
-            matching = [nodes for kind, nodes in self._by_type.items() if issubclass(kind, kinds)]
-            if len(matching) == 1:
-                (known,) = matching
-            else:
-                known = sorted((node for nodes in matching for node in nodes), key=self.places.__getitem__)
-            self._of_kinds[kinds] = known
+            known = self._found[kinds] = [_nodes[place] for place in _places(kinds, 0, len(_nodes))]
         return known
 
-    @property
-    def places(self) -> Mapping[cst.CSTNode, int]:
-        """Where every node comes in the order of all nodes."""
-        if not self._places:
-            nodes = (node for module in self.modules for node in walk(module))
-            self._places.update((node, place) for place, node in enumerate(nodes))
-        return self._places
+    def place(self, node: cst.CSTNode) -> int:
+        """Where a node comes in the order of all nodes."""
+        return _ranges[id(node)][0]
 
     def code(self, node: cst.CSTNode) -> str:
         """The characters of a node as they stand in its file; of an expression, with the parentheses around it."""
@@ -283,6 +307,9 @@ class Tree:
 
     def is_within(self, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
         """Whether `node` is `outer` or stands below it."""
+        inner, around = _ranges.get(id(node)), _ranges.get(id(outer))
+        if inner is not None and around is not None:
+            return around[0] <= inner[0] < around[1]
         return node is outer or any(ancestor is outer for ancestor in self.ancestors(node))
 
     def is_target(self, node: cst.CSTNode, *others: type[cst.CSTNode]) -> bool:
@@ -328,25 +355,26 @@ class Tree:
         return known
 
     def _find_scope(self, node: cst.CSTNode) -> Scope:
-        child = node
-        for ancestor in self.ancestors(node):
-            if type(ancestor) not in _SCOPES and type(ancestor) is not cst.Module:
-                pass
-            elif isinstance(ancestor, (cst.FunctionDef, cst.Lambda)):
-                # Decorators and defaults are evaluated outside.
-                if child is ancestor.body or (isinstance(child, cst.Parameters) and self._is_parameter_name(node)):
-                    return ancestor
-            elif isinstance(ancestor, cst.ClassDef):
-                if child is ancestor.body:
-                    return ancestor
-            elif isinstance(ancestor, cst.Module):
-                return ancestor
-            child = ancestor
-        return node if isinstance(node, cst.Module) else self.modules[0]
-
-    def _is_parameter_name(self, node: cst.CSTNode) -> bool:
         parent = self._parents.get(id(node))
-        return isinstance(node, cst.Param) or (isinstance(parent, cst.Param) and parent.name is node)
+        if parent is None:
+            return node if isinstance(node, cst.Module) else self.modules[0]
+        if isinstance(parent, cst.Param) and parent.name is node:
+            return self.scope(parent)
+        if isinstance(node, cst.Param):
+            function = self._parents[id(parent)]
+            assert isinstance(function, (cst.FunctionDef, cst.Lambda))
+            return function
+        # Decorators, bases, defaults and annotations are evaluated outside.
+        while type(parent) not in _WITH_BODIES or node is not getattr(parent, "body", None):
+            if isinstance(parent, cst.Module):
+                return parent
+            node = parent
+            known = self._scopes.get(id(node)) if type(node) is not cst.Param else None
+            if known is not None:
+                return known
+            parent = self._parents[id(node)]
+        assert isinstance(parent, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+        return parent
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The innermost `def` whose body holds `node`."""
@@ -359,8 +387,8 @@ class Tree:
         """The `return`s and `yield`s of a function, in order."""
         known = self._results.get(id(function))
         if known is None:
-            ends = (node for node in walk_scope(function.body) if isinstance(node, (cst.Return, cst.Yield)))
-            known = self._results[id(function)] = tuple(ends)
+            ends = find_in_scope(function.body, cst.Return, cst.Yield)
+            known = self._results[id(function)] = tuple(ends)  # type: ignore[arg-type]
         return known
 
     def is_generator(self, function: cst.FunctionDef) -> bool:

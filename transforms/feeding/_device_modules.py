@@ -152,7 +152,7 @@ def makers(file: FileFacts, moves: list[Copy]) -> list[Copy]:
     """The copies whose modules serve all of them. Raises `Unmovable` where a name would mean another module."""
     check_scopes(file, moves)
     chosen: list[Copy] = []
-    for move in sorted(moves, key=lambda move: file.tree.places[move.anchor]):
+    for move in sorted(moves, key=lambda move: file.tree.place(move.anchor)):
         if not any(_serves(file, other, move) for other in chosen):
             chosen.append(move)
     return chosen
@@ -182,7 +182,7 @@ def below_constants(file: FileFacts, move: Copy, moves: list[Copy], arithmetic: 
     block = file.tree.block(move.anchor)
     if move.is_before or any(line not in block for line in made):
         return move
-    anchor = max((move.anchor, *made), key=lambda line: file.tree.places[line])
+    anchor = max((move.anchor, *made), key=lambda line: file.tree.place(line))
     function = file.tree.function(anchor)
     is_above = all(
         file.tree.function(each.call) is not function or file.comes_before(anchor, each.call) for each in moves

@@ -164,7 +164,7 @@ def bound(file: FileFacts, index: NonzeroIndex) -> Bound | None:
     if not found or len(found) != len(names) or isinstance(scope, cst.ClassDef):
         return None
     uses = {use: None for definition in found for use in file.flow.uses(definition)}
-    return Bound(tuple(found), assignment, target, tuple(sorted(uses, key=file.tree.places.__getitem__)))
+    return Bound(tuple(found), assignment, target, tuple(sorted(uses, key=file.tree.place)))
 
 
 def writes(file: FileFacts, nodes: Iterable[cst.BaseExpression]) -> list[Write]:
