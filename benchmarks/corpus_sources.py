@@ -34,7 +34,9 @@ class Unavailable(Exception):
 
 @frozen
 class Repository:
-    """One entry of `corpus/repositories.toml` or `corpus/unseen.toml`; their heads say what the fields mean."""
+    """One entry of `corpus/repositories.toml`, `corpus/unseen.toml` or `corpus/public.toml`; their heads say what the
+    fields mean.
+    """
 
     name: str
     commit: str
@@ -52,7 +54,10 @@ class Repository:
         """Bring the pinned commit from GitHub to `sources`/<owner>/<name>, without the contents of other files than
         are read; nothing is done where it is there already.
         """
-        folder = sources / self.name
+        self.fetch_to(sources / self.name)
+
+    def fetch_to(self, folder: Path) -> None:
+        """The same, to any folder."""
         if _has(folder, self.commit):
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +95,18 @@ class Package:
     paths: Sequence[str] = (".",)
 
     def tree(self, wheels: Path, scratch: Path, every: int = 1) -> Path:
-        """The Python files of the wheel in `wheels`, which is downloaded where it is not there, as a clean tree; only
+        """What `unpack` brings, as a clean tree in `scratch`."""
+        tree = scratch / self.name
+        self.unpack(wheels, tree, every)
+        git(tree, "init", "--quiet")
+        git(tree, "add", "--all")
+        git(
+            tree, "-c", "user.name=corpus", "-c", "user.email=corpus@localhost", "commit", "--quiet", "-m", self.version
+        )
+        return tree
+
+    def unpack(self, wheels: Path, folder: Path, every: int = 1) -> None:
+        """Bring the Python files of the wheel in `wheels`, which is downloaded where it is not there, to a folder; only
         each `every`-th of them, in the order of their paths.
 
         Raises:
@@ -105,16 +121,9 @@ class Package:
             found = self._wheel(wheels)
             if found is None:
                 raise Unavailable(f"pip cannot get {self.name} {self.version}: {done.stderr.strip()}")
-        tree = scratch / self.name
-        tree.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(found) as archive:
-            archive.extractall(tree, sorted(name for name in archive.namelist() if name.endswith(".py"))[::every])
-        git(tree, "init", "--quiet")
-        git(tree, "add", "--all")
-        git(
-            tree, "-c", "user.name=corpus", "-c", "user.email=corpus@localhost", "commit", "--quiet", "-m", self.version
-        )
-        return tree
+            archive.extractall(folder, sorted(name for name in archive.namelist() if name.endswith(".py"))[::every])
 
     def _wheel(self, wheels: Path) -> Path | None:
         return next(wheels.glob(f"{self.name.replace('-', '_')}-{self.version}-*.whl"), None)
@@ -128,6 +137,11 @@ def repositories() -> list[Repository]:
 def unseen() -> list[Repository]:
     """What `corpus/unseen.toml` lists, in its order; `kind` is its group."""
     return [Repository(**entry) for entry in _manifest("unseen.toml")["repository"]]
+
+
+def public() -> list[Repository]:
+    """What `corpus/public.toml` lists, in its order."""
+    return [Repository(**entry) for entry in _manifest("public.toml")["repository"]]
 
 
 def packages() -> list[Package]:

@@ -20,6 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costs import render_cost, render_steadiness
+from markdown import bullets, table_row
+
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.transforms.rule import Rule
@@ -37,6 +40,8 @@ VERIFIED_REFERENCE = RESULTS.with_name("verify_reference_h200.json")
 FALSE_ALARMS = RESULTS.with_name("false_alarms_h200.json")
 VERIFIED_PUBLIC = RESULTS.with_name("verify_public_h200.json")
 TIMES = RESULTS.with_name("time_budget.json")
+THROUGHPUT = RESULTS.with_name("throughput.json")
+STEADINESS = RESULTS.with_name("steadiness.json")
 GRADES = RESULTS.with_name("mergeable.toml")
 PINNING = RESULTS.with_name("pinning_h200.json")
 PUBLIC_SCRIPTS = ROOT / "benchmarks" / "public_scripts.toml"
@@ -68,16 +73,6 @@ SAFETY = {
 def page_path(rule: Rule) -> Path:
     """Where a rule's page stands."""
     return ROOT / rule.page
-
-
-def table_row(*cells: object) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-def bullets(items: Iterable[str]) -> str:
-    """A Markdown list."""
-    return "\n".join(f"- {item}" for item in items)
 
 
 def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
@@ -435,6 +430,8 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),
         (EVIDENCE, "pinning"): render_pinning(_read(PINNING)),
         (EVIDENCE, "time"): render_times(_read(TIMES)),
+        (EVIDENCE, "cost"): render_cost(_read(THROUGHPUT)),
+        (EVIDENCE, "steadiness"): render_steadiness(_read(STEADINESS)),
     }
     for (path, section), content in sections.items():
         files[path] = fill(files.get(path) or path.read_text("utf-8"), section, content)
