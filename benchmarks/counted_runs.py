@@ -32,7 +32,8 @@ def counting(run_all: Callable[..., list[Ran]], runs: Counter[str], seconds: Cou
             return run_all(self, jobs, *args, **kwargs)
         finally:
             # Of those that go along with others nobody waits for them alone.
-            seconds[min(modes, default="")] += time.monotonic() - began
+            if modes:
+                seconds[min(modes)] += time.monotonic() - began
 
     return counted
 
