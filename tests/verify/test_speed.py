@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from attrs import evolve, frozen
@@ -194,6 +196,40 @@ def test_a_longer_start_is_earned_back() -> None:
     assert compare(original, quick, seed=1).break_even_step is None
     original[0] = evolve(original[0], first_step_seconds=20.0)
     assert compare(original, slow, seed=1).break_even_step is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "beside", "verdict", "reason"),
+    [
+        ((12.7, 10.0), {}, Verdict.PROVEN, "beyond the noise of"),
+        ((12.7, 10.0), {"load": 0.01}, Verdict.PROVEN, "beyond the noise of"),
+        (
+            (12.7, 10.0),
+            {"load": 0.4},
+            Verdict.INCONCLUSIVE,
+            "took 40% of the processors' time; time it",
+        ),
+        ((12.7, 10.0), {"device_load": 0.3}, Verdict.INCONCLUSIVE, "other processes took 30% of the GPU's time; time"),
+        ((12.7, 10.0), {"throttled": "thermal slowdown"}, Verdict.INCONCLUSIVE, r"in 3 of 6 processes \(thermal"),
+        ((10.0, 12.7), {"load": 0.4}, Verdict.INCONCLUSIVE, "slower: .* other processes took 40%"),
+        ((40.0, 10.0), {"load": 0.4}, Verdict.PROVEN, "beyond the noise of 68.7%"),
+        ((10.0, 10.0), {"load": 0.4}, Verdict.NO_CHANGE, "within the noise of .*; other processes took 40%"),
+    ],
+)
+def test_what_ran_beside_one_side_has_to_be_cleared_too(
+    figures: tuple[float, float], beside: dict[str, Any], verdict: Verdict, reason: str
+) -> None:
+    original, rewritten = (
+        _timed(side, [figure, 1.01 * figure, figure])
+        for side, figure in zip(("original", "rewritten"), figures, strict=True)
+    )
+    for loaded, other in (
+        ([evolve(run, **beside) for run in original], rewritten),
+        (original, [evolve(run, **beside) for run in rewritten]),
+    ):
+        speed = compare(loaded, other, seed=1)
+        assert speed.verdict is verdict, speed.reason
+        assert re.search(reason, speed.reason)
 
 
 def test_too_good_is_suspicious() -> None:
