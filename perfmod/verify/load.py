@@ -35,58 +35,6 @@ class Load:
 
 
 @define
-class Meter:
-    """Measures, in one or several spans, what processes that are not ours take of the processors.
-
-    Ours are this process and all that descend from it. What others take costs nothing as long as there are processors
-    left, and ours may wait for each other, too: what was lost is the lesser of what others took of the processors, and
-    of how long ours had to wait for one; and what the host of a virtual machine stole.
-    """
-
-    _lost: float = 0.0
-    _elapsed: float = 0.0
-    _seen: OwnTime = field(factory=lambda: OwnTime())
-
-    @contextlib.contextmanager
-    def span(self, *, sampled: bool = False) -> Iterator[None]:
-        """Count what happens meanwhile. `sampled` looks at ours twice a second, where some of them may come and go."""
-        over = threading.Event()
-        sampler = threading.Thread(target=self._sample, args=(over,), daemon=True)
-        self._seen = OwnTime()
-        self._seen.look()
-        (busy, stolen), own, began = _busy_seconds(), self._seen.seconds(), time.monotonic()
-        running, waiting = self._seen.running, self._seen.waiting
-        if sampled:
-            sampler.start()
-        try:
-            yield
-        finally:
-            over.set()
-            if sampled:
-                sampler.join()
-            self._seen.look()
-            elapsed = time.monotonic() - began
-            ours = max(now - before for now, before in zip(self._seen.seconds(), own, strict=True))
-            busy, stolen = (now - before for now, before in zip(_busy_seconds(), (busy, stolen), strict=True))
-            taken = min(max(busy - ours, 0.0) / (elapsed * _processors()), 1.0)
-            running, waiting = self._seen.running - running, self._seen.waiting - waiting
-            if self._seen.tells_of_waiting:
-                taken = min(taken, waiting / max(running + waiting, 1e-9))
-            gone = stolen / max(busy + stolen, 1e-9)
-            self._lost += (1.0 - (1.0 - taken) * (1.0 - gone)) * elapsed
-            self._elapsed += elapsed
-
-    @property
-    def share(self) -> float:
-        """Of the time that the script wanted, which it may have lost to others."""
-        return self._lost / self._elapsed if self._elapsed else 0.0
-
-    def _sample(self, over: threading.Event) -> None:
-        while not over.wait(_SAMPLE):
-            self._seen.look()
-
-
-@define
 class OwnTime:
     """Processor time of our processes as it was when they were last seen, in seconds."""
 
@@ -130,6 +78,58 @@ class OwnTime:
     def waiting(self) -> float:
         """Of all threads, for a processor."""
         return sum(waiting for _, waiting in self._threads.values())
+
+
+@define
+class Meter:
+    """Measures, in one or several spans, what processes that are not ours take of the processors.
+
+    Ours are this process and all that descend from it. What others take costs nothing as long as there are processors
+    left, and ours may wait for each other, too: what was lost is the lesser of what others took of the processors, and
+    of how long ours had to wait for one; and what the host of a virtual machine stole.
+    """
+
+    _lost: float = 0.0
+    _elapsed: float = 0.0
+    _seen: OwnTime = field(factory=OwnTime)
+
+    @contextlib.contextmanager
+    def span(self, *, sampled: bool = False) -> Iterator[None]:
+        """Count what happens meanwhile. `sampled` looks at ours twice a second, where some of them may come and go."""
+        over = threading.Event()
+        sampler = threading.Thread(target=self._sample, args=(over,), daemon=True)
+        self._seen = OwnTime()
+        self._seen.look()
+        (busy, stolen), own, began = _busy_seconds(), self._seen.seconds(), time.monotonic()
+        running, waiting = self._seen.running, self._seen.waiting
+        if sampled:
+            sampler.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if sampled:
+                sampler.join()
+            self._seen.look()
+            elapsed = time.monotonic() - began
+            ours = max(now - before for now, before in zip(self._seen.seconds(), own, strict=True))
+            busy, stolen = (now - before for now, before in zip(_busy_seconds(), (busy, stolen), strict=True))
+            taken = min(max(busy - ours, 0.0) / (elapsed * _processors()), 1.0)
+            running, waiting = self._seen.running - running, self._seen.waiting - waiting
+            if self._seen.tells_of_waiting:
+                taken = min(taken, waiting / max(running + waiting, 1e-9))
+            gone = stolen / max(busy + stolen, 1e-9)
+            self._lost += (1.0 - (1.0 - taken) * (1.0 - gone)) * elapsed
+            self._elapsed += elapsed
+
+    @property
+    def share(self) -> float:
+        """Of the time that the script wanted, which it may have lost to others."""
+        return self._lost / self._elapsed if self._elapsed else 0.0
+
+    def _sample(self, over: threading.Event) -> None:
+        while not over.wait(_SAMPLE):
+            self._seen.look()
 
 
 def device_load() -> float:

@@ -14,7 +14,7 @@ from perfmod.verify.load import Load, device_load
 from perfmod.verify.running import Ran
 from perfmod.verify.schedule import ROUNDS, mirrored
 from perfmod.verify.sides import Side
-from perfmod.verify.speed import compare, more_would_help
+from perfmod.verify.speed import compare, is_close, more_would_help
 
 _ROUNDS_OF_RULES: Final = 2
 _GROUPS: Final = 2
@@ -73,7 +73,7 @@ class Stopwatch:
                 return False
             for side, (ran, load) in zip(sides, timed, strict=True):
                 self._keep(side, ran, load)
-            if not more_would_help(self._compared()):
+            if not is_close(self._compared()):
                 break
         return True
 
