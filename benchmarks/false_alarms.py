@@ -27,6 +27,7 @@ from revision import revision
 from rich.console import Console
 from verify_public import scripts
 
+from perfmod.verify import machine
 from perfmod.verify.calling import Call
 from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.measuring import Stopwatch
@@ -68,11 +69,12 @@ def compared(script: Path, arguments: list[str], gpu: str | None) -> dict[str, A
         links=(),
         command="",
     )
+    free_mib = machine.probe(sys.executable).free_mib
     environment = os.environ | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})
     call = Call(sys.executable, request.arguments, script.parent, environment=environment)
     tree = Tree.of(script)
     with Scratch.temporary() as scratch:
-        lab = Laboratory(Runner(scratch, call, request.timeout), request, lambda _what: None)
+        lab = Laboratory(Runner(scratch, call, request.timeout), request, lambda _what: None, free_mib)
         sides = [Side(name, tree, script.relative_to(tree.root)) for name in (ORIGINAL, REWRITTEN)]
         speed = Stopwatch(lab, *sides).speed()
     kept = ("ratio", "low", "high", "spread", "original_ms", "rewritten_ms")

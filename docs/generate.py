@@ -398,6 +398,48 @@ def render_pinning(measured: Mapping[str, Any] | None) -> str:
     )
 
 
+def render_quick(paths: Iterable[Path]) -> str:
+    """How long `verify --quick` takes, and what noise it finds, on each GPU; nothing where that was not measured."""
+    parts = []
+    for path in sorted(paths):
+        measured = json.loads(path.read_text("utf-8"))
+        rows = measured["rows"]
+        columns = list(dict.fromkeys(row["perfmod"] for row in rows))
+        headings = (f"{what}, {when}" for what in ("seconds", "runs", "noise") for when in columns)
+        lines = [
+            table_row("script", "ms per step", *headings, "ratio", "verdict"),
+            table_row("---", *["--:"] * (2 + 3 * len(columns)), "---"),
+        ]
+        for script in dict.fromkeys(row["script"] for row in rows):
+            own = {when: [row for row in rows if (row["script"], row["perfmod"]) == (script, when)] for when in columns}
+            speeds = {when: [row["speed"] for row in own[when] if row.get("speed")] for when in columns}
+            last = own[columns[-1]][-1]
+            speed = last.get("speed")
+            cells = [[f"{row['seconds']:.0f}" for row in own[when]] for when in columns]
+            cells += [[str(sum(row.get("runs", {}).values())) for row in own[when]] for when in columns]
+            cells += [[f"{each['spread']:.1%}" for each in speeds[when]] for when in columns]
+            lines.append(
+                table_row(
+                    script,
+                    f"{speed['original_ms']:.2f} -> {speed['rewritten_ms']:.2f}" if speed else "",
+                    *map(", ".join, cells),
+                    _ratio(speed) if speed else "",
+                    last["verdict"],
+                )
+            )
+        environment = next(row["environment"] for row in rows if "environment" in row)
+        older = f"; before is {measured['before'][:9]}" if measured["before"] else ""
+        setting = (
+            f"`verify --quick` where steps take less than 20 ms, on one {environment['gpu']} (torch "
+            f"{environment['torch']}, {environment['cpu']}): seconds of the whole, by turns; runs are those of the "
+            f"script, noise is how much the original differs from itself{older}."
+        )
+        source = path.relative_to(ROOT).as_posix()
+        origin = f"Measured by `python benchmarks/verify_quick.py` ([`{source}`](../{source}))."
+        parts += [setting, "\n".join(lines), origin]
+    return "\n\n".join(parts)
+
+
 def fill(text: str, section: str, content: str) -> str:
     """`text` with everything between the markers of `section` replaced.
 
@@ -429,6 +471,7 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "verified"): render_verified(reference, _read(VERIFIED_PUBLIC), _read(FALSE_ALARMS)),
         (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),
         (EVIDENCE, "pinning"): render_pinning(_read(PINNING)),
+        (EVIDENCE, "quick"): render_quick(RESULTS.parent.glob("verify_quick_*.json")),
         (EVIDENCE, "time"): render_times(_read(TIMES)),
         (EVIDENCE, "cost"): render_cost(_read(THROUGHPUT)),
         (EVIDENCE, "steadiness"): render_steadiness(_read(STEADINESS)),

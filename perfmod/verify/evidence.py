@@ -99,6 +99,8 @@ class TimedRun:
         compile_seconds: spent in torch.compile before the window; 0.0 without.
         peak_allocated_mib, peak_reserved_mib: device memory; None on the CPU.
         peak_resident_mib: of the whole tree of processes. peak_shm_mib: growth of /dev/shm.
+        load, device_load: shares of the processors' and of the GPU's time that other processes took meanwhile.
+        throttled: what held the GPU's clocks down meanwhile, beside its work and its settings; empty for nothing.
     """
 
     side: str
@@ -111,6 +113,9 @@ class TimedRun:
     peak_reserved_mib: float | None = None
     peak_resident_mib: float | None = None
     peak_shm_mib: float | None = None
+    load: float = 0.0
+    device_load: float = 0.0
+    throttled: str = ""
 
 
 @frozen
@@ -121,6 +126,8 @@ class Speed:
         ratio: time of an original step over time of a rewritten one; above 1 is faster. `low` and `high` are its
             95 % bootstrap interval.
         spread: how far the ratio of the original to itself strays from 1, over the A/A pairs; the noise to clear.
+        load: the share of a step's time that other processes on the machine may have taken, on the side that had more
+            of them beside it; it makes the noise wider.
         saved_ms: per step.
         break_even_step: after how many steps a longer start is earned back; None where the start is not longer or
             nothing is saved.
@@ -133,6 +140,7 @@ class Speed:
     low: float = 1.0
     high: float = 1.0
     spread: float = 0.0
+    load: float = 0.0
     original_ms: float = 0.0
     rewritten_ms: float = 0.0
     saved_ms: float = 0.0

@@ -82,6 +82,10 @@ class Job:
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
         window_steps, window_seconds: T-run: the window is longer than both.
         longest_seconds: T-run: the window ends after that in any case, once ten steps are in it.
+        turns: T-run: folder in which it is told when to go on, so that runs which are warm at the same time are timed
+            one at a time; empty where it is alone.
+        place: T-run: its number among those that share the folder.
+        turn_count: T-run: so often it is timed, each time with a warm-up and a window of these lengths.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
         points: E-run: lines where values are looked at, for what could not be shown by reading the code.
     """
@@ -111,6 +115,9 @@ class Job:
     window_steps: int = 20
     window_seconds: float = 2.0
     longest_seconds: float = 60.0
+    turns: str = ""
+    place: int = 0
+    turn_count: int = 0
     sync_steps: int = 5
     profile_steps: int = 5
     points: tuple[Point, ...] = ()

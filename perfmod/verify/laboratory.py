@@ -11,11 +11,13 @@ from typing import Any
 from attrs import Factory, asdict, define, evolve, field, frozen
 
 from perfmod.verify.job import Job, Mode, Point
+from perfmod.verify.load import Load, Meter
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.schedule import ROUNDS
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
+from perfmod.verify.turns import COUNT, Turns
 
 Progress = Callable[[str], None]
 """Told in a few words what is done next."""
@@ -25,6 +27,9 @@ _SINGLE_STEPS = {False: 6, True: 4}
 """So many steps are compared one by one; and with `--quick`."""
 _SECONDS = {False: (1.0, 2.0), True: (0.5, 1.0)}
 """Of a T-run's warm-up and its window; and with `--quick`."""
+_SECONDS_OF_TURNS = (0.2, 0.4)
+"""Of the warm-up and the window of each turn."""
+_FEWEST_PAIRS = 2
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
 _LIKELY_MIB = 8000.0
@@ -108,10 +113,28 @@ class Laboratory:
         """A run that is compared with none: it answers what is asked about values in its code."""
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
-    def time(self, side: Side) -> Ran:
-        """A T-run; nothing else goes on."""
+    def time(self, side: Side) -> tuple[Ran, Load]:
+        """A T-run, with what it had beside it; nothing else of ours goes on."""
         warm_up, window = _SECONDS[self.request.quick]
-        return self.runner.run(side, self._job(Mode.TIMING, warmup_seconds=warm_up, window_seconds=window))
+        meter = Meter()
+        with meter.span(sampled=True):
+            ran = self.runner.run(side, self._job(Mode.TIMING, warmup_seconds=warm_up, window_seconds=window))
+        return ran, Load(meter.share)
+
+    def time_by_turns(self, sides: Sequence[Side]) -> list[tuple[Ran, Load]]:
+        """T-runs that are warm at the same time, and timed one at a time, with what they had beside them."""
+        turns = Turns(self.runner.scratch.states(), len(sides))
+        warm_up, window = _SECONDS_OF_TURNS
+        shared = {"warmup_seconds": warm_up, "window_seconds": window, "turns": str(turns.folder), "turn_count": COUNT}
+        jobs = [(side, self._job(Mode.TIMING, **shared, place=place)) for place, side in enumerate(sides)]
+        return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
+
+    def pairs_by_turns(self) -> int:
+        """How many processes of each side may be warm at the same time; 0 where they are to be timed each alone."""
+        if not self.request.quick or self.request.nproc is not None:
+            return 0
+        pairs = self._at_once() // 2
+        return pairs if pairs >= _FEWEST_PAIRS else 0
 
     def profile(self, side: Side) -> Ran:
         """A P-run, unless it was made beside E-runs; nothing else goes on, because it tells how long the host waits."""

@@ -40,6 +40,8 @@ _THROTTLE_REASONS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
+_DISTURBANCES = 0x8 | 0x20 | 0x40 | 0x80
+"""Those that come and go with heat and power of the machine, and not with the work."""
 
 
 @frozen
@@ -131,17 +133,49 @@ class Gpu:
 
 def gpu() -> Gpu:
     """The GPU that a script sees first, now."""
+    values = _asked_of_gpu(*_GPU_FIELDS)
+    if not values:
+        return Gpu()
+    name, driver, sm, most_sm, memory, most_memory, mask = values
+    clocks = f"SM {sm} of {most_sm} MHz, memory {memory} of {most_memory} MHz"
+    reasons = _throttle_reasons(mask)
+    return Gpu(name, driver, clocks, "" if reasons is None else ", ".join(reasons) or "none")
+
+
+@frozen
+class Activity:
+    """What the GPU that a script sees first has been doing in the last second, by whomever.
+
+    Attributes:
+        busy: share of the time in which a kernel ran.
+        throttled: what else than its work and its settings holds its clocks down now; empty for nothing.
+    """
+
+    busy: float = 0.0
+    throttled: str = ""
+
+
+def device_activity() -> Activity:
+    """As nvidia-smi says; nothing where it says nothing."""
+    values = _asked_of_gpu("utilization.gpu")
+    if not values:
+        return Activity()
+    busy, mask = values
+    throttled = ", ".join(_throttle_reasons(mask, _DISTURBANCES) or ())
+    return Activity(int(busy) / 100.0 if busy.isdigit() else 0.0, throttled)
+
+
+def _asked_of_gpu(*fields: str) -> list[str]:
+    """The values of fields, and at last the mask of what holds the clocks down."""
+    # The first one, if several are visible; a name like GPU-d1a2... is understood as well.
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     for throttle in _THROTTLE_FIELDS:
-        # The first one, if several are visible; a name like GPU-d1a2... is understood as well.
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
-        fields = ",".join((*_GPU_FIELDS, throttle))
-        said = _said("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", f"--id={visible or 0}")
+        asked = ",".join((*fields, throttle))
+        said = _said("nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits", f"--id={visible or 0}")
         values = [value.strip() for value in said.split("\n")[0].split(",")]
-        if len(values) == len(_GPU_FIELDS) + 1:
-            name, driver, sm, most_sm, memory, most_memory, mask = values
-            clocks = f"SM {sm} of {most_sm} MHz, memory {memory} of {most_memory} MHz"
-            return Gpu(name, driver, clocks, _throttle_reasons(mask))
-    return Gpu()
+        if len(values) == len(fields) + 1:
+            return values
+    return []
 
 
 def cpu() -> str:
@@ -204,12 +238,13 @@ def _said(*command: str) -> str:
     return ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else ""
 
 
-def _throttle_reasons(mask: str) -> str:
+def _throttle_reasons(mask: str, among: int = ~0) -> list[str] | None:
+    """The names of its bits; None where it is no number."""
     try:
-        bits = int(mask, 16)
+        bits = int(mask, 16) & among
     except ValueError:
-        return ""
-    return ", ".join(words for bit, words in _THROTTLE_REASONS.items() if bits & bit) or "none"
+        return None
+    return [words for bit, words in _THROTTLE_REASONS.items() if bits & bit]
 
 
 def _release(version: str) -> tuple[int, ...]:

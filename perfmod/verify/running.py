@@ -7,11 +7,11 @@ import re
 import threading
 import uuid
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from attrs import evolve, field, frozen
 
@@ -30,6 +30,8 @@ GRACE_AFTER_RESULTS = 0.2
 """Seconds that a script may take to end by itself once all is known that there is to know."""
 GRACE_AFTER_NOTHING = 10.0
 """Seconds for a script that ends without a training, and still has to tell its exit status."""
+Conduct: TypeAlias = Callable[[Callable[[int], bool]], None]
+"""Looks after runs while they go on; it is given what tells whether the one with a number is over."""
 _RECORD = re.compile(r"rank(\d+)\.json")
 
 
@@ -100,16 +102,20 @@ class Runner:
         """
         return self.run_all([(side, job)])[0]
 
-    def run_all(self, runs: Sequence[tuple[Side, Job]], concurrency: int = 1) -> list[Ran]:
+    def run_all(
+        self, runs: Sequence[tuple[Side, Job]], concurrency: int = 1, conduct: Conduct | None = None
+    ) -> list[Ran]:
         """Run all of it, up to `concurrency` at a time; results keep order. Raises like `run`.
 
-        A run that fails for want of what the others use is repeated alone.
+        `conduct` is called once all were begun. A run that fails for want of what the others use is repeated alone.
         """
         cancelled = threading.Event()
         pool = ThreadPoolExecutor(concurrency)
         futures: list[Future[Ran]] = []
         try:
             futures += [pool.submit(self._run, side, job, cancelled) for side, job in runs]
+            if conduct is not None:
+                conduct(lambda number: futures[number].done())
             wait(futures, return_when=FIRST_EXCEPTION)
             found = [future.result() for future in futures if future.done()]
         finally:

@@ -3,6 +3,9 @@
 A process is one draw: its clocks, its memory addresses and its neighbours stay with it, so that a thousand steps of
 one process say less than ten of another. The figure of a process is the mean of its window, because scripts that wait
 for their loader are bursty, and that of a side is the median over its processes.
+
+What others took of the machine meanwhile, a step may have lost: so much more has to be cleared. A change that the noise
+alone would have let pass is then inconclusive.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ T = TypeVar("T")
 
 LEAST_GAIN: Final = 0.005
 """Relative change below which nobody is told that something is faster or slower."""
+QUIET: Final = 0.02
+"""Share of a machine's time that nobody is told others took: its own services do."""
 TOO_GOOD: Final = 10.0
 """Ratio from which a gain is not taken on trust."""
 
@@ -32,6 +37,7 @@ _WINDOWS: Final = 64
 """Windows drawn anew from each process; the resamples choose among them."""
 _BLOCKS: Final = 16
 """Blocks that a window is cut into: long enough to keep a burst of the loader in one piece."""
+_MOST_LOAD: Final = 0.95
 _PROFILED: Final = 0.9
 """Share of the GPU-busy time that a step may seem to take: profiling stretches kernels a little."""
 
@@ -55,26 +61,26 @@ def compare(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], seed: i
         low=low,
         high=high,
         spread=_spread(original),
+        load=max(map(_load, (original, rewritten))),
         original_ms=original_ms,
         rewritten_ms=rewritten_ms,
         saved_ms=original_ms - rewritten_ms,
         runs=runs,
     )
-    limit = _limit(speed)
     interval = f"{low:.3f} to {high:.3f}"
-    if low > limit:
-        reason = f"{ratio:.3f}x as fast ({interval}), beyond the noise of {limit - 1.0:.1%}"
-        return evolve(
-            speed,
-            verdict=Verdict.PROVEN,
-            reason=reason,
-            break_even_step=_break_even(original, rewritten, speed.saved_ms),
-            suspicious=too_good(speed),
-        )
-    if high < 1.0 / limit:
-        reason = f"slower: {ratio:.3f}x as fast ({interval}), beyond the noise of {limit - 1.0:.1%}"
-        return evolve(speed, verdict=Verdict.REFUTED, reason=reason)
-    return evolve(speed, reason=f"{ratio:.3f}x ({interval}) is within the noise of {limit - 1.0:.1%}")
+    noise, beside = f"the noise of {_limit(speed) - 1.0:.1%}", _beside(original, rewritten)
+    alone, verdict = _judged(evolve(speed, load=0.0)), _judged(speed)
+    if alone is Verdict.NO_CHANGE:
+        reason = "; ".join(filter(None, (f"{ratio:.3f}x ({interval}) is within {noise}", beside)))
+        return evolve(speed, reason=reason)
+    claim = f"{'' if ratio > 1.0 else 'slower: '}{ratio:.3f}x as fast ({interval})"
+    if verdict is not alone or _clocks_changed(runs):
+        reason = f"{claim}, but {beside}; time it again on an idle machine"
+        return evolve(speed, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    speed = evolve(speed, verdict=verdict, reason=f"{claim}, beyond {noise}")
+    if verdict is Verdict.REFUTED:
+        return speed
+    return evolve(speed, break_even_step=_break_even(original, rewritten, speed.saved_ms), suspicious=too_good(speed))
 
 
 def too_good(speed: Speed, busy_ms: float | None = None) -> str:
@@ -102,6 +108,12 @@ def more_would_help(speed: Speed) -> bool:
     return speed.low <= limit <= speed.high or speed.low <= 1.0 / limit <= speed.high
 
 
+def is_close(speed: Speed) -> bool:
+    """Whether the ratio itself clears the noise, and only its interval does not: then a few more processes decide."""
+    limit = _limit(speed)
+    return speed.verdict is Verdict.NO_CHANGE and not 1.0 / limit <= speed.ratio <= limit
+
+
 def _unusable(original: Sequence[TimedRun], rewritten: Sequence[TimedRun]) -> str:
     for side, runs in (("original", original), ("rewritten", rewritten)):
         if len(runs) < _FEWEST:
@@ -112,9 +124,49 @@ def _unusable(original: Sequence[TimedRun], rewritten: Sequence[TimedRun]) -> st
     return ""
 
 
+def _judged(speed: Speed) -> Verdict:
+    """What its interval says."""
+    limit = _limit(speed)
+    if speed.low > limit:
+        return Verdict.PROVEN
+    return Verdict.REFUTED if speed.high < 1.0 / limit else Verdict.NO_CHANGE
+
+
 def _limit(speed: Speed) -> float:
     """The ratio that the whole interval has to clear."""
-    return 1.0 + max(speed.spread, LEAST_GAIN)
+    return (1.0 + max(speed.spread, LEAST_GAIN)) / (1.0 - speed.load)
+
+
+def _load(runs: Sequence[TimedRun]) -> float:
+    """The share of a side's time that others may have taken: as much as they took of what it ran on."""
+    left = (1.0 - statistics.fmean(shares) for shares in _shares(runs).values())
+    load = 1.0 - math.prod(left)
+    return min(load, _MOST_LOAD) if load > QUIET else 0.0
+
+
+def _shares(runs: Sequence[TimedRun]) -> dict[str, list[float]]:
+    """What others took of which part of the machine, beside each process."""
+    return {"processors": [run.load for run in runs], "GPU": [run.device_load for run in runs]}
+
+
+def _beside(original: Sequence[TimedRun], rewritten: Sequence[TimedRun]) -> str:
+    """What there was beside the timed processes, in words; empty for nothing."""
+    told = []
+    shares = _shares(original), _shares(rewritten)
+    for part in shares[0]:
+        share = max(statistics.fmean(side[part]) for side in shares)
+        if share > QUIET:
+            told.append(f"other processes took {share:.0%} of the {part}'{'' if part.endswith('s') else 's'} time")
+    runs = (*original, *rewritten)
+    if _clocks_changed(runs):
+        held = [run.throttled for run in runs if run.throttled]
+        told.append(f"the GPU's clocks were held down in {len(held)} of {len(runs)} processes ({held[0]})")
+    return " and ".join(told)
+
+
+def _clocks_changed(runs: Sequence[TimedRun]) -> bool:
+    """Whether they were held down for some of the processes only."""
+    return len({bool(run.throttled) for run in runs}) > 1
 
 
 def _median_ms(runs: Sequence[TimedRun]) -> float:

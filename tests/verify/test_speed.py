@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from attrs import evolve, frozen
 
 from perfmod.verify.evidence import Speed, TimedRun, Verdict
 from perfmod.verify.schedule import mirrored
-from perfmod.verify.speed import compare, more_would_help, too_good
+from perfmod.verify.speed import compare, is_close, more_would_help, too_good
 
 EXPERIMENTS = 60
 
@@ -160,7 +162,13 @@ def test_more_processes_help_where_a_gain_is_not_clear_yet() -> None:
     unclear = compare(_timed("original", [10.0, 10.2, 10.1]), _timed("rewritten", [9.9, 10.1, 9.8]), seed=1)
     assert unclear.verdict is Verdict.NO_CHANGE
     assert more_would_help(unclear)
-    assert not more_would_help(compare(_timed("original", [10.0] * 3), _timed("rewritten", [5.0] * 3), seed=1))
+    assert is_close(unclear)
+    within = compare(_timed("original", [10.0, 10.2, 10.1]), _timed("rewritten", [10.0, 10.1, 9.9]), seed=1)
+    assert more_would_help(within)
+    assert not is_close(within)
+    clear = compare(_timed("original", [10.0] * 3), _timed("rewritten", [5.0] * 3), seed=1)
+    assert not more_would_help(clear)
+    assert not is_close(clear)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +202,40 @@ def test_a_longer_start_is_earned_back() -> None:
     assert compare(original, quick, seed=1).break_even_step is None
     original[0] = evolve(original[0], first_step_seconds=20.0)
     assert compare(original, slow, seed=1).break_even_step is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "beside", "verdict", "reason"),
+    [
+        ((12.7, 10.0), {}, Verdict.PROVEN, "beyond the noise of"),
+        ((12.7, 10.0), {"load": 0.01}, Verdict.PROVEN, "beyond the noise of"),
+        (
+            (12.7, 10.0),
+            {"load": 0.4},
+            Verdict.INCONCLUSIVE,
+            "took 40% of the processors' time; time it",
+        ),
+        ((12.7, 10.0), {"device_load": 0.3}, Verdict.INCONCLUSIVE, "other processes took 30% of the GPU's time; time"),
+        ((12.7, 10.0), {"throttled": "thermal slowdown"}, Verdict.INCONCLUSIVE, r"in 3 of 6 processes \(thermal"),
+        ((10.0, 12.7), {"load": 0.4}, Verdict.INCONCLUSIVE, "slower: .* other processes took 40%"),
+        ((40.0, 10.0), {"load": 0.4}, Verdict.PROVEN, "beyond the noise of 68.7%"),
+        ((10.0, 10.0), {"load": 0.4}, Verdict.NO_CHANGE, "within the noise of .*; other processes took 40%"),
+    ],
+)
+def test_what_ran_beside_one_side_has_to_be_cleared_too(
+    figures: tuple[float, float], beside: dict[str, Any], verdict: Verdict, reason: str
+) -> None:
+    original, rewritten = (
+        _timed(side, [figure, 1.01 * figure, figure])
+        for side, figure in zip(("original", "rewritten"), figures, strict=True)
+    )
+    for loaded, other in (
+        ([evolve(run, **beside) for run in original], rewritten),
+        (original, [evolve(run, **beside) for run in rewritten]),
+    ):
+        speed = compare(loaded, other, seed=1)
+        assert speed.verdict is verdict, speed.reason
+        assert re.search(reason, speed.reason)
 
 
 def test_too_good_is_suspicious() -> None:

@@ -16,10 +16,12 @@ from perfmod.codemods.results import Choice
 from perfmod.config import Options
 from perfmod.errors import ExitCode
 from perfmod.examine import Examined, examine
+from perfmod.verify import machine
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED, Job, Mode
 from perfmod.verify.laboratory import Laboratory
+from perfmod.verify.load import Meter
 from perfmod.verify.recorder import Recorder
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Watched
@@ -75,6 +77,7 @@ class MadeUp:
     trouble: Trouble | None = None
     troubled_seed: int | None = None
     ends_early: bool = False
+    ends_before_turns: bool = False
     jobs: list[tuple[set[str], Mode, int]] = field(factory=list)
     scratch: Scratch | None = None
     reaches: bool = True
@@ -83,7 +86,7 @@ class MadeUp:
     def run(self, side: Side, job: Job) -> Ran:
         return self.run_all([(side, job)])[0]
 
-    def run_all(self, runs: Sequence[tuple[Side, Job]], _concurrency: int = 1) -> list[Ran]:
+    def run_all(self, runs: Sequence[tuple[Side, Job]], _concurrency: int = 1, _conduct: object = None) -> list[Ran]:
         return [self._ran(side, job) for side, job in runs]
 
     def _ran(self, side: Side, job: Job) -> Ran:
@@ -104,14 +107,19 @@ class MadeUp:
         ms = self.step_ms(rules)
         steps = [ms * (1.0 + 0.001 * ((place + number) % 3)) for number in range(40)]
         timing = {"step_ms": steps, "window_seconds": sum(steps) / 1000, "window_steps": 40, "steps": {"0": 60}}
+        if job.turns and self.ends_before_turns:
+            timing |= {"step_ms": [], "window_steps": 0}
         timing["ended"] = "exit" if self.ends_early else "steps"
         memory = {"peak_allocated_mib": 100.0, "peak_reserved_mib": 120.0}
         return Ran(None, ({**timing, **memory, "first_step_seconds": 2.0, "compile_seconds": 0.0},))
 
 
 @pytest.fixture
-def verified(tmp_path: Path) -> Callable[..., tuple[Evidence, list[str], MadeUp]]:
+def verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Evidence, list[str], MadeUp]]:
     """Verify the script with made-up runs: the record, the rules that `apply --verify` keeps, and the runs."""
+    # These take no time, whatever else goes on.
+    monkeypatch.setattr(Meter, "share", 0.0)
+    monkeypatch.setattr(machine, "device_activity", machine.Activity)
 
     def verify(runner: MadeUp, *, quick: bool = False, keep: bool = True) -> tuple[Evidence, list[str], MadeUp]:
         script = tmp_path / "train.py"
@@ -153,6 +161,22 @@ def test_what_pays_is_kept(verified: Callable[..., Any]) -> None:
     timed = ["".join(sorted(rules)) for rules, mode, _ in runner.jobs if mode is Mode.TIMING]
     both = "PM101PM104"
     assert timed == ["", both, both, "", "PM101", "PM101", "", both, both, ""]
+
+
+@pytest.mark.parametrize(
+    ("threads", "ends_before", "expected"),
+    [(16, False, "ABBAAB"), (8, False, "ABBA"), (4, False, "ABBA"), (16, True, "ABBAABABBA")],
+)
+def test_in_a_hurry_processes_are_timed_by_turns_where_so_many_fit(
+    verified: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, threads: int, ends_before: bool, expected: str
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: threads)
+    evidence, _, runner = verified(
+        MadeUp(lambda rules: 10.0 - 2.0 * len(rules), ends_before_turns=ends_before), quick=True, keep=False
+    )
+    timed = "".join("B" if rules else "A" for rules, mode, _ in runner.jobs if mode is Mode.TIMING)
+    assert timed == expected
+    assert evidence.verdict is Verdict.PROVEN
 
 
 def test_what_brings_nothing_is_withdrawn(verified: Callable[..., Any]) -> None:

@@ -58,8 +58,9 @@ def was_timed(speed: Speed | None) -> bool:
 
 
 def noise(speed: Speed) -> str:
-    """How far the original strays from itself."""
-    return f"+/- {wording.percent(speed.spread)}"
+    """How far the original strays from itself, and what its steps may have lost to other processes."""
+    load = f", and {wording.percent(speed.load)} for the load beside it" if speed.load else ""
+    return f"+/- {wording.percent(speed.spread)}{load}"
 
 
 def processes(speed: Speed, side: str) -> tuple[TimedRun, ...]:

@@ -163,6 +163,21 @@ def test_without_a_window_the_steps_after_the_warm_up_are_used(tmp_path: Path) -
     assert (record["ended"], record["warmup_steps"], record["window_steps"]) == ("exit", 12, 18)
 
 
+@pytest.mark.parametrize(("steps", "ended", "fewest"), [(5000, "steps", 40), (60, "exit", 5), (4, "exit", 0)])
+def test_each_turn_has_a_warm_up_and_a_window(tmp_path: Path, steps: int, ended: str, fewest: int) -> None:
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    (folder / "free").touch()
+    turns = {"turns": str(folder), "turn_count": 2, "window_seconds": 0.0}
+    record = timed(tmp_path, steps=steps, **turns).record
+    assert record["ended"] == ended
+    assert record["window_steps"] == len(record["step_ms"])
+    assert record["window_steps"] >= fewest
+    # What was made beside others is left out, and a script that ends so early is not timed.
+    assert record["warmup_steps"] >= min(steps, 24)
+    assert len(list(folder.glob("0-*.ready"))) == 3
+
+
 @pytest.mark.parametrize(("steps", "warm"), [(21, 7), (16, 5), (8, 2)])
 def test_of_few_steps_those_after_the_first_third_are_used(tmp_path: Path, steps: int, warm: int) -> None:
     record = timed(tmp_path, steps=steps).record

@@ -36,9 +36,9 @@ class HostClock:
     def settle(self) -> None:
         """Wait until all work is done."""
 
-    def milliseconds(self, first: int) -> list[float]:
-        """Between consecutive ticks, from tick number `first` on."""
-        times = self._times[first:]
+    def milliseconds(self, first: int, last: int) -> list[float]:
+        """Between consecutive ticks, from number `first` to number `last`."""
+        times = self._times[first : last + 1]
         return [1000 * (end - start) for start, end in zip(times, times[1:])]
 
 
@@ -89,9 +89,9 @@ class DeviceClock:
         """Wait until all work is done. Raises `RuntimeError` where the device has failed."""
         torch.cuda.synchronize()
 
-    def milliseconds(self, first: int) -> list[float]:
-        """Of each step from tick number `first` on, whose time was taken; the device must have settled."""
-        marks = [(tick, event) for tick, event in zip(self._recorded, self._events) if tick >= first]
+    def milliseconds(self, first: int, last: int) -> list[float]:
+        """Of each step from tick number `first` to `last` whose time was taken; the device must have settled."""
+        marks = [(tick, event) for tick, event in zip(self._recorded, self._events) if first <= tick <= last]
         found: list[float] = []
         for (tick, start), (later, end) in zip(marks, marks[1:]):
             found += [start.elapsed_time(end) / (later - tick)] * (later - tick)

@@ -40,6 +40,9 @@ class Job:
     window_steps: int
     window_seconds: float
     longest_seconds: float
+    turns: str
+    place: int
+    turn_count: int
     sync_steps: int
     profile_steps: int
     points: list[Any]

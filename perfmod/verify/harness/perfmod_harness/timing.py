@@ -4,6 +4,9 @@ After the warm-up (see `warm_up`) comes the window. It begins and ends with a wa
 what the job asks for and than three times the batches that a loader prepares ahead, but ends after the job's longest
 time once it has ten steps.
 
+Where the job has turns, the run gets ready beside others after a few steps, and each of its turns, in which it has the
+machine for itself, is a warm-up with a window of its own; they count as one.
+
 A script that ends before that is measured by the window that it had begun, or else by all its steps after the number
 that the job asks for as a warm-up, or after the first third where fewer than ten would be left, if these are five.
 """
@@ -22,6 +25,7 @@ from . import compilations, process
 from .clocks import DeviceClock, HostClock
 from .observer import Observer
 from .step_watch import StepWatch, uses_device
+from .turns import Turns
 from .warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -68,12 +72,16 @@ class Timing(Observer):
         self._clock: HostClock | DeviceClock = HostClock()
         # While a script records its step as a CUDA graph, nothing of ours may get into it. `bool()` is False.
         self._capturing: Callable[[], bool] = bool
-        self._warm_up = WarmUp(job.warmup_steps, job.warmup_seconds)
+        self._turns = Turns(job) if job.turns else None
+        self._warm_up = WarmUp(job.warmup_steps, 0.0 if self._turns else job.warmup_seconds)
         self._first_step_seconds = 0.0
-        # Of the window: the tick with which it begins, and times of the host's clock.
+        # The ticks between which windows lie, and their seconds.
+        self._windows: list[tuple[int, int, float]] = []
+        # Of the window that is open, and of the warm-up before it: the ticks with which they begin.
         self._first: int | None = None
+        self._begun: int | None = None if self._turns else 0
+        # On the host's clock.
         self._opened = self._earliest = self._latest = 0.0
-        self._seconds: float | None = None
         self._fewest = FEWEST
         self._compiled = compilations.Compilations()
         self._recompiled = 0
@@ -84,20 +92,17 @@ class Timing(Observer):
 
     def record(self, ended: str) -> tuple[Mapping[str, Any], array[float]]:
         """The times of the window's steps, and what else the run has shown."""
-        if self._seconds is None:
+        if not self._windows or self._first is not None:
             self._clock.settle()
-            if self._first is None or self._steps() < FEWEST:
-                steps, warm = self._clock.ticks, self._job.warmup_steps
-                self._first = max(1, warm if steps - warm >= FEWEST else min(warm, steps // 3)) - 1
-                self._compiled = compilations.so_far()
-        step_ms = self._clock.milliseconds(self._first or 0)
-        if len(step_ms) < _FEWEST_OF_ALL:
-            step_ms = []
-        steps = len(step_ms) if self._seconds is None else self._steps()
+            self._close_early()
+        if self._turns is not None:
+            self._turns.leave()
+        step_ms = [ms for first, last, _ in self._windows for ms in self._clock.milliseconds(first, last)]
+        steps = sum(last - first for first, last, _ in self._windows)
         on_device = isinstance(self._clock, DeviceClock)
         return {
             "step_ms": step_ms,
-            "window_seconds": sum(step_ms) / 1000 if self._seconds is None else self._seconds,
+            "window_seconds": sum(seconds for _, _, seconds in self._windows),
             "window_steps": steps,
             "warmup_steps": self._clock.ticks - steps,
             "first_step_seconds": self._first_step_seconds,
@@ -106,6 +111,18 @@ class Timing(Observer):
             "peak_allocated_mib": torch.cuda.max_memory_allocated() / _MIB if on_device else None,
             "peak_reserved_mib": torch.cuda.max_memory_reserved() / _MIB if on_device else None,
         }, array("d")
+
+    def _close_early(self) -> None:
+        """Make a window of what there is where the script ends by itself, if that is enough."""
+        first, last = self._first, self._clock.ticks - 1
+        if (first is None or last - first < FEWEST) and not self._windows and self._begun is not None:
+            steps, warm = self._clock.ticks - self._begun, self._job.warmup_steps
+            first = self._begun + max(1, warm if steps - warm >= FEWEST else min(warm, steps // 3)) - 1
+            self._compiled = compilations.so_far()
+        if first is not None and last - first >= (FEWEST if self._windows else _FEWEST_OF_ALL):
+            milliseconds = self._clock.milliseconds(first, last)
+            # The last steps of a group whose time was not taken are left out.
+            self._windows.append((first, first + len(milliseconds), sum(milliseconds) / 1000))
 
     # Phases
 
@@ -123,14 +140,29 @@ class Timing(Observer):
     def _warming(self) -> bool:
         self._clock.tick()
         if self._warm_up.step(time.perf_counter(), compilations.so_far().frames, self._prepared()):
-            self._open()
+            if self._begun is None:
+                self._take_turn()
+            else:
+                self._open()
+        return False
+
+    def _take_turn(self) -> bool:
+        """Wait for the next turn, with an idle device. Returns whether there is none."""
+        assert self._turns is not None
+        self.idle = 0
+        self._clock.settle()
+        if not self._turns.take():
+            return True
+        self._begun = self._clock.ticks
+        self._warm_up = WarmUp(self._job.warmup_steps, self._job.warmup_seconds)
+        self._phase = self._warming
         return False
 
     def _open(self) -> None:
         self._fewest = max(FEWEST, self._job.window_steps, _DEPTHS * self._prepared() + 1)
         likely = max(self._fewest, int(self._job.window_seconds / max(self._warm_up.usual(), 1e-5)))
         self._clock.settle()
-        if isinstance(self._clock, DeviceClock):
+        if isinstance(self._clock, DeviceClock) and not self._windows:
             torch.cuda.reset_peak_memory_stats()
         self._compiled = compilations.so_far()
         self._first = self._clock.ticks - 1
@@ -149,9 +181,11 @@ class Timing(Observer):
         if now < self._earliest or self._steps() < (self._fewest if now < self._latest else FEWEST):
             return False
         self._clock.settle()
-        self._seconds = time.perf_counter() - self._opened
-        self._recompiled = compilations.so_far().frames - self._compiled.frames
-        return True
+        assert self._first is not None
+        self._windows.append((self._first, self._clock.ticks - 1, time.perf_counter() - self._opened))
+        self._recompiled += compilations.so_far().frames - self._compiled.frames
+        self._first = None
+        return self._turns is None or self._take_turn()
 
     def _steps(self) -> int:
         """Of the window, so far."""

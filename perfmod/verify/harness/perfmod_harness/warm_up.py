@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 
 _PATIENCE = 3
 _LONGEST_PATIENCE = 30.0
-_ALIKE = 0.1
+_ALIKE = 0.05
 _COMPARED = 5
+_COMPARED_SECONDS = 0.1
+"""Clocks and caches take longer to settle than a few short steps."""
+_MOST_COMPARED = 200
 
 
 class WarmUp:
     """Told of every step; knows when the steps that follow are worth measuring.
 
-    That is after the steps and seconds asked for, as soon as the median of the last five steps lies within a tenth of
-    that of the five before, nothing was compiled during the last five, and the batches that workers had ready after
-    the first step have been used. What does not settle is warm after three times the time that was asked for, and 30 s
-    after it at the latest.
+    That is after the steps and seconds asked for, as soon as the median of the last steps (a tenth of a second of them,
+    five at least) lies within a twentieth of that of as many before, nothing was compiled during the last five, and the
+    batches that workers had ready after the first step have been used. What does not settle is warm after three times
+    the time that was asked for, and 30 s after it at the latest.
 
     Args:
         steps: at least.
@@ -53,15 +57,16 @@ class WarmUp:
 
     def usual(self) -> float:
         """Seconds of a step, lately; the step may not be over on the device."""
-        return statistics.median(self._durations() or [1.0])
+        return statistics.median(self._durations(2 * _COMPARED) or [1.0])
 
     def _is_steady(self) -> bool:
-        durations = self._durations()
-        if len(durations) < 2 * _COMPARED:
+        count = min(max(_COMPARED, math.ceil(_COMPARED_SECONDS / max(self.usual(), 1e-6))), _MOST_COMPARED)
+        durations = self._durations(2 * count)
+        if len(durations) < 2 * count:
             return False
-        before, now = statistics.median(durations[:_COMPARED]), statistics.median(durations[_COMPARED:])
+        before, now = statistics.median(durations[:count]), statistics.median(durations[count:])
         return abs(now - before) <= _ALIKE * before
 
-    def _durations(self) -> list[float]:
-        stamps = self._stamps[-2 * _COMPARED - 1 :]
+    def _durations(self, steps: int) -> list[float]:
+        stamps = self._stamps[-steps - 1 :]
         return [end - start for start, end in zip(stamps, stamps[1:])]
