@@ -28,13 +28,29 @@ from perfmod.verify.running import Ran, Runner
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
 
+TORCH = """\
+class cuda:
+    is_initialized = _is_in_bad_fork = staticmethod(bool)
+
+class default_generator:
+    seed = staticmethod(int)
+"""
+
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
-    """A project; after every test its files are as the test wrote them, and nothing else is left of the run."""
+    """A project; after every test its files are as the test wrote them, and nothing else is left of the run.
+
+    Runs are forked from a process that has imported something small for torch, and nobody looks on.
+    """
     scratch, harness = tmp_path / "scratch", tmp_path / "harness"
-    for folder in (scratch, harness, tmp_path / "project"):
-        folder.mkdir()
+    package = harness / "perfmod_harness"
+    for folder in (scratch, package, tmp_path / "project"):
+        folder.mkdir(parents=True)
+    for name in ("__init__.py", "process.py", "template.py"):
+        shutil.copy(disguise.PLAIN / "perfmod_harness" / name, package)
+    (package / "start.py").write_text("start = list")
+    (harness / "torch.py").write_text(TORCH)
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     (harness / "recorder.py").write_text(RECORDER)
     monkeypatch.setattr(disguise, "PLAIN", harness)
@@ -344,6 +360,7 @@ def test_run_ends_when_every_rank_has_delivered(workshop: Workshop, monkeypatch:
 
 
 def test_torchrun(workshop: Workshop) -> None:
+    (disguise.PLAIN / "torch.py").unlink()
     ran = workshop.script("record(int(os.environ['RANK']), world=os.environ['WORLD_SIZE'])", nproc=2, timeout=120)
     assert ran.trouble is None, ran.tail
     assert [(record["rank"], record["world"]) for record in ran.records] == [(0, "2"), (1, "2")]
@@ -351,6 +368,7 @@ def test_torchrun(workshop: Workshop) -> None:
 
 
 def test_torchrun_with_a_rank_that_crashes(workshop: Workshop) -> None:
+    (disguise.PLAIN / "torch.py").unlink()
     ran = workshop.script(
         "import time\nif os.environ['RANK'] == '1':\n    raise ValueError('odd rank')\ntime.sleep(600)",
         nproc=2,
