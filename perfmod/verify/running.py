@@ -81,12 +81,14 @@ class Runner:
         call: how the script is called, alike on all sides.
         timeout: seconds for one run.
         sample_memory: whether to watch the processes' memory.
+        forks: whether runs are forked, as far as they can be.
     """
 
     scratch: Scratch
     call: Call
     timeout: float = 600.0
     sample_memory: bool = True
+    forks: bool = True
     _harness: Disguise = field(init=False)
     _template: Template = field(init=False)
 
@@ -152,7 +154,7 @@ class Runner:
                 run=uuid.uuid4().hex,
                 timeout=self.timeout,
                 sample_memory=self.sample_memory,
-                template=self._template if self.call.nproc is None else None,
+                template=self._template if self.forks and self.call.nproc is None else None,
             )
             ran = self._execute(command, job, cancelled)
         # A copy that nobody has touched, and a process of its own.
