@@ -25,10 +25,12 @@ class Disguise:
     Attributes:
         folder: to be on PYTHONPATH.
         job_variable: the environment variable that holds the path of the job.
+        package: its name.
     """
 
     folder: Path
     job_variable: str
+    package: str = _PACKAGE
 
     @classmethod
     def made_in(cls, parent: Path) -> Disguise:
@@ -45,7 +47,7 @@ class Disguise:
                 target.write_text(text, encoding="utf-8")
         except OSError as error:
             raise Failure(f"{folder}: cannot be written: {explain(error)}; set TMPDIR to a folder with room") from error
-        return cls(folder, JOB_VARIABLE.replace(_VARIABLES, variable))
+        return cls(folder, JOB_VARIABLE.replace(_VARIABLES, variable), package)
 
 
 UNDISGUISED: Final = Disguise(PLAIN, JOB_VARIABLE)

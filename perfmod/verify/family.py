@@ -44,7 +44,7 @@ class Family:
             thorough: ask all processes of the machine once more, and for their marks, too. Otherwise only those that
                 have come since the last look, which takes a millisecond.
         """
-        self._known = {pid: process for pid, process in self._known.items() if _alive(process)}
+        self._known = {pid: process for pid, process in self._known.items() if alive(process)}
         present = set(psutil.pids())
         self._strangers = set() if thorough else self._strangers & present
         new = present - self._strangers - self._known.keys() - {os.getpid()}
@@ -92,7 +92,7 @@ class Family:
     def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         # Not psutil's wait: it would take the exit status away from the one who started the top process.
-        while time.monotonic() < deadline and any(_alive(process) for process in self._known.values()):
+        while time.monotonic() < deadline and any(alive(process) for process in self._known.values()):
             time.sleep(_POLL)
 
     def _belongs(self, pid: int, *, thorough: bool) -> bool:
@@ -110,7 +110,7 @@ class Family:
             return False
         with contextlib.suppress(OSError, psutil.Error):
             process = psutil.Process(pid)
-            if _alive(process):
+            if alive(process):
                 self._known[pid] = process
                 if os.getsid(pid) == pid:
                     self._sessions.add(pid)
@@ -118,7 +118,8 @@ class Family:
         return False
 
 
-def _alive(process: psutil.Process) -> bool:
+def alive(process: psutil.Process) -> bool:
+    """Whether it is there, and not a zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -15,6 +15,7 @@ from attrs import define, frozen
 
 from perfmod.verify.family import Family
 from perfmod.verify.job import RUN_VARIABLE
+from perfmod.verify.template import Forked, Template
 from perfmod.verify.terminal import nobodys
 
 TAIL = 64 * 1024
@@ -35,6 +36,8 @@ class End(enum.Enum):
     RESULTS = "results"
     """It had delivered and did not end by itself."""
     TIME_LIMIT = "time limit"
+    UNFIT = "unfit"
+    """It was forked, and has to be run again as a process of its own."""
     CANCELLED = "cancelled"
 
 
@@ -66,6 +69,7 @@ class Command:
         run: unique name of the run, put into the environment as the mark of its processes.
         timeout: in seconds.
         sample_memory: look at the processes' memory five times a second.
+        template: forks it, if it can.
     """
 
     arguments: Sequence[str]
@@ -74,6 +78,7 @@ class Command:
     run: str
     timeout: float
     sample_memory: bool = True
+    template: Template | None = None
 
     def execute(self, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         """Run it in a session of its own, until it exits, has delivered, is out of time or is cancelled.
@@ -90,15 +95,7 @@ class Command:
 
     def _execute(self, stdin: int, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         start = time.monotonic()
-        process = subprocess.Popen(
-            self.arguments,
-            cwd=self.cwd,
-            env={**self.environment, RUN_VARIABLE: self.run},
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = self._start(stdin, cancelled)
         family = Family(process.pid, self.run)
         tail = _Tail(process)
         memory = _Memory(family) if self.sample_memory else None
@@ -122,9 +119,25 @@ class Command:
             peak_shm_mib=memory.peak_shm_mib if memory else None,
         )
 
+    def _start(self, stdin: int, cancelled: threading.Event) -> subprocess.Popen[bytes] | Forked:
+        environment = {**self.environment, RUN_VARIABLE: self.run}
+        if self.template is not None:
+            forked = self.template.fork(self.arguments, self.cwd, environment, stdin, cancelled)
+            if forked is not None:
+                return forked
+        return subprocess.Popen(
+            self.arguments,
+            cwd=self.cwd,
+            env=environment,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
     def _watch(
         self,
-        process: subprocess.Popen[bytes],
+        process: subprocess.Popen[bytes] | Forked,
         start: float,
         delivered: Callable[[], float | None],
         cancelled: threading.Event,
@@ -141,13 +154,19 @@ class Command:
                 memory.sample(now)
             if cancelled.wait(_POLL):
                 return End.CANCELLED
-        return End.EXITED
+            if _is_unfit(process):
+                return End.UNFIT
+        return End.UNFIT if _is_unfit(process) else End.EXITED
+
+
+def _is_unfit(process: subprocess.Popen[bytes] | Forked) -> bool:
+    return isinstance(process, Forked) and process.is_unfit()
 
 
 class _Tail:
     """Drains the output of a process in a thread, so that it never blocks, and keeps the end of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked) -> None:
         assert process.stdout is not None
         self._stream = process.stdout
         self._kept = bytearray()

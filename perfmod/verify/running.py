@@ -24,6 +24,7 @@ from perfmod.verify.job import Job
 from perfmod.verify.processes import Command, End
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
+from perfmod.verify.template import Template
 from perfmod.verify.trace import Trace
 
 GRACE_AFTER_RESULTS = 0.2
@@ -82,17 +83,26 @@ class Runner:
         call: how the script is called, alike on all sides.
         timeout: seconds for one run.
         sample_memory: whether to watch the processes' memory.
+        forks: whether runs are forked, as far as they can be.
     """
 
     scratch: Scratch
     call: Call
     timeout: float = 600.0
     sample_memory: bool = True
+    forks: bool = True
     _harness: Disguise = field(init=False)
+    _template: Template = field(init=False)
 
     @_harness.default
     def _disguised(self) -> Disguise:
         return Disguise.made_in(self.scratch.folder)
+
+    @_template.default
+    def _closed_with_scratch(self) -> Template:
+        template = Template(self._harness, self.scratch.folder)
+        self.scratch.at_end.callback(template.close)
+        return template
 
     def run(self, side: Side, job: Job) -> Ran:
         """Run `side`. `out` and `root` of the job are set here.
@@ -150,10 +160,14 @@ class Runner:
                 run=uuid.uuid4().hex,
                 timeout=self.timeout,
                 sample_memory=self.sample_memory,
+                template=self._template if self.forks and self.call.nproc is None else None,
             )
-            return self._execute(command, job, cancelled)
+            ran = self._execute(command, job, cancelled)
+        # A copy that nobody has touched, and a process of its own.
+        return self._run(side, job, cancelled) if ran is None else ran
 
-    def _execute(self, command: Command, job: Job, cancelled: threading.Event) -> Ran:
+    def _execute(self, command: Command, job: Job, cancelled: threading.Event) -> Ran | None:
+        """None where it was forked and has to be run again."""
         nproc = self.call.nproc or 1
 
         def delivered() -> float | None:
@@ -168,6 +182,9 @@ class Runner:
             return Ran(cannot_start(self.call.python, error))
         if ended.how is End.CANCELLED:
             raise _Cancelled
+        if ended.how is End.UNFIT:
+            self._template.abandon()
+            return None
         records = _records(job.out)
         circumstances = Circumstances(job.root, self.call.python, job.device, nproc, self.timeout)
         return Ran(

@@ -38,10 +38,16 @@ _REMOVAL_ATTEMPTS = 5
 
 @define
 class Scratch:
-    """The temporary folder of a verification. Several threads may make and remove rooms in it."""
+    """The temporary folder of a verification. Several threads may make and remove rooms in it.
+
+    Attributes:
+        limit: see `LIMIT`.
+        at_end: what is closed before it is removed.
+    """
 
     folder: Path
     limit: int = LIMIT
+    at_end: contextlib.ExitStack = Factory(contextlib.ExitStack)
     _numbers: Iterator[int] = Factory(itertools.count)
 
     @classmethod
@@ -56,10 +62,12 @@ class Scratch:
             folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX)).resolve()
         except OSError as error:
             raise Failure(f"no scratch folder: {explain(error)}; set TMPDIR to a folder with room") from error
+        scratch = cls(folder, limit)
         try:
-            yield cls(folder, limit)
+            yield scratch
         finally:
             with held_back():
+                scratch.at_end.close()
                 _remove(folder)
 
     def states(self) -> Path:

@@ -34,6 +34,27 @@ def record(rank=0, **fields):
     (out / f"rank{rank}.new").rename(out / f"rank{rank}.json")
 """
 """A module that stands in for the harness: scripts call `record()` where they would have trained."""
+DRIVER = """\
+import sys
+from pathlib import Path
+from perfmod.verify.calling import Call
+from perfmod.verify.interrupts import terminable
+from perfmod.verify.job import Job, Mode
+from perfmod.verify.running import Runner
+from perfmod.verify.scratch import Scratch
+from perfmod.verify.sides import Side
+from perfmod.verify.tree import Tree
+
+script = Path(sys.argv[1])
+side = Side("original", Tree.of(script), Path(script.name))
+job = Job(Mode.EQUALITY, Path(), Path(), "cpu")
+try:
+    with terminable(), Scratch.temporary() as scratch:
+        Runner(scratch, Call(sys.executable, cwd=script.parent)).run_all([(side, job)] * 2, 2)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+"""A process like perfmod's, which runs a script twice at once."""
 _FIRST_LINE = "import os; from recorder import record\n"
 
 

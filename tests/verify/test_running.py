@@ -13,13 +13,12 @@ import tempfile
 import time
 import uuid
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from verify_workshop import MARK, RECORDER, Workshop, fingerprint, job, wait_for
+from verify_workshop import DRIVER, MARK, Workshop, fingerprint, job, wait_for
 
 from perfmod.errors import Failure
 from perfmod.verify import disguise, processes, running
@@ -27,25 +26,6 @@ from perfmod.verify.failures import Kind
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
-    """A project; after every test its files are as the test wrote them, and nothing else is left of the run."""
-    scratch, harness = tmp_path / "scratch", tmp_path / "harness"
-    for folder in (scratch, harness, tmp_path / "project"):
-        folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    (harness / "recorder.py").write_text(RECORDER)
-    monkeypatch.setattr(disguise, "PLAIN", harness)
-    place = Workshop(tmp_path / "project", sys.executable, uuid.uuid4().hex)
-    (place.root / "setup.py").touch()
-    yield place
-    left = place.processes()
-    for process in left:
-        process.kill()
-    assert left == []
-    assert list(scratch.iterdir()) == []
 
 
 def assert_trouble(ran: Ran, kind: Kind, *words: str) -> None:
@@ -344,6 +324,7 @@ def test_run_ends_when_every_rank_has_delivered(workshop: Workshop, monkeypatch:
 
 
 def test_torchrun(workshop: Workshop) -> None:
+    shutil.rmtree(disguise.PLAIN / "torch")
     ran = workshop.script("record(int(os.environ['RANK']), world=os.environ['WORLD_SIZE'])", nproc=2, timeout=120)
     assert ran.trouble is None, ran.tail
     assert [(record["rank"], record["world"]) for record in ran.records] == [(0, "2"), (1, "2")]
@@ -351,6 +332,7 @@ def test_torchrun(workshop: Workshop) -> None:
 
 
 def test_torchrun_with_a_rank_that_crashes(workshop: Workshop) -> None:
+    shutil.rmtree(disguise.PLAIN / "torch")
     ran = workshop.script(
         "import time\nif os.environ['RANK'] == '1':\n    raise ValueError('odd rank')\ntime.sleep(600)",
         nproc=2,
@@ -442,26 +424,6 @@ def test_copy_that_fails_ends_the_other_runs(workshop: Workshop) -> None:
     assert time.monotonic() - start < 30
 
 
-DRIVER = """\
-import sys
-from pathlib import Path
-from perfmod.verify.calling import Call
-from perfmod.verify.interrupts import terminable
-from perfmod.verify.job import Job, Mode
-from perfmod.verify.running import Runner
-from perfmod.verify.scratch import Scratch
-from perfmod.verify.sides import Side
-from perfmod.verify.tree import Tree
-
-script = Path(sys.argv[1])
-side = Side("original", Tree.of(script), Path(script.name))
-job = Job(Mode.EQUALITY, Path(), Path(), "cpu")
-try:
-    with terminable(), Scratch.temporary() as scratch:
-        Runner(scratch, Call(sys.executable, cwd=script.parent)).run_all([(side, job)] * 2, 2)
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
 STUBBORN = """
 import pathlib, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
