@@ -21,6 +21,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted, parameters
 from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop, runs_model
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import children, find_all, is_none
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import filled, implicit_read
@@ -52,7 +53,7 @@ class _Wait:
     path: _Path
 
 
-@define(eq=False)
+@define
 class _Round:
     """The statements of one round by their order, the last of the waits at each node, where work is queued, and the
     choices between two branches.
@@ -77,7 +78,7 @@ class Waits:
 
     def __init__(self, file: FileFacts) -> None:
         self._file = file
-        self._rounds: dict[cst.CSTNode, _Round] = {}
+        self._round = Questions(file.values.solver, self._find_round, _Round())
 
     def remaining(self, read: cst.CSTNode, gone: Container[cst.CSTNode]) -> cst.CSTNode | None:
         """A wait of every round that comes by `read` and is for the same tensor, or so close that nothing is queued
@@ -136,17 +137,14 @@ class Waits:
                 return wait.node
         return None
 
-    def _round(self, around: cst.CSTNode) -> _Round:
-        known = self._rounds.get(around)
-        if known is None:
-            # What calls itself finds nothing of its own.
-            known = self._rounds[around] = _Round()
-            tests = [around.test] if isinstance(around, cst.While) else []
-            body = around.body if isinstance(around, (cst.For, cst.While, cst.FunctionDef)) else around
-            for part in (*tests, body):
-                self._walk(part, known)
-            known.join()
-        return known
+    def _find_round(self, around: cst.CSTNode) -> _Round:
+        found = _Round()
+        tests = [around.test] if isinstance(around, cst.While) else []
+        body = around.body if isinstance(around, (cst.For, cst.While, cst.FunctionDef)) else around
+        for part in (*tests, body):
+            self._walk(part, found)
+        found.join()
+        return found
 
     def _walk(self, start: cst.CSTNode, found: _Round) -> None:
         """Note the waits at and below a node in the order of evaluation; a branch's test comes before what it holds."""

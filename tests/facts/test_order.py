@@ -14,10 +14,13 @@ from snippets import facts, used
 
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.gradients import runs_without_graph
 from perfmod.transforms.facts.shapes import Shapes
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.facts.values import Values
 from perfmod.transforms.source import Source
+from perfmod.transforms.waits import Waits
 
 EVERY = 25
 """Every so many goldens are asked each time."""
@@ -156,6 +159,35 @@ def test_chains_may_be_long(name: str, length: int) -> None:
         found = [(file.value(node), file.shapes.key(node)) for node in arrange(used(file))]
         assert {(value.kind, value.device) for value, _ in found} == {(Kind.TENSOR, Device.ACCELERATOR)}
         assert len({key for _, key in found}) == 1
+
+
+def test_chains_of_calls_may_be_long() -> None:
+    calls = "".join(f"def f{i}(x):\n    f{i - 1}(x)\n" for i in range(1, 301))
+    file = facts(
+        f"import torch\ndef f0(x):\n    x.add_(use(x))\n{calls}with torch.no_grad():\n    f300(torch.ones(3))\n"
+    )
+    assert runs_without_graph(file, used(file)[0])
+    last = next(each for each in file.tree.all(cst.FunctionDef) if each.name.value == "f300")
+    assert file.aliasing.is_mutated(next(node for node in find_all(last.body, cst.Name) if node.value == "x"))
+
+
+def test_waits_of_functions_that_call_themselves_are_found() -> None:
+    file = facts(
+        """
+        import torch
+        def f(x, n):
+            n = n - x.item()
+            return g(x, n) if n > 0 else x.item()
+        def g(x, n):
+            use(x.item())
+            return f(x, n)
+        f(torch.zeros(()).cuda(), 3)
+        """
+    )
+    (read,) = used(file)
+    left = Waits(file).remaining(read, {read})
+    assert left is not None
+    assert file.line(left) == "3"
 
 
 def test_what_changes_with_itself_is_answered() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ import pytest
 from golden_harness.golden import Golden, goldens
 
 from perfmod.cli.main import app
+from perfmod.codemods.catalog import rules
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.rule import Finding, Rule
+from perfmod.transforms.source import Source
 
 EVERY = 8
 """Every so many goldens are tried each time."""
@@ -62,3 +66,19 @@ def test_a_rule_finds_the_same_when_it_is_selected_alone(golden: Golden, found: 
                 for each in (found(golden, "--select", code), [row for row in rows if row["code"] == code])
             )
             assert alone == together
+
+
+@pytest.mark.parametrize("golden", PARAMS)
+def test_what_a_rule_finds_does_not_depend_on_which_rules_are_asked_before(golden: Golden) -> None:
+    """Whatever others rewrite: all is found in the text as it is."""
+    source = Source.parse(golden.before)
+
+    def found_by(asked: Iterable[Rule]) -> dict[str, list[Finding]]:
+        file = FileFacts(source)
+        return {rule.code: list(rule.check(file)) for rule in asked}
+
+    together = found_by(rules())
+    assert found_by(rules()[::-1]) == together
+    for rule in rules():
+        if together[rule.code]:
+            assert found_by([rule]) == {rule.code: together[rule.code]}

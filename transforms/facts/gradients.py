@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import libcst as cst
 
@@ -10,6 +11,7 @@ from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import is_false
 from perfmod.transforms.facts.value import DType, Kind
 
@@ -45,26 +47,21 @@ def runs_without_graph(file: FileFacts, node: cst.CSTNode) -> bool:
             return True
         if isinstance(ancestor, cst.FunctionDef):
             switched = any(_is_no_grad(file, decorator.decorator) for decorator in ancestor.decorators)
-            return switched or _is_called_without_graph(file, ancestor)
+            return switched or file.once(_called_without_graph)(ancestor)
         child = ancestor
     return False
 
 
+def _called_without_graph(file: FileFacts) -> Questions[cst.FunctionDef, bool]:
+    return Questions(file.values.solver, partial(_is_called_without_graph, file), False)
+
+
 def _is_called_without_graph(file: FileFacts, function: cst.FunctionDef) -> bool:
-    known = file.once(_called_without_graph)
-    if function not in known:
-        known[function] = False  # one that calls itself
-        # Methods are called in more ways than are followed, and generators go on where they are read.
-        is_plain = not isinstance(file.tree.scope(function), cst.ClassDef) and function.asynchronous is None
-        is_plain &= all(isinstance(end, cst.Return) for end in file.tree.results(function))
-        callers = file.values.calls.callers(function) if is_plain and file.values.calls.is_only_called(function) else ()
-        known[function] = bool(callers) and all(runs_without_graph(file, call) for call in callers)
-    return known[function]
-
-
-def _called_without_graph(_file: FileFacts) -> dict[cst.FunctionDef, bool]:
-    """What was found out already."""
-    return {}
+    # Methods are called in more ways than are followed, and generators go on where they are read.
+    is_plain = not isinstance(file.tree.scope(function), cst.ClassDef) and function.asynchronous is None
+    is_plain &= all(isinstance(end, cst.Return) for end in file.tree.results(function))
+    callers = file.values.calls.callers(function) if is_plain and file.values.calls.is_only_called(function) else ()
+    return bool(callers) and all(runs_without_graph(file, call) for call in callers)
 
 
 def is_floating(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -168,23 +165,16 @@ def _name_may_carry(file: FileFacts, name: cst.Name) -> bool:
     # A tensor that is written in place takes over the graph of what is written.
     if not definitions or file.aliasing.is_mutated(name):
         return True
-    return any(_definition_may_carry(file, definition) for definition in definitions)
+    return any(map(file.once(_carrying), definitions))
 
 
 def _definition_may_carry(file: FileFacts, definition: Definition) -> bool:
-    known = file.once(_carrying)
-    if definition not in known:
-        known[definition] = True  # what is defined by itself, round for round
-        value = definition.value if definition.binding is Binding.ASSIGNED else None
-        known[definition] = value is None or (
-            not runs_without_graph(file, value) and (bool(definition.path) or _may_carry(file, value))
-        )
-    return known[definition]
+    value = definition.value if definition.binding is Binding.ASSIGNED else None
+    return value is None or (not runs_without_graph(file, value) and (bool(definition.path) or _may_carry(file, value)))
 
 
-def _carrying(_file: FileFacts) -> dict[Definition, bool]:
-    """What was found out already."""
-    return {}
+def _carrying(file: FileFacts) -> Questions[Definition, bool]:
+    return Questions(file.values.solver, partial(_definition_may_carry, file), True)
 
 
 def _call_may_carry(file: FileFacts, call: cst.Call) -> bool:

@@ -17,6 +17,7 @@ from perfmod.transforms.facts import hugging_face, lightning
 from perfmod.transforms.facts.classes import Classes
 from perfmod.transforms.facts.firsts import runs_once
 from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import Tree, find_in_scope, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.facts.values import Values
@@ -38,7 +39,7 @@ class Steps:
         self._classes = classes
         self._values = values
         self._called: dict[cst.CSTNode, tuple[cst.FunctionDef, ...]] = {}
-        self._gates: dict[cst.FunctionDef, cst.If | cst.ExceptHandler | None] = {}
+        self._gates_of_calls = Questions(values.solver, self._find_gate_of_calls, None)
         self.regions: tuple[Region, ...] = tuple(self._find_regions())
         self._in_modules = {tree.module_of(region) for region in self.regions}
         self._reached = self._reach(self.regions)
@@ -201,11 +202,11 @@ class Steps:
         function = self._tree.function(node)
         if gate is not None or function is None or self.region(node) is not None:
             return gate
-        if function not in self._gates:
-            self._gates[function] = None  # what calls itself has none
-            gates = [self.gate_of_callers(call) for call in self._values.calls.callers(function)]
-            self._gates[function] = gates[0] if gates and None not in gates else None
-        return self._gates[function]
+        return self._gates_of_calls(function)
+
+    def _find_gate_of_calls(self, function: cst.FunctionDef) -> cst.If | cst.ExceptHandler | None:
+        gates = [self.gate_of_callers(call) for call in self._values.calls.callers(function)]
+        return gates[0] if gates and None not in gates else None
 
     def _holds_step(self, branch: cst.If) -> bool:
         """Whether the loop around a branch runs `backward` in the branch's body and nowhere else."""
