@@ -67,7 +67,7 @@ SAFETY = {
 
 def page_path(rule: Rule) -> Path:
     """Where a rule's page stands."""
-    return ROOT / rule.page
+    return ROOT / rule.card.page
 
 
 def table_row(*cells: object) -> str:

@@ -8,52 +8,29 @@ from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from perfmod import parallel, planning
-from perfmod.cache import Cache, fingerprint
+from perfmod import disk, parallel, planning
 from perfmod.codemods import catalog
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Options, Settings, settings_for
-from perfmod.errors import UsageMistake
+from perfmod.examined import Examined
 from perfmod.files import FoundFile, Unreadable, discover, read
+from perfmod.memory import Asked, Done, Memory, Request, memory
 from perfmod.planning import Member, Unit
 from perfmod.project.pins import Pins
 from perfmod.project.settings_files import SettingsFiles
-from perfmod.roots import shown
+from perfmod.selection import require, rules_for
 from perfmod.task import Task, matters
-from perfmod.transforms.policy import Policy
-from perfmod.transforms.rule import Rule
-
-
-@frozen
-class Examined:
-    """One file and what became of it.
-
-    Attributes:
-        result: holds the bytes of the file only where it is changed.
-        task: what the engine was asked, for a file that is changed or whose findings change others; else None.
-    """
-
-    file: FoundFile
-    result: FileResult
-    task: Task | None = field(default=None, eq=False)
-
-    def left_alone(self) -> Examined:
-        """The same without its rewrites."""
-        if self.task is None:
-            return self
-        result = evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=(), together=())
-        return evolve(self, result=result, task=None)
+from perfmod.transforms.card import Card
 
 
 @frozen(eq=False)
 class _Plan:
     """What `Settings` mean for the engine."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[Card, ...]
     choice: Choice
-    cache: Cache | None
 
 
 class Progress(Protocol):
@@ -86,23 +63,30 @@ def examine(
     Raises:
         UsageMistake: a wrong path, rule or configuration; nothing was read then.
     """
-    found = discover(targets, options, cwd)
-    plans = {
-        settings: _plan(settings, options, use_cache)
-        for settings in dict.fromkeys(file.settings for file in found.files)
-    }
-    if isolated:
-        units = planning.alone(found.files)
-    else:
-        # Of all rules, whichever are selected: what one finds in a file depends on the files that are read with it.
-        rules = tuple(catalog.rules())
-        units = planning.together(found.files, lambda data: matters(data, rules), cwd)
-    examined = _run(units, plans, jobs or parallel.usable_cpus(), progress)
-    for plan in plans.values():
-        if plan.cache is not None:
-            plan.cache.save()
+    request = Request(tuple(targets), options, cwd, isolated)
+    remembered = memory(use_cache=use_cache)
+    known = remembered.run(request) if remembered is not None else None
+    if known is not None:
+        progress(len(known), len(known), known)
+        return sorted(known, key=_path_of)
+    with disk.noting() as noted:
+        found = discover(targets, options, cwd)
+        cards = remembered.cards() if remembered is not None else catalog.cards()
+        require(options, cards)
+        plans = {
+            settings: _Plan(*rules_for(settings, cards))
+            for settings in dict.fromkeys(file.settings for file in found.files)
+        }
+        if isolated:
+            units = planning.alone(found.files)
+        else:
+            # Of all rules, whichever are selected: what one finds in a file depends on the files that are read with it.
+            units = planning.together(found.files, lambda data: matters(data, cards), cwd)
+        done = _run(units, plans, jobs or parallel.usable_cpus(), progress, remembered)
+        if remembered is not None:
+            remembered.keep_run(request, noted if not found.unlisted else {}, done)
     unlisted = [_unlisted(path, reason) for path, reason in found.unlisted]
-    return [*sorted(examined, key=_path_of), *unlisted]
+    return [*sorted((one for each in done for one in each.examined), key=_path_of), *unlisted]
 
 
 def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
@@ -110,25 +94,12 @@ def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     # A script that begins with a brace and speaks of that is none that anybody has written.
     suffix = ".ipynb" if data.lstrip().startswith(b"{") and b'"nbformat"' in data else ""
     file = FoundFile(f"<stdin>{suffix}", cwd / f"stdin{suffix or '.py'}", True, settings_for(cwd, options), cwd)
-    plan = _plan(file.settings, options, use_cache=False)
+    cards = catalog.cards()
+    require(options, cards)
+    rules, choice = rules_for(file.settings, cards)
     given, named = (Given(file.shown, data),), frozenset({file.shown})
-    (result,) = Task(given, named, plan.rules, plan.choice, file.settings.time_limit).run()
+    (result,) = Task(given, named, rules, choice, file.settings.time_limit).run()
     return Examined(file, result)
-
-
-def rules_for(settings: Settings) -> tuple[tuple[Rule, ...], Choice]:
-    """The rules that run under `settings`, and which of their findings may be applied. Raises `UsageMistake`."""
-    try:
-        rules = tuple(catalog.select(settings.select, settings.ignore, settings.extend_select))
-    except catalog.SelectionError as error:
-        raise UsageMistake(f"{shown(settings.origin or '')}: [tool.perfmod]: {error}") from error
-    return rules, Choice(
-        unsafe=settings.unsafe,
-        opted_in=catalog.opted_in((*settings.select, *settings.extend_select)),
-        low_impact=settings.low_impact,
-        proposing=settings.proposing,
-        policy=Policy(settings.target),
-    )
 
 
 @frozen
@@ -139,16 +110,16 @@ class _Opened:
         found: the files of the task, in its order.
         task: None where there is nothing to do.
         settled: files that were not read, or need not be examined, with the result.
-        is_clean: whether it is known that there is nothing to report about the files of the task.
+        known: the results of the task, where an earlier run had them.
     """
 
     found: tuple[FoundFile, ...]
     task: Task | None
     settled: tuple[Examined, ...]
-    is_clean: bool = False
+    known: tuple[FileResult, ...] | None = None
 
     @classmethod
-    def of(cls, unit: Unit, plan: _Plan, pins: Pins, outside: SettingsFiles) -> _Opened:
+    def of(cls, unit: Unit, plan: _Plan, pins: Pins, outside: SettingsFiles, known: Memory | None) -> _Opened:
         if unit.is_clear:
             return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
         contents = {member.file.real: _content(member.file) for member in unit.members}
@@ -165,25 +136,30 @@ class _Opened:
         files = tuple(_given(member, readable[member.file.real], paths, pins, outside) for member in kept)
         named = frozenset(member.file.shown for member in kept if member.file.named)
         task = Task(files, named, plan.rules, plan.choice, unit.settings.time_limit)
-        is_clean = plan.cache is not None and plan.cache.is_clean(task.digest)
-        return cls(tuple(member.file for member in kept), task, settled, is_clean)
+        answer = known.answer(task) if known is not None else None
+        return cls(tuple(member.file for member in kept), task, settled, answer)
 
     def item(self) -> Task | tuple[FileResult, ...]:
         """What is left to do, or the results."""
         if self.task is None:
             return ()
-        if self.is_clean:
-            return tuple(FileResult(file.path, Outcome.UNCHANGED, b"", b"") for file in self.task.files)
-        return self.task
+        return self.task if self.known is None else self.known
 
-    def examined(self, results: Sequence[FileResult]) -> Iterator[Examined]:
+    def done(self, results: Sequence[FileResult], settings: Settings) -> Done:
         """What is said about the files: those that were asked about, and those that are changed along with them."""
-        yield from self.settled
-        for file, given, result in zip(self.found, self.task.files if self.task else (), results, strict=True):
+        if self.task is None:
+            return Done(self.settled)
+        task = self.task
+        rewritten = any(result.applied or result.outcome is Outcome.CHANGED for result in results)
+        asked = Asked.of(task, self.found, settings) if rewritten else None
+        examined = [*self.settled]
+        for file, given, result in zip(self.found, task.files, results, strict=True):
             if result.outcome is Outcome.CHANGED:
-                yield Examined(file, result, self.task)
+                examined.append(Examined(file, result, lambda: task))
             elif given.part is Part.ASKED:
-                yield Examined(file, evolve(result, before=b"", after=b""), self.task if result.applied else None)
+                shown_result = evolve(result, before=b"", after=b"")
+                examined.append(Examined(file, shown_result, (lambda: task) if result.applied else None))
+        return Done(tuple(sorted(examined, key=_path_of)), asked)
 
 
 def _content(file: FoundFile) -> bytes | FileResult:
@@ -214,48 +190,34 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins, o
     )
 
 
-def _run(units: Sequence[Unit], plans: dict[Settings, _Plan], jobs: int, progress: Progress) -> list[Examined]:
-    opened: deque[tuple[_Plan, _Opened]] = deque()
+def _run(
+    units: Sequence[Unit], plans: Mapping[Settings, _Plan], jobs: int, progress: Progress, known: Memory | None
+) -> list[Done]:
+    opened: deque[tuple[Unit, _Opened]] = deque()
     pins, outside = Pins(), SettingsFiles()
 
     def items() -> Iterator[Task | tuple[FileResult, ...]]:
         for unit in units:
-            plan = plans[unit.settings]
-            opened.append((plan, _Opened.of(unit, plan, pins, outside)))
+            opened.append((unit, _Opened.of(unit, plans[unit.settings], pins, outside, known)))
             yield opened[-1][1].item()
 
-    examined: list[Examined] = []
+    done: list[Done] = []
+    told = 0
     total = sum(member.part is Part.ASKED for unit in units for member in unit.members)
     results = parallel.run(items(), jobs)
     with closing(results):
         for each in results:
-            plan, unit = opened.popleft()
-            new = sorted(unit.examined(each), key=_path_of)
-            if plan.cache is not None and unit.task is not None and all(_is_clean(one.result) for one in new):
-                plan.cache.add_clean(unit.task.digest)
-            examined += new
-            progress(min(total, len(examined)), total, new)
-    return examined
+            unit, one = opened.popleft()
+            if known is not None and one.task is not None and one.known is None:
+                known.keep_answer(one.task, each)
+            done.append(one.done(each, unit.settings))
+            told += len(done[-1].examined)
+            progress(min(total, told), total, done[-1].examined)
+    return done
 
 
 def _path_of(each: Examined) -> tuple[str, ...]:
     return each.file.real.parts
-
-
-def _plan(settings: Settings, options: Options, use_cache: bool) -> _Plan:
-    try:
-        for selector in (*options.select, *options.extend_select, *options.ignore):
-            catalog.require(selector, catalog.rules())
-    except catalog.SelectionError as error:
-        raise UsageMistake(str(error)) from error
-    rules, choice = rules_for(settings)
-    codes = [rule.code for rule in rules]
-    return _Plan(rules, choice, Cache(fingerprint(codes, choice)) if use_cache else None)
-
-
-def _is_clean(result: FileResult) -> bool:
-    found = result.applied or result.held_back or result.refused or result.suppressed or result.warnings
-    return result.outcome is Outcome.UNCHANGED and not found
 
 
 def _unchanged(file: FoundFile) -> Examined:

@@ -9,6 +9,7 @@ from pathlib import Path
 from attrs import frozen
 from pathspec import GitIgnoreSpec
 
+from perfmod import disk
 from perfmod.errors import UsageMistake
 from perfmod.roots import git_root, shown
 
@@ -56,7 +57,7 @@ class Patterns:
     def read(cls, base: Path, file: Path) -> Patterns | None:
         """The patterns of `file`, without lines that are none, as in git; None where it cannot be read."""
         try:
-            lines = file.read_text("utf-8", "surrogateescape").splitlines()
+            lines = disk.read(file).decode("utf-8", "surrogateescape").splitlines()
         except OSError:
             return None
         return cls.of(base, filter(_is_pattern, lines))
@@ -143,7 +144,7 @@ class Ignores:
 
     def inside(self, folder: Path) -> Ignores:
         """What holds in `folder`: its own patterns added, or alone where it is a repository itself."""
-        is_repository = (folder / ".git").exists()
+        is_repository = disk.exists(folder / ".git")
         found = [
             Patterns.read(folder, folder / ".git" / "info" / "exclude") if is_repository else None,
             Patterns.read(folder, folder / ".gitignore"),

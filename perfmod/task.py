@@ -12,11 +12,10 @@ from pathlib import PurePath
 from attrs import evolve, frozen
 
 from perfmod.budget import OutOfTime, within
-from perfmod.codemods.engine import LIBRARIES, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
-from perfmod.transforms.rule import Rule
-from perfmod.transforms.source import Source, SourceError, decode, is_notebook
+from perfmod.transforms.card import LIBRARIES, Card
+from perfmod.transforms.decoding import SourceError, decode, is_notebook
 
 _COMMENT = b"perfmod:"
 """In a comment it silences rules, and what is wrong with such a comment is reported."""
@@ -36,7 +35,7 @@ class Task:
 
     files: tuple[Given, ...]
     named: frozenset[str]
-    rules: tuple[Rule, ...]
+    rules: tuple[Card, ...]
     choice: Choice
     time_limit: float = Settings().time_limit
 
@@ -78,18 +77,21 @@ class Task:
             else file
             for file in kept
         ]
-        results = {result.path: result for result in rewrite_together(linked, self.rules, self.choice)}
+        from perfmod.codemods.engine import rewrite_together
+
+        rules = [card.load() for card in self.rules]
+        results = {result.path: result for result in rewrite_together(linked, rules, self.choice)}
         return tuple(self._settled(file, results.get(file.path)) for file in self.files)
 
     def _given_up(self, file: Given) -> FileResult:
         """What is said of a file that was not analysed in time."""
         if file.part is not Part.ASKED or not matters(file.data, self.rules):
-            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data, is_final=False)
         number = sum(matters(each.data, self.rules) for each in self.files)
         work = f"{number} files that belong together need" if number > 1 else "it needs"
         reason = f"not analysed: {work} more than {self.time_limit:g} s; raise --time-limit"
         outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED
-        return FileResult(file.path, outcome, file.data, file.data, reason)
+        return FileResult(file.path, outcome, file.data, file.data, reason, is_final=False)
 
     def under(self, rules: Collection[str]) -> Task:
         """The same with a part of its rules, by their codes."""
@@ -128,7 +130,7 @@ class Task:
         return result
 
 
-def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
+def matters(data: bytes, rules: tuple[Card, ...]) -> bool:
     """Whether a file of these bytes has something for the engine: words that rules look for, or a comment for them."""
     found = any(library.encode() in data for library in LIBRARIES) and any(word in data for word in _triggers(rules))
     return found or _COMMENT in data
@@ -137,7 +139,7 @@ def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
 def _require_python(file: Given) -> None:
     """Raise `SourceError` where a file is no Python; quick where it is, since Python itself can tell."""
     if is_notebook(file.path):
-        Source.parse(file.data, file.path)
+        _parse(file)
         return
     text, _, _ = decode(file.data)
     try:
@@ -145,9 +147,15 @@ def _require_python(file: Given) -> None:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        Source.parse(file.data)
+        _parse(file)
+
+
+def _parse(file: Given) -> None:
+    from perfmod.transforms.source import Source
+
+    Source.parse(file.data, file.path)
 
 
 @cache
-def _triggers(rules: tuple[Rule, ...]) -> tuple[bytes, ...]:
+def _triggers(rules: tuple[Card, ...]) -> tuple[bytes, ...]:
     return tuple(sorted({word.encode() for rule in rules for word in rule.triggers}))

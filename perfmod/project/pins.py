@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from perfmod import disk
 from perfmod.codemods.results import Pin
 from perfmod.roots import project_root, shown
 
@@ -71,9 +72,9 @@ def _in_lists(folder: Path) -> Iterator[Pin]:
 
 def _texts(folder: Path, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Files of a folder by name, with what they hold; not what nobody wrote or cannot be read."""
-    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+    for path in disk.matching(folder, patterns):
         try:
-            text = path.read_text("utf-8") if path.stat().st_size <= _LARGEST else ""
+            text = disk.text(path, _LARGEST)
         except (OSError, UnicodeDecodeError):
             continue
         yield shown(path.name), text
