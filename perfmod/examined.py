@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from attrs import evolve, field, frozen
 
@@ -38,3 +38,10 @@ class Examined:
             return self
         result = evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=(), together=())
         return evolve(self, result=result, asked=None)
+
+
+class Progress(Protocol):
+    """Told what is done."""
+
+    def __call__(self, done: int, total: int, new: Sequence[Examined]) -> None:
+        """So many of all files are done, and these were done last."""

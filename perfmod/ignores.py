@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import frozen
-from pathspec import GitIgnoreSpec
 
 from perfmod import disk
 from perfmod.errors import UsageMistake
@@ -71,6 +70,8 @@ class Patterns:
 
 def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
     """The pattern of a line; None where the line is blank or a comment. Raises `ValueError` where it is no pattern."""
+    from pathspec import GitIgnoreSpec  # twenty modules, which a run over a known tree does without
+
     if not line.strip() or line.startswith("#"):
         return None
     try:

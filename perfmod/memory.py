@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, evolve, field, frozen
 
@@ -27,8 +27,10 @@ from perfmod.files import FoundFile
 from perfmod.records import plain, restored
 from perfmod.roots import shown
 from perfmod.selection import rules_for
-from perfmod.task import Task
 from perfmod.transforms.card import Card
+
+if TYPE_CHECKING:
+    from perfmod.task import Task
 
 _LIBRARIES = ("libcst", "nbformat", "pathspec")
 """Those that results depend on."""
@@ -111,6 +113,8 @@ class Asked:
 
     @cached_property
     def _task(self) -> Task:
+        from perfmod.task import Task
+
         files = tuple(evolve(file, data=self.data(file.path)) for file in self.files)
         rules, choice = rules_for(self.settings)
         return Task(files, frozenset(self.named), rules, choice, self.settings.time_limit)
@@ -185,9 +189,10 @@ class Memory:
             self._flush()
         return examined
 
-    def keep_run(self, request: Request, noted: Mapping[str, disk.State], done: Sequence[Done]) -> None:
-        """Remember a run with all that it read, unless another may come to something else."""
-        notes = disk.settled(noted) if all(_is_lasting(e.result) for each in done for e in each.examined) else None
+    def keep_run(self, request: Request, noted: Mapping[str, disk.State] | None, done: Sequence[Done]) -> None:
+        """Remember a run with all that it read, where that is known and another run would come to the same."""
+        is_lasting = all(_is_lasting(one.result) for each in done for one in each.examined)
+        notes = disk.settled(noted) if noted is not None and is_lasting else None
         if notes is not None:
             self._keep(self._key("run", plain(request), request.places), {"notes": notes, **_recorded(done)})
         self._flush()
