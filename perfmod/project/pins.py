@@ -38,17 +38,23 @@ class Pins:
 
     _known: dict[Path, Pin | None] = field(factory=dict, init=False)
     _forks: dict[Path, bool] = field(factory=dict, init=False)
+    _roots: dict[Path, Path] = field(factory=dict, init=False)
 
     def of(self, file: Path) -> Pin | None:
         """What the nearest folder at or above a file says that pins torch, up to the project's root."""
-        return self._at(file.parent, project_root(file.parent))
+        return self._at(file.parent, self._root(file.parent))
 
     def forks_by_default(self, file: Path) -> bool:
         """Whether the project asks for a Python below 3.14: those fork processes on Linux unless told otherwise."""
-        folder, root = file.parent, project_root(file.parent)
+        folder, root = file.parent, self._root(file.parent)
         while folder != root and folder != folder.parent and not self._forks_at(folder):
             folder = folder.parent
         return self._forks_at(folder)
+
+    def _root(self, folder: Path) -> Path:
+        if folder not in self._roots:
+            self._roots[folder] = project_root(folder)
+        return self._roots[folder]
 
     def _forks_at(self, folder: Path) -> bool:
         if folder not in self._forks:
