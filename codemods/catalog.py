@@ -9,10 +9,15 @@ import inspect
 import pkgutil
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import get_origin
+from typing import TYPE_CHECKING, TypeVar, get_origin
 
+from perfmod.transforms.card import Card
 from perfmod.transforms.finding import Family
-from perfmod.transforms.rule import Rule
+
+if TYPE_CHECKING:
+    from perfmod.transforms.rule import Rule
+
+Kind = TypeVar("Kind", "Rule", Card)
 
 ALL = "ALL"
 
@@ -26,8 +31,15 @@ def rules() -> list[Rule]:
     return [kind() for kind in _rule_types()]
 
 
-def select(select: Sequence[str] | None, ignore: Sequence[str], extend: Sequence[str] = ()) -> list[Rule]:
-    """The rules that a selector of `select` names (all, if there is none) and none of `ignore`, and `extend`; by code.
+def cards() -> tuple[Card, ...]:
+    """What is known of every rule without its code, sorted by code."""
+    return tuple(rule.card for rule in rules())
+
+
+def select(
+    known: Sequence[Kind], select: Sequence[str] | None, ignore: Sequence[str], extend: Sequence[str] = ()
+) -> list[Kind]:
+    """Those of the `known` rules that `select` names (all, if there is none) and `ignore` does not, and `extend`.
 
     A selector is a code (`PM101`), the start of one (`PM1`), a name (`masked-loss`), a family (`syncs`) or
     `ALL`.
@@ -35,28 +47,27 @@ def select(select: Sequence[str] | None, ignore: Sequence[str], extend: Sequence
     Raises:
         SelectionError: a selector that names no rule.
     """
-    known = rules()
-    select = select or (ALL,)
-    for selector in (*select, *ignore, *extend):
+    wanted: tuple[str, ...] = tuple(select or (ALL,))
+    for selector in (*wanted, *ignore, *extend):
         require(selector, known)
     return [
         rule
         for rule in known
         if any(matches(rule, selector) for selector in extend)
         or (
-            any(matches(rule, selector) for selector in select)
+            any(matches(rule, selector) for selector in wanted)
             and not any(matches(rule, selector) for selector in ignore)
         )
     ]
 
 
-def opted_in(select: Iterable[str]) -> frozenset[str]:
+def opted_in(known: Iterable[Rule | Card], select: Iterable[str]) -> frozenset[str]:
     """Codes of the rules that are selected one by one: by their whole code or their name."""
     wanted = {selector.strip().lower() for selector in select}
-    return frozenset(rule.code for rule in rules() if {rule.code.lower(), rule.name} & wanted)
+    return frozenset(rule.code for rule in known if {rule.code.lower(), rule.name} & wanted)
 
 
-def matches(rule: Rule, selector: str) -> bool:
+def matches(rule: Rule | Card, selector: str) -> bool:
     """Whether a selector names `rule`; upper and lower case are the same."""
     wanted = selector.strip().lower()
     if wanted in (ALL.lower(), rule.name, rule.family.value):
@@ -64,7 +75,7 @@ def matches(rule: Rule, selector: str) -> bool:
     return wanted.startswith("pm") and rule.code.lower().startswith(wanted)
 
 
-def require(selector: str, known: Sequence[Rule]) -> None:
+def require(selector: str, known: Sequence[Rule | Card]) -> None:
     """Raises `SelectionError` where `selector` names none of the `known` rules."""
     if any(matches(rule, selector) for rule in known):
         return
@@ -78,6 +89,8 @@ def require(selector: str, known: Sequence[Rule]) -> None:
 
 @cache
 def _rule_types() -> tuple[type[Rule], ...]:
+    from perfmod.transforms.rule import Rule
+
     found: dict[str, type[Rule]] = {}
     for family in Family:
         package_name = f"perfmod.transforms.{family.value}"

@@ -22,6 +22,8 @@ from perfmod.codemods.imports import Preamble, preamble_edits
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part, Pin, Place
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
+from perfmod.transforms.card import LIBRARIES
+from perfmod.transforms.decoding import ForeignSource, SourceError, code_of, is_notebook
 from perfmod.transforms.facts.file import FileFacts, Linkage, World, labels
 from perfmod.transforms.facts.frameworks import trains_with_another, trains_with_torch
 from perfmod.transforms.facts.old_torch import (
@@ -33,10 +35,8 @@ from perfmod.transforms.facts.old_torch import (
 )
 from perfmod.transforms.finding import Change, Edit, Finding, Safety
 from perfmod.transforms.rule import Rule
-from perfmod.transforms.source import ForeignSource, Source, SourceError, code_of, is_notebook
+from perfmod.transforms.source import Source
 
-LIBRARIES = ("torch", "TrainingArguments")
-"""A file that names none of these does not train with PyTorch; Hugging Face's Trainer hides it."""
 MAX_ROUNDS = 10
 """How many rounds in a row may leave no fewer findings to apply than there were before."""
 

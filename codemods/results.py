@@ -13,6 +13,7 @@ from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy
 
 if TYPE_CHECKING:
+    from perfmod.transforms.card import Card
     from perfmod.transforms.rule import Rule
 
 
@@ -47,11 +48,11 @@ class Choice:
     withheld: Mapping[Place, Withheld] = field(factory=dict)
     policy: Policy = Policy()
 
-    def admits(self, finding: Finding, rule: Rule) -> bool:
+    def admits(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether a finding that has edits may be applied."""
         return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
 
-    def is_chosen(self, finding: Finding, rule: Rule) -> bool:
+    def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether the user asked for it; an open question of a rule on request needs both flags."""
         if is_on_request(finding, rule) and finding.code not in self.opted_in:
             return False
@@ -85,7 +86,7 @@ _PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
 """Classes whose results a run can compare with the original's."""
 
 
-def is_on_request(finding: Finding, rule: Rule) -> bool:
+def is_on_request(finding: Finding, rule: Rule | Card) -> bool:
     """Whether a finding waits until its rule is selected by code or name; what changes the training always does."""
     return Safety.OPT_IN in (finding.safety, rule.safety) or finding.numerics is Numerics.BEHAVIOURAL
 
@@ -111,6 +112,7 @@ class FileResult:
             written, or none.
         in_part: whether it was analysed without some of the files that it belongs to, because all of them together
             are too large: less may have been found than there is.
+        is_final: whether the same question has the same answer again; not where time ran out.
     """
 
     path: str
@@ -125,6 +127,7 @@ class FileResult:
     warnings: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
     in_part: bool = False
+    is_final: bool = True
 
 
 class Part(str, enum.Enum):

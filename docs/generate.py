@@ -72,7 +72,7 @@ SAFETY = {
 
 def page_path(rule: Rule) -> Path:
     """Where a rule's page stands."""
-    return ROOT / rule.page
+    return ROOT / rule.card.page
 
 
 def render_page(rule: Rule, cases: Sequence[Golden]) -> str:

@@ -13,7 +13,7 @@ from attrs import evolve
 from perfmod.codemods.patch import unified_diff
 from perfmod.codemods.results import Outcome
 from perfmod.errors import Interrupted, explain
-from perfmod.examine import Examined
+from perfmod.examined import Examined
 from perfmod.journal import Entry, Journal
 from perfmod.roots import patch_root, project_root
 from perfmod.writing import NotWritten, check, replace

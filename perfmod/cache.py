@@ -1,98 +1,151 @@
-"""Remembers which contents of files held nothing to report, so that a second run does not parse them again.
+"""What earlier runs found out, in one file for all projects of a user.
 
-Files that are read together are remembered together: what is found in one may depend on the others.
-
-One flat file per set of rules and settings: SHA-256, then digests of 16 bytes. It is read whole, and replaced
-whole by an atomic rename. Two runs at once may lose entries of one of them, which only costs time; a damaged
-file is an empty one.
+It holds values by keys, both made by `perfmod.memory`. Several processes may use it at once, and any of them may be
+killed: a value is there whole or not at all. A broken file is thrown away, and one that cannot be used costs time only.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
+import sqlite3
 import time
-from collections.abc import Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-import platformdirs
-
-from perfmod import __version__
-from perfmod.writing import write_new
+from attrs import define, field, frozen
 
 CACHE_VARIABLE = "PERFMOD_CACHE_DIR"
 """The environment variable that moves the cache."""
-_WIDTH = 16
-_CHECKSUM = 32
-_MOST = 200_000
-"""Entries of one file (3 MB); beyond, only those of the current run are kept."""
-_KEPT_SECONDS = 30 * 24 * 3600
-"""A file that no run wrote for so long belongs to rules or settings that are gone."""
+MOST_BYTES = 200_000_000
+"""Bytes of values; beyond, those go that were not used for the longest time."""
+_OLDEST = 30 * 24 * 3600
+"""Seconds; values that no run used for so long go when the next one writes."""
+_USED_AGAIN = 3600
+"""Seconds after which a value's use is noted again: most runs only read."""
+_PATIENCE = 5.0
+"""Seconds to wait for another process."""
+_AT_ONCE = 500
+_TABLE = "CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, used INTEGER, value BLOB)"
+_SURPLUS = """
+DELETE FROM known WHERE used < :oldest OR key IN (
+    SELECT key FROM (SELECT key, sum(length(value)) OVER (ORDER BY used DESC, key) AS total FROM known)
+    WHERE total > :most
+)
+"""
+
+Result = TypeVar("Result")
 
 
+@frozen
+class Extent:
+    """How much is remembered.
+
+    Attributes:
+        size: bytes on the disk.
+        answers: values.
+    """
+
+    size: int
+    answers: int
+
+
+def location() -> Path:
+    """The file of the cache, which need not be there."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    if not folder:
+        import platformdirs
+
+        folder = platformdirs.user_cache_dir("perfmod", appauthor=False)
+    return Path(folder) / "cache.sqlite3"
+
+
+@define
 class Cache:
-    """The clean contents under one `fingerprint` of rules and settings."""
+    """The values of one file. No method raises for what is wrong with it."""
 
-    def __init__(self, fingerprint: str) -> None:
-        folder = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("perfmod", appauthor=False)
-        self._path = Path(folder) / f"clean-{fingerprint}"
-        self._known = _load(self._path)
-        self._seen: set[bytes] = set()
+    path: Path = field(factory=location)
 
-    def is_clean(self, digest: bytes) -> bool:
-        """Whether the files of this digest are known to hold nothing to report."""
-        key = digest[:_WIDTH]
-        clean = key in self._known
-        if clean:
-            self._seen.add(key)
-        return clean
+    def get(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """The values that are known of some keys."""
+        wanted = list(dict.fromkeys(keys))
 
-    def add_clean(self, digest: bytes) -> None:
-        """Remember that the files of this digest hold nothing to report."""
-        self._seen.add(digest[:_WIDTH])
+        def found(connection: sqlite3.Connection) -> dict[str, bytes]:
+            now = int(time.time())
+            values: dict[str, bytes] = {}
+            stale: list[str] = []
+            for start in range(0, len(wanted), _AT_ONCE):
+                part = wanted[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                for key, used, value in connection.execute(f"SELECT * FROM known WHERE key IN ({marks})", part):
+                    with contextlib.suppress(zlib.error):
+                        values[key] = zlib.decompress(value)
+                    if now - used > _USED_AGAIN:
+                        stale.append(key)
+            if stale:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    connection.executemany("UPDATE known SET used = ? WHERE key = ?", [(now, key) for key in stale])
+            return values
 
-    def save(self) -> None:
-        """Write what is new. A cache that cannot be written is no error."""
-        if self._seen <= self._known:
-            return
-        kept = self._seen | _load(self._path)
-        body = b"".join(sorted(kept if len(kept) <= _MOST else self._seen))
-        with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_new(self._path, hashlib.sha256(body).digest() + body)
-            _remove_old(self._path.parent)
+        return self._using(found, {}) if wanted and self.path.exists() else {}
 
+    def put(self, values: Mapping[str, bytes]) -> None:
+        """Remember values."""
 
-def fingerprint(codes: Iterable[str], settings: object) -> str:
-    """Names the rules and settings that results depend on, and the code of the rules itself."""
-    parts = [__version__, *sorted(codes), repr(settings), *_rule_sources()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+        def kept(connection: sqlite3.Connection) -> None:
+            now = int(time.time())
+            rows = [(key, now, zlib.compress(value, 1)) for key, value in values.items()]
+            connection.execute(_TABLE)
+            connection.executemany("INSERT OR REPLACE INTO known VALUES (?, ?, ?)", rows)
 
+        if values:
+            self._using(kept, None)
 
-def _rule_sources() -> list[str]:
-    """Place, size and time of our own modules: an edited or upgraded rule is another rule."""
-    package = Path(__file__).parent
-    found = []
-    for folder in ("codemods", "transforms"):
-        for path in sorted((package / folder).rglob("*.py")):
-            state = path.stat()
-            found.append(f"{path} {state.st_size} {state.st_mtime_ns}")
-    return found
+    def trim(self) -> None:
+        """Forget what is old or too much."""
 
+        def trimmed(connection: sqlite3.Connection) -> None:
+            connection.execute(_SURPLUS, {"oldest": int(time.time()) - _OLDEST, "most": MOST_BYTES})
 
-def _load(path: Path) -> set[bytes]:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return set()
-    body = data[_CHECKSUM:]
-    if len(body) % _WIDTH or hashlib.sha256(body).digest() != data[:_CHECKSUM]:
-        return set()
-    return {body[start : start + _WIDTH] for start in range(0, len(body), _WIDTH)}
+        self._using(trimmed, None)
 
+    def extent(self) -> Extent:
+        """How much is remembered."""
 
-def _remove_old(folder: Path) -> None:
-    for path in folder.glob("clean-*"):
-        if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
-            path.unlink(missing_ok=True)
+        def counted(connection: sqlite3.Connection) -> Extent:
+            (answers,) = connection.execute("SELECT count(*) FROM known").fetchone()
+            return Extent(self.path.stat().st_size, answers)
+
+        return self._using(counted, Extent(0, 0)) if self.path.exists() else Extent(0, 0)
+
+    def clear(self) -> None:
+        """Forget everything. Raises `OSError` where the file cannot be removed."""
+        for ending in ("-journal", ""):
+            self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+
+    def _using(self, use: Callable[[sqlite3.Connection], Result], otherwise: Result) -> Result:
+        """What `use` returns, within one transaction."""
+        try:
+            with self._connection() as connection, connection:
+                return use(connection)
+        except sqlite3.OperationalError:
+            return otherwise  # busy, read-only, or no place for it
+        except sqlite3.DatabaseError:
+            with contextlib.suppress(OSError):
+                self.clear()
+            return otherwise
+        except OSError:
+            return otherwise
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE)
+        try:
+            # After a power cut the file may be broken, which costs time only; waiting for the disk costs some always.
+            connection.execute("PRAGMA synchronous = OFF")
+            yield connection
+        finally:
+            connection.close()

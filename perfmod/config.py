@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import attrs
 from attrs import field, frozen
 
+from perfmod import disk
 from perfmod.errors import UsageMistake, explain
 from perfmod.roots import shown
 from perfmod.transforms.policy import Target
@@ -128,7 +129,6 @@ def settings_for(folder: Path, options: Options) -> Settings:
     )
 
 
-@cache
 def nearest_config(folder: Path) -> Config:
     """The nearest `[tool.perfmod]`: that of the first `pyproject.toml` at or above `folder` that has one.
 
@@ -137,14 +137,14 @@ def nearest_config(folder: Path) -> Config:
     """
     for parent in (folder, *folder.parents):
         path = parent / "pyproject.toml"
-        if path.is_file() and (table := _read_table(path)) is not None:
+        if disk.is_file(path) and (table := _read_table(path)) is not None:
             return _config(table, path)
     return Config()
 
 
 def _read_table(path: Path) -> Mapping[str, Any] | None:
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = _parsed(disk.read(path).decode("utf-8"))
     except OSError as error:
         raise UsageMistake(f"{shown(path)}: cannot be read: {explain(error)}") from error
     except UnicodeDecodeError as error:
@@ -155,6 +155,11 @@ def _read_table(path: Path) -> Mapping[str, Any] | None:
     if table is not None and not isinstance(table, Mapping):
         raise UsageMistake(f"{shown(path)}: tool.perfmod must be a table")
     return table
+
+
+@lru_cache
+def _parsed(text: str) -> Mapping[str, Any]:
+    return tomllib.loads(text)
 
 
 def _config(table: Mapping[str, Any], path: Path) -> Config:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from attrs import frozen
 
+from perfmod import disk
 from perfmod.config import Options, Settings, settings_for
 from perfmod.errors import UsageMistake, explain
 from perfmod.ignores import Ignores
 from perfmod.roots import shown
-from perfmod.transforms.source import is_notebook
+from perfmod.transforms.decoding import is_notebook
 
 STDIN = "-"
 SUFFIXES = (".py", ".ipynb")
@@ -61,6 +62,7 @@ def read(file: FoundFile) -> bytes:
     """The bytes of `file`. Raises `Unreadable`."""
     largest = LARGEST_NOTEBOOK if is_notebook(file.real.name) else LARGEST_FILE
     try:
+        disk.note(file.real)
         state = file.real.stat()
         if not stat.S_ISREG(state.st_mode):
             raise Unreadable("is not a regular file", failed=file.named)
@@ -135,8 +137,7 @@ class _Walk:
     def _folder(self, folder: Path, outer: Ignores) -> Iterator[FoundFile]:
         ignores = outer.inside(folder)
         try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+            entries = sorted(disk.entries(folder), key=lambda entry: entry.name)
         except OSError as error:
             self.unlisted[self._shown(folder)] = f"cannot be listed: {explain(error)}"
             return
@@ -154,6 +155,7 @@ class _Walk:
 
     def _inside(self, link: Path) -> Path | None:
         """The file behind a link, if it lies in the given folder: nobody expects changes elsewhere."""
+        disk.note(link)
         try:
             real = Path(os.path.realpath(link, strict=True))
         except OSError:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import frozen
-from pathspec import GitIgnoreSpec
 
+from perfmod import disk
 from perfmod.errors import UsageMistake
 from perfmod.roots import git_root, shown
 
@@ -56,7 +56,7 @@ class Patterns:
     def read(cls, base: Path, file: Path) -> Patterns | None:
         """The patterns of `file`, without lines that are none, as in git; None where it cannot be read."""
         try:
-            lines = file.read_text("utf-8", "surrogateescape").splitlines()
+            lines = disk.read(file).decode("utf-8", "surrogateescape").splitlines()
         except OSError:
             return None
         return cls.of(base, filter(_is_pattern, lines))
@@ -70,6 +70,8 @@ class Patterns:
 
 def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
     """The pattern of a line; None where the line is blank or a comment. Raises `ValueError` where it is no pattern."""
+    from pathspec import GitIgnoreSpec  # twenty modules, which a run over a known tree does without
+
     if not line.strip() or line.startswith("#"):
         return None
     try:
@@ -143,7 +145,7 @@ class Ignores:
 
     def inside(self, folder: Path) -> Ignores:
         """What holds in `folder`: its own patterns added, or alone where it is a repository itself."""
-        is_repository = (folder / ".git").exists()
+        is_repository = disk.exists(folder / ".git")
         found = [
             Patterns.read(folder, folder / ".git" / "info" / "exclude") if is_repository else None,
             Patterns.read(folder, folder / ".gitignore"),

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from perfmod import disk
+
 
 def git_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` (absolute) with a `.git`, or None outside of repositories."""
     for folder in (start, *start.parents):
-        if os.path.lexists(folder / ".git"):
+        if disk.exists(folder / ".git"):
             return folder
     return None
 
@@ -21,7 +23,7 @@ def project_root(start: Path) -> Path:
     if root is not None:
         return root
     for folder in (start, *start.parents):
-        if (folder / "pyproject.toml").is_file():
+        if disk.is_file(folder / "pyproject.toml"):
             return folder
     return start
 
@@ -41,6 +43,8 @@ def patch_root(files: Iterable[Path], cwd: Path) -> Path:
 def shown(path: str | Path) -> str:
     """A path or a line as it can be printed anywhere: undecodable and control characters are escaped."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 

@@ -6,19 +6,17 @@ import ast
 import hashlib
 import warnings
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from functools import cache
 from pathlib import PurePath
 
 from attrs import evolve, frozen
 
 from perfmod.budget import OutOfTime, within
-from perfmod.codemods.engine import LIBRARIES, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
 from perfmod.transforms import work
-from perfmod.transforms.rule import Rule
-from perfmod.transforms.source import Source, SourceError, decode, is_notebook
+from perfmod.transforms.card import LIBRARIES, Card
+from perfmod.transforms.decoding import SourceError, decode, is_notebook
 from perfmod.transforms.work import TooMuchWork
 
 _MOST_WORK = 20_000_000
@@ -45,7 +43,7 @@ class Task:
 
     files: tuple[Given, ...]
     named: frozenset[str]
-    rules: tuple[Rule, ...]
+    rules: tuple[Card, ...]
     choice: Choice
     time_limit: float = Settings().time_limit
 
@@ -96,12 +94,18 @@ class Task:
             return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
         imported = _imported(file)
         users = {each.path for each in self.files if file.path in _imported(each)}
+        is_final = True
         for beside in (imported | users, imported, set[str]()):
-            with suppress(TooMuchWork, OutOfTime):
+            try:
                 results = self._with(file, beside)._limited(_MOST_WORK_OF_A_PART)
-                (result,) = (each for each in results if each.path == file.path)
-                return evolve(result, in_part=True)
-        return self._given_up(file)
+            except TooMuchWork:
+                continue
+            except OutOfTime:
+                is_final = False
+                continue
+            (result,) = (each for each in results if each.path == file.path)
+            return evolve(result, in_part=True, is_final=is_final)
+        return evolve(self._given_up(file), is_final=is_final)
 
     def _with(self, file: Given, beside: Collection[str]) -> Task:
         """A part of this task: one file, and others that are only read."""
@@ -124,18 +128,21 @@ class Task:
         kept = tuple(file for file in self.files if self._is_read(file))
         paths = {file.path for file in kept}
         linked = [evolve(file, imports=_among(file.imports, paths)) for file in kept]
-        results = {result.path: result for result in rewrite_together(linked, self.rules, self.choice)}
+        from perfmod.codemods.engine import rewrite_together
+
+        rules = [card.load() for card in self.rules]
+        results = {result.path: result for result in rewrite_together(linked, rules, self.choice)}
         return tuple(self._settled(file, results.get(file.path)) for file in self.files)
 
     def _given_up(self, file: Given) -> FileResult:
-        """What is said of a file that was not analysed in time."""
+        """What is said of a file that was not analysed, because that takes too long."""
         if file.part is not Part.ASKED or not matters(file.data, self.rules):
-            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data, is_final=False)
         number = sum(matters(each.data, self.rules) for each in self.files)
         needed = f"{number} files that belong together need" if number > 1 else "it needs"
         reason = f"not analysed: {needed} more than {self.time_limit:g} s; raise --time-limit"
         outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED
-        return FileResult(file.path, outcome, file.data, file.data, reason)
+        return FileResult(file.path, outcome, file.data, file.data, reason, is_final=False)
 
     def under(self, rules: Collection[str]) -> Task:
         """The same with a part of its rules, by their codes."""
@@ -174,7 +181,7 @@ class Task:
         return result
 
 
-def matters(data: bytes, rules: tuple[Rule, ...]) -> bool:
+def matters(data: bytes, rules: tuple[Card, ...]) -> bool:
     """Whether a file of these bytes has something for the engine: words that rules look for, or a comment for them."""
     found = any(library.encode() in data for library in LIBRARIES) and any(word in data for word in _triggers(rules))
     return found or _COMMENT in data
@@ -193,7 +200,7 @@ def _among(imports: Mapping[str, str] | None, paths: Collection[str]) -> dict[st
 def _require_python(file: Given) -> None:
     """Raise `SourceError` where a file is no Python; quick where it is, since Python itself can tell."""
     if is_notebook(file.path):
-        Source.parse(file.data, file.path)
+        _parse(file)
         return
     text, _, _ = decode(file.data)
     try:
@@ -201,9 +208,15 @@ def _require_python(file: Given) -> None:
             warnings.simplefilter("ignore")
             ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        Source.parse(file.data)
+        _parse(file)
+
+
+def _parse(file: Given) -> None:
+    from perfmod.transforms.source import Source
+
+    Source.parse(file.data, file.path)
 
 
 @cache
-def _triggers(rules: tuple[Rule, ...]) -> tuple[bytes, ...]:
+def _triggers(rules: tuple[Card, ...]) -> tuple[bytes, ...]:
     return tuple(sorted({word.encode() for rule in rules for word in rule.triggers}))

@@ -60,7 +60,7 @@ def analysed(monkeypatch: pytest.MonkeyPatch, whole: int, part: int) -> dict[str
     monkeypatch.setattr(task, "_MOST_WORK", whole)
     monkeypatch.setattr(task, "_MOST_WORK_OF_A_PART", part)
     files = project_files()
-    results = task.Task(files, frozenset(), tuple(catalog.rules()), Choice()).run()
+    results = task.Task(files, frozenset(), catalog.cards(), Choice()).run()
     return {
         each.path: (
             each.outcome,

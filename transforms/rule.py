@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import evolve
 
+from perfmod.transforms.card import Card
 from perfmod.transforms.facts.idle import why_idle
 from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Question, Safety, Status
 
@@ -52,9 +53,11 @@ class Rule(ABC):
     """The paragraph “When this changes results”."""
 
     @property
-    def page(self) -> str:
-        """Its page, from the root of this project."""
-        return f"docs/rules/{self.code}-{self.name}.md"
+    def card(self) -> Card:
+        """What is known of it without its code."""
+        kind = type(self)
+        triggers = tuple(sorted(self.triggers))
+        return Card(self.code, self.name, self.family, self.safety, triggers, kind.__module__, kind.__qualname__)
 
     @abstractmethod
     def check(self, file: FileFacts) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ class FamilyCommand(CodemodCommand):
 
     def transform_module_impl(self, tree: cst.Module) -> cst.Module:
         """The rewritten module. Raises `RuntimeError` with the reason where the engine fails on the file."""
-        rules = catalog.select([self.family.value], [])
+        rules = catalog.select(catalog.rules(), [self.family.value], [])
         chosen = (rule.code for rule in rules if rule.safety is Safety.OPT_IN and rule.numerics in _KEPT)
         choice = Choice(opted_in=frozenset(chosen if self.opts_in else ()))
         result = rewrite(tree.bytes, self.context.filename or "<stdin>", rules, choice)

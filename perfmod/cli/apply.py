@@ -43,7 +43,7 @@ from perfmod.cli.verifying import (
 )
 
 if TYPE_CHECKING:
-    from perfmod.examine import Examined
+    from perfmod.examined import Examined
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")]
 PatchFile = Annotated[
@@ -100,9 +100,9 @@ def apply(
     from perfmod import applying
     from perfmod.cli.examining import examined
     from perfmod.cli.proven import proven
-    from perfmod.codemods import catalog
     from perfmod.errors import ExitCode, UsageMistake
     from perfmod.files import STDIN
+    from perfmod.memory import cards
     from perfmod.report import json, text
     from perfmod.report.output import console, write_diff, write_file, write_result
     from perfmod.report.rows import finding_rows
@@ -113,11 +113,12 @@ def apply(
         raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
     as_json = output_format is OutputFormat.JSON
     talk = console(stderr=True)
+    rules = cards(use_cache=not no_cache)
     chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
 
     def told(new: Sequence[Examined]) -> None:
         if not as_json:
-            text.render_findings(finding_rows(new, catalog.rules()), talk, verbose=verbose)
+            text.render_findings(finding_rows(new, rules), talk, verbose=verbose)
 
     results = examined(
         paths,
@@ -158,7 +159,7 @@ def apply(
     elif patch:
         write_file(patch, b"".join(diffs.values()))
 
-    rows = rows_of("apply", results, catalog.rules(), wrote=wrote, patches=diffs)
+    rows = rows_of("apply", results, rules, wrote=wrote, patches=diffs)
     if as_json:
         write_result(json.render(rows).encode())
         return rows.exit_code or code

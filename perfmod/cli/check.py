@@ -26,7 +26,7 @@ from perfmod.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from perfmod.examine import Examined
+    from perfmod.examined import Examined
 
 ExplainAll = Annotated[
     bool,
@@ -60,24 +60,25 @@ def check(
     imports are examined as well, as in `apply`.
     """
     from perfmod.cli.examining import examined
-    from perfmod.codemods import catalog
+    from perfmod.memory import cards
     from perfmod.report import json, text
     from perfmod.report.output import console, write_result
     from perfmod.report.reasons import reason_rows
     from perfmod.report.rows import finding_rows, report
 
     as_json = output_format is OutputFormat.JSON
+    rules = cards(use_cache=not no_cache)
     out, verbose = console(stderr=False), verbose or explain_all
 
     def told(new: Sequence[Examined]) -> None:
         if not as_json:
-            text.render_findings(finding_rows(new, catalog.rules()), out, verbose=verbose, everything=explain_all)
+            text.render_findings(finding_rows(new, rules), out, verbose=verbose, everything=explain_all)
 
     chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
     results = examined(
         paths, chosen, jobs, use_cache=not no_cache, isolated=isolated, told=told, beside=None if as_json else out
     )
-    rows = report("check", results, catalog.rules())
+    rows = report("check", results, rules)
     reasons = reason_rows(rows) if explain_all else None
     if as_json:
         write_result(json.render(rows, reasons).encode())

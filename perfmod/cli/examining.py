@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from perfmod.config import Options
 from perfmod.errors import UsageMistake
-from perfmod.examine import Examined, examine, examine_bytes
+from perfmod.examine import examine, examine_bytes
+from perfmod.examined import Examined
 from perfmod.files import STDIN
 from perfmod.report.output import progress_bar
 

@@ -12,6 +12,7 @@ import typer
 
 from perfmod import __version__
 from perfmod.cli.apply import apply
+from perfmod.cli.cache import cache
 from perfmod.cli.check import check
 from perfmod.cli.explain import explain
 from perfmod.cli.revert import revert
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments)(verify)
-for command in (check, revert, rules, explain):
+for command in (check, revert, rules, explain, cache):
     app.command()(command)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perfmod.cli.verifying import needs_extra
 from perfmod.codemods.results import Outcome
 from perfmod.errors import ExitCode
-from perfmod.examine import Examined
+from perfmod.examined import Examined
 from perfmod.report.output import console, status
 
 if TYPE_CHECKING:

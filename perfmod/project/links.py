@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 from attrs import define, field
 
@@ -156,16 +156,21 @@ def _through(
             return
         yield from ((target, name) for target in whole.get(file, ()))
 
-    through: dict[str, set[str]] = {}
-    for file in statements:
+    @cache
+    def passed(file: str, name: str | None) -> frozenset[str]:
+        """All files that a file has a name from, one through the other."""
         seen: set[tuple[str, str | None]] = set()
-        direct: list[tuple[str, str | None]] = [(target, name) for name, target in named[file].items()]
-        pending = direct + [(target, None) for target in whole[file]]
+        pending = [(file, name)]
         while pending:
             new = [each for each in taken(*pending.pop()) if each not in seen]
             seen.update(new)
             pending += new
-        found_through = {target for target, _ in seen} - {file}
+        return frozenset(target for target, _ in seen)
+
+    through: dict[str, set[str]] = {}
+    for file in statements:
+        direct = {(target, name) for name, target in named[file].items()} | {(target, None) for target in whole[file]}
+        found_through = set[str]().union(*(passed(*each) for each in direct)) - {file}
         if found_through:
             through[file] = found_through
     return through

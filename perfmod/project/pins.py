@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from perfmod import disk
 from perfmod.codemods.results import Pin
 from perfmod.roots import project_root, shown
 
@@ -37,17 +38,23 @@ class Pins:
 
     _known: dict[Path, Pin | None] = field(factory=dict, init=False)
     _forks: dict[Path, bool] = field(factory=dict, init=False)
+    _roots: dict[Path, Path] = field(factory=dict, init=False)
 
     def of(self, file: Path) -> Pin | None:
         """What the nearest folder at or above a file says that pins torch, up to the project's root."""
-        return self._at(file.parent, project_root(file.parent))
+        return self._at(file.parent, self._root(file.parent))
 
     def forks_by_default(self, file: Path) -> bool:
         """Whether the project asks for a Python below 3.14: those fork processes on Linux unless told otherwise."""
-        folder, root = file.parent, project_root(file.parent)
+        folder, root = file.parent, self._root(file.parent)
         while folder != root and folder != folder.parent and not self._forks_at(folder):
             folder = folder.parent
         return self._forks_at(folder)
+
+    def _root(self, folder: Path) -> Path:
+        if folder not in self._roots:
+            self._roots[folder] = project_root(folder)
+        return self._roots[folder]
 
     def _forks_at(self, folder: Path) -> bool:
         if folder not in self._forks:
@@ -71,9 +78,9 @@ def _in_lists(folder: Path) -> Iterator[Pin]:
 
 def _texts(folder: Path, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Files of a folder by name, with what they hold; not what nobody wrote or cannot be read."""
-    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+    for path in disk.matching(folder, patterns):
         try:
-            text = path.read_text("utf-8") if path.stat().st_size <= _LARGEST else ""
+            text = disk.text(path, _LARGEST)
         except (OSError, UnicodeDecodeError):
             continue
         yield shown(path.name), text

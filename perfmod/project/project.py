@@ -16,7 +16,7 @@ from perfmod.project.links import Links
 from perfmod.project.modules import INSTALLABLE, Modules
 from perfmod.project.statements import Imported, folders_added, imports
 from perfmod.project.territory import Territory
-from perfmod.transforms.source import SourceError, code_of, is_notebook
+from perfmod.transforms.decoding import SourceError, code_of, is_notebook
 
 _TRAINING = (b".backward(", b"training_step", b"DataLoader(")
 """What training loops are told by."""

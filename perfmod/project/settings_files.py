@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from perfmod import disk
 from perfmod.files import FoundFile
 from perfmod.project.territory import Territory, roots
 from perfmod.roots import shown
@@ -58,7 +59,7 @@ def _files(root: Path, file: FoundFile) -> Iterator[Path]:
 def _settings(path: Path, root: Path) -> Iterator[tuple[OutsideSetting, int]]:
     """What a file sets, and to which number; nothing where it cannot be read."""
     try:
-        text = path.read_text("utf-8") if path.stat().st_size <= _LARGEST else ""
+        text = disk.text(path, _LARGEST)
     except (OSError, UnicodeDecodeError):
         return
     for number, line in enumerate(text.splitlines(), 1):

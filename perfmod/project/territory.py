@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from perfmod import disk
 from perfmod.config import Settings
 from perfmod.files import SUFFIXES
 from perfmod.ignores import Ignores
@@ -90,18 +91,17 @@ class Territory:
                     continue
                 if not is_folder:
                     yield path
-                elif not any(os.path.lexists(path / marker) for marker in _ENVIRONMENTS):
+                elif not any(disk.exists(path / marker) for marker in _ENVIRONMENTS):
                     pending.append((path, ignores))
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         found = []
         try:
-            with os.scandir(folder) as listing:
-                for entry in listing:
-                    self._left -= 1
-                    if self._left < 0:
-                        return []
-                    found.append(entry)
+            for entry in disk.entries(folder):
+                self._left -= 1
+                if self._left < 0:
+                    return []
+                found.append(entry)
         except OSError:
             pass  # whoever needs this folder has been told already, or will be
         return sorted(found, key=lambda entry: entry.name)

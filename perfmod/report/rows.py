@@ -13,10 +13,10 @@ from attrs import frozen
 
 from perfmod.codemods.results import FileResult, Outcome, is_on_request
 from perfmod.errors import ExitCode
-from perfmod.examine import Examined
+from perfmod.examined import Examined
 from perfmod.roots import shown
+from perfmod.transforms.card import Card
 from perfmod.transforms.finding import Family, Finding, Question, Safety
-from perfmod.transforms.rule import Rule
 
 SCHEMA_VERSION = 2
 """Raised when a field of the rows changes its meaning or goes; new fields may come without."""
@@ -201,7 +201,7 @@ class Report:
 def report(
     command: str,
     examined: Sequence[Examined],
-    rules: Sequence[Rule],
+    rules: Sequence[Card],
     *,
     wrote: bool = False,
     patches: Mapping[Path, bytes] | None = None,
@@ -211,7 +211,7 @@ def report(
     return Report(command, wrote, tuple(files), finding_rows(examined, rules))
 
 
-def finding_rows(examined: Sequence[Examined], rules: Sequence[Rule]) -> tuple[FindingRow, ...]:
+def finding_rows(examined: Sequence[Examined], rules: Sequence[Card]) -> tuple[FindingRow, ...]:
     """The rows of the findings in some files."""
     by_code = {rule.code: rule for rule in rules}
     return tuple(row for each in examined for row in _finding_rows(each.result, by_code))
@@ -234,7 +234,7 @@ def _file_row(each: Examined, patch: bytes | None) -> FileRow:
     )
 
 
-def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[FindingRow]:
+def _finding_rows(result: FileResult, by_code: Mapping[str, Card]) -> Iterator[FindingRow]:
     found = [
         *((State.REWRITTEN, finding) for finding in result.applied),
         *((_held_back(finding, by_code[finding.code]), finding) for finding in result.held_back),
@@ -277,7 +277,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Rule]) -> Iterator[F
         )
 
 
-def _held_back(finding: Finding, rule: Rule) -> State:
+def _held_back(finding: Finding, rule: Card) -> State:
     if is_on_request(finding, rule) or finding.unnamed:
         return State.ON_REQUEST
     return State.QUESTION if finding.safety is Safety.UNSAFE else State.LOW_IMPACT
@@ -316,7 +316,7 @@ def _edits(finding: Finding) -> tuple[EditRow, ...] | None:
     return tuple(EditRow(**attrs.asdict(edit) | {"path": shown(edit.path)}) for edit in finding.placed)
 
 
-def _flag(finding: Finding, rule: Rule) -> str:
+def _flag(finding: Finding, rule: Card) -> str:
     named = map(shown, finding.unnamed)
     chosen = [f"--extend-select {finding.code}"] if is_on_request(finding, rule) else []
     admitted = {Safety.UNSAFE: ["--unsafe"], Safety.LOW_IMPACT: ["--low-impact"]}.get(finding.safety, [])

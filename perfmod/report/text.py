@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from perfmod.codemods.results import Outcome
-from perfmod.journal import Reverted
 from perfmod.report.reasons import ReasonRow
 from perfmod.report.rows import FindingRow, Report, State
 from perfmod.roots import shown
@@ -18,6 +17,8 @@ from perfmod.transforms.finding import Family
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from perfmod.journal import Reverted
 
 _STYLES = {
     State.REWRITTEN: "green",

@@ -10,7 +10,8 @@ from attrs import evolve, field, frozen
 
 from perfmod.codemods.results import FileResult, Outcome, Place, Withheld
 from perfmod.errors import Failure
-from perfmod.examine import Examined, rules_for
+from perfmod.examined import Examined
+from perfmod.selection import rules_for
 from perfmod.task import Task
 from perfmod.transforms.finding import Finding, Numerics
 
@@ -109,7 +110,7 @@ class Rewriting:
                 task = each.task.sparing(paths)
                 made[id(each.task)] = task, {result.path: result for result in task.run()}
             task, results = made[id(each.task)]
-            return evolve(each, result=results[each.result.path], task=task)
+            return evolve(each, result=results[each.result.path], asked=lambda: task)
 
         return Rewriting(tuple(spared(each) for each in self.examined))
 
@@ -129,8 +130,9 @@ class Rewriting:
                 return each
             task, result = results[each.result.path]
             if result.outcome is Outcome.CHANGED:
-                return evolve(each, result=result, task=task)
-            return evolve(each, result=evolve(result, before=b"", after=b""), task=task if result.applied else None)
+                return evolve(each, result=result, asked=lambda: task)
+            unchanged = evolve(result, before=b"", after=b"")
+            return evolve(each, result=unchanged, asked=(lambda: task) if result.applied else None)
 
         return Rewriting(tuple(map(left, self.examined)))
 

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from perfmod.codemods.results import Place, Withheld
 from perfmod.errors import ExitCode
-from perfmod.examine import Examined
+from perfmod.examined import Examined
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
 from perfmod.verify.calling import Call

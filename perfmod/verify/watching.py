@@ -14,7 +14,8 @@ from typing import Final
 from attrs import field, frozen
 
 from perfmod.codemods.results import Place, Withheld
-from perfmod.examine import Examined, rules_for
+from perfmod.examined import Examined
+from perfmod.selection import rules_for
 from perfmod.transforms.finding import Finding, Question, Safety
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran

@@ -11,7 +11,6 @@ import cli_fakes
 import pytest
 from cli_fakes.running import Ran, Run, RunProcess, Write
 
-from perfmod import config
 from perfmod.cli.main import run
 from perfmod.codemods import catalog
 
@@ -54,7 +53,6 @@ def perfmod(project: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest
 
     def invoke(*arguments: str) -> Ran:
         assert Path.cwd().is_relative_to(project)
-        config.nearest_config.cache_clear()
         monkeypatch.setattr(sys, "argv", ["perfmod", *arguments])
         capsysbinary.readouterr()
         with pytest.raises(SystemExit) as end:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from cli_fakes.running import Run, RunProcess, Write
 
-from perfmod import cache, parallel
-from perfmod.cache import Cache
+from perfmod import cache, parallel, task
+from perfmod.budget import OutOfTime
+from perfmod.cache import Cache, location
 from perfmod.errors import ExitCode
 from perfmod.task import Task
-
-
-def cache_file(folder: Path) -> Path:
-    """The one file of the cache."""
-    (path,) = folder.glob("clean-*")
-    return path
 
 
 @pytest.fixture
@@ -39,46 +37,108 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return paths
 
 
-def test_clean_files_are_remembered(write: Write, perfmod: Run, parsed: list[str]) -> None:
-    write("clean.py", "torch_slow = 1\n")
-    write("kept.py", "torch_kept()\n")
-    first = perfmod("check", ".")
-    assert parsed == ["clean.py", "kept.py"]
+EVERYTHING = {
+    "clean.py": "torch_slow = 1\n",
+    "kept.py": "torch_kept()\n",
+    "slow.py": "torch_slow()\n",
+    "broken.py": "torch_slow(\n",
+    "silent.py": "torch_slow()  # perfmod: ignore[PM901]\n",
+    "also.ipynb": '{"nbformat": 3}',
+}
+"""A file for each kind of answer."""
+
+
+def written(write: Write, files: Mapping[str, str] = EVERYTHING) -> list[str]:
+    """Writes files, and gives those that the engine is asked about."""
+    for name, content in files.items():
+        write(name, content)
+    return sorted(name for name, content in files.items() if "torch" in content)
+
+
+def test_answers_of_all_kinds_are_remembered(write: Write, perfmod: Run, parsed: list[str]) -> None:
+    asked = written(write)
+    first = perfmod("check", ".", "--explain-all")
+    assert sorted(parsed) == asked
     parsed.clear()
-    assert perfmod("check", ".") == first
-    assert parsed == ["kept.py"]
+    assert perfmod("check", ".", "--explain-all") == first
+    assert perfmod("apply", ".", "--dry-run").out
+    assert perfmod("apply", ".").code == ExitCode.FAILED
+    assert not parsed
+    assert b"PM901" not in perfmod("check", ".").out
+
+
+def later(path: Path) -> None:
+    """Touches a file."""
+    state = path.stat()
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 10**9))
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        (lambda root: later(root / "clean.py"), []),
+        (lambda root: (root / "notes.md").write_text("x"), []),
+        (lambda root: (root / "__pycache__").mkdir(), []),
+        (lambda root: (root / "new.py").write_text("torch_slow()"), ["new.py"]),
+        (lambda root: (root / "clean.py").write_text("torch_slow = 2\n"), ["clean.py"]),
+        (lambda root: (root / "kept.py").unlink(), []),
+        (lambda root: (root / "requirements.txt").write_text("torch==1.4"), ["broken.py", "slow.py"]),
+        (lambda root: (root / ".gitignore").write_text("kept.py"), []),
+        (lambda root: (root / "pyproject.toml").write_text("[tool.perfmod]\nunsafe = true"), ["slow.py"]),
+    ],
+    ids=["touched", "beside", "compiled", "new", "edited", "removed", "pinned", "ignored", "configured"],
+)
+def test_what_changed_is_noticed(
+    project: Path,
+    write: Write,
+    perfmod: Run,
+    parsed: list[str],
+    change: Callable[[Path], object],
+    asked: list[str],
+) -> None:
+    """Whatever is remembered, the result is that of a run that remembers nothing."""
+    written(write)
+    perfmod("check", ".", "--explain-all")
     parsed.clear()
-    write("clean.py", "torch_slow()\n")
-    assert perfmod("check", ".").code == ExitCode.FOUND
-    assert parsed == ["clean.py", "kept.py"]
+    change(project)
+    warm = perfmod("check", ".", "--explain-all")
+    assert set(asked) <= set(parsed)
+    assert bool(parsed) == bool(asked)
+    assert perfmod("check", ".", "--explain-all") == warm == perfmod("check", ".", "--explain-all", "--no-cache")
 
 
 @pytest.mark.parametrize("option", [["--no-cache"], ["--unsafe"], ["--select", "PM901"]])
-def test_other_settings_are_another_cache(write: Write, perfmod: Run, parsed: list[str], option: list[str]) -> None:
+def test_other_settings_are_another_question(write: Write, perfmod: Run, parsed: list[str], option: list[str]) -> None:
     write("clean.py", "torch_slow = 1\n")
     perfmod("check", ".")
     perfmod("check", ".", *option)
     assert parsed == ["clean.py", "clean.py"]
 
 
-def test_another_rule_source_is_another_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.fingerprint(["PM901"], None)
-    assert before == cache.fingerprint(["PM901"], None)
-    monkeypatch.setattr(cache, "_rule_sources", lambda: ["edited.py 1 2"])
-    assert cache.fingerprint(["PM901"], None) != before
+def test_what_ran_out_of_time_is_asked_again(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("slow.py", "torch_slow()\n")
+
+    def never(*_: object) -> None:
+        raise OutOfTime
+
+    with monkeypatch.context() as patched:
+        patched.setattr(task, "within", never)
+        assert b"PM901" not in perfmod("check", ".").out
+    assert b"PM901" in perfmod("check", ".").out
 
 
-@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 48, b"\0" * 50], ids=["empty", "cut", "zeros", "odd"])
-def test_damaged_cache_is_an_empty_one(
-    tmp_path: Path, write: Write, perfmod: Run, parsed: list[str], damage: bytes
-) -> None:
-    write("clean.py", "torch_slow = 1\n")
-    perfmod("check", ".")
-    cache_file(tmp_path / "cache").write_bytes(damage)
-    assert perfmod("check", ".").code == ExitCode.OK
-    assert parsed == ["clean.py"] * 2
-    assert perfmod("check", ".").code == ExitCode.OK
-    assert parsed == ["clean.py"] * 2
+@pytest.mark.parametrize("damage", [b"", b"x", b"\0" * 5000, None], ids=["empty", "cut", "zeros", "in a value"])
+def test_damaged_cache_is_an_empty_one(write: Write, perfmod: Run, damage: bytes | None) -> None:
+    written(write)
+    first = perfmod("check", ".")
+    path = location()
+    if damage is None:
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE known SET value = x'00'")
+    else:
+        path.write_bytes(damage)
+    assert [perfmod("check", ".") for _ in range(2)] == [first] * 2
+    assert Cache().extent().answers > 0
 
 
 def test_cache_that_cannot_be_written(
@@ -91,29 +151,39 @@ def test_cache_that_cannot_be_written(
 
 
 @pytest.mark.usefixtures("project")
-def test_two_runs_at_once_keep_both() -> None:
-    first, second = Cache("f"), Cache("f")
-    first.add_clean(b"1" * 32)
-    second.add_clean(b"2" * 32)
-    first.save()
-    second.save()
-    assert Cache("f").is_clean(b"1" * 32)
-    assert Cache("f").is_clean(b"2" * 32)
-    assert not Cache("f").is_clean(b"3" * 32)
+def test_what_was_not_used_for_the_longest_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Cache()
+    now = time.time()
+    for number in range(3):
+        monkeypatch.setattr(cache.time, "time", lambda number=number: now + 7200 * number)
+        kept.put({str(number): os.urandom(1000)})
+        kept.get(["0"])
+    monkeypatch.setattr(cache, "MOST_BYTES", 2500)
+    kept.trim()
+    assert set(kept.get("012")) == {"0", "2"}
 
 
-@pytest.mark.usefixtures("project")
-def test_too_large_a_cache_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_MOST", 2)
-    for content in (b"1" * 32, b"2" * 32, b"3" * 32):
-        run = Cache("f")
-        run.add_clean(content)
-        run.save()
-    assert [Cache("f").is_clean(content) for content in (b"1" * 32, b"2" * 32, b"3" * 32)] == [
-        False,
-        False,
-        True,
-    ]
+def test_the_cache_is_shown_and_cleared(write: Write, perfmod: Run) -> None:
+    write("clean.py", "torch_slow = 1\n")
+    perfmod("check", ".")
+    shown = perfmod("cache").out.decode()
+    assert str(location()) in shown
+    assert "3 cached results" in shown
+    assert "0 cached results" in perfmod("cache", "--clear").out.decode()
+    assert not location().exists()
+
+
+def test_a_known_tree_is_answered_without_a_parser(write: Write, project: Path) -> None:
+    """In two processes, whose hashes differ."""
+    write("train.py", "import torch\nloss = torch.ones(1)\nloss.backward()\nprint(loss.item())\n")
+    script = "import sys; from perfmod.cli.main import run\ntry: run()\nfinally: print('libcst' in sys.modules)"
+    ends = []
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", script, "check", "."]
+        ran = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        ends.append(ran.stdout.splitlines()[-1])
+    assert ends == ["True", "False"]
 
 
 def test_processes_change_nothing(write: Write, perfmod_process: RunProcess) -> None:

@@ -8,8 +8,8 @@ import json
 import notebooks
 import pytest
 
+from perfmod.transforms.decoding import ForeignSource, SourceError
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.source import ForeignSource, SourceError
 
 
 def replaced(data: bytes, *pairs: tuple[int, str, str]) -> bytes:

@@ -19,9 +19,10 @@ from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.patch import unified_diff
 from perfmod.codemods.results import Choice, Outcome
+from perfmod.transforms.decoding import SourceError
 from perfmod.transforms.notebook import ipython
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.source import Source, SourceError
+from perfmod.transforms.source import Source
 
 LINES = st.sampled_from([
     "x = slow", "slow(1)", "if x:\n    slow", "for i in y:\n    !ls {i}\n    slow(i)", "slow;", "slow  # why", "y", "",

@@ -76,7 +76,7 @@ def run(cells: Sequence[str], order: Sequence[int]) -> list[str]:
 
 def rewritten(cells: Sequence[str]) -> list[str]:
     selected = Choice(opted_in=frozenset({"PM106"}))
-    result = rewrite(notebooks.document(*cells), "a.ipynb", catalog.select(["PM106"], []), selected)
+    result = rewrite(notebooks.document(*cells), "a.ipynb", catalog.select(catalog.rules(), ["PM106"], []), selected)
     assert result.outcome is not Outcome.FAILED, result.reason
     return notebooks.sources(result.after)
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import notebooks
 import pytest
 
+from perfmod.transforms.decoding import SourceError
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook.source import Notebook
-from perfmod.transforms.source import Place, Source, SourceError
+from perfmod.transforms.source import Place, Source
 
 CELLS = (
     "%matplotlib inline\nimport torch\n",

@@ -89,7 +89,7 @@ class Variant:
 
     def _by_rule(self) -> bytes:
         choice = Choice(unsafe=True, opted_in=frozenset(self.rules), low_impact=True)
-        result = rewrite(self.original(), str(self.path), catalog.select(self.rules, ()), choice)
+        result = rewrite(self.original(), str(self.path), catalog.select(catalog.rules(), self.rules, ()), choice)
         assert result.outcome is Outcome.CHANGED, f"{self}: {result.outcome.value} {result.reason}"
         assert {finding.code for finding in result.applied} == set(self.rules), f"{self}: {result.refused}"
         return result.after

@@ -15,7 +15,8 @@ from attrs import define, field
 from perfmod.codemods.results import Choice
 from perfmod.config import Options
 from perfmod.errors import ExitCode
-from perfmod.examine import Examined, examine
+from perfmod.examine import examine
+from perfmod.examined import Examined
 from perfmod.verify import machine
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.failures import Kind, Trouble

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define, field, frozen
 
+from perfmod.transforms.decoding import SourceError
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook import ipython, order
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.source import Place, SourceError
+from perfmod.transforms.source import Place
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _CODE = re.compile(r"^[ \t]*[^\s#]", re.MULTILINE)

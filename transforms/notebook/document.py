@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from perfmod.transforms.source import ForeignSource, SourceError
+from perfmod.transforms.decoding import ForeignSource, SourceError
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SEGMENT = re.compile(r"(?:\\[^n]|[^\\])*\\n|(?:\\[^n]|[^\\])+")

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 import libcst as cst
 from attrs import define
 
+from perfmod.transforms.decoding import ForeignSource, SourceError
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.notebook.cells import Cells
 from perfmod.transforms.notebook.document import Document
-from perfmod.transforms.source import LINE_NUMBERS, ForeignSource, Place, Source, SourceError, parse_module, parsed
+from perfmod.transforms.source import LINE_NUMBERS, Place, Source, parse_module, parsed
 
 
 @define(eq=False)

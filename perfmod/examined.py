@@ -1,0 +1,47 @@
+"""What examining comes to, file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import evolve, field, frozen
+
+from perfmod.codemods.results import FileResult, Outcome
+from perfmod.files import FoundFile
+
+if TYPE_CHECKING:
+    from perfmod.task import Task
+
+
+@frozen
+class Examined:
+    """One file and what became of it.
+
+    Attributes:
+        result: holds the bytes of the file only where it is changed.
+        asked: gives what the engine was asked, for a file that is changed or whose findings change others; else None.
+    """
+
+    file: FoundFile
+    result: FileResult
+    asked: Callable[[], Task] | None = field(default=None, eq=False)
+
+    @property
+    def task(self) -> Task | None:
+        """What the engine was asked. Raises `Failure` where that was by an earlier run, and files changed meanwhile."""
+        return None if self.asked is None else self.asked()
+
+    def left_alone(self) -> Examined:
+        """The same without its rewrites."""
+        if self.asked is None:
+            return self
+        result = evolve(self.result, outcome=Outcome.UNCHANGED, before=b"", after=b"", applied=(), together=())
+        return evolve(self, result=result, asked=None)
+
+
+class Progress(Protocol):
+    """Told what is done."""
+
+    def __call__(self, done: int, total: int, new: Sequence[Examined]) -> None:
+        """So many of all files are done, and these were done last."""
