@@ -370,86 +370,80 @@ GLOBAL = (
 )
 ASKED = "def chosen():\n    {}return torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"
 REFUSED: dict[str, tuple[str, dict[str, str]]] = {
-    "device of a module": ("there is no place before the loop to create the normalisation module for line",
+    "device of a module": ("no place before the loop",
         {"body": f"images, labels = images.to(next(model.parameters()).device), labels.to(device)\n{STEP}"}),
     # What is done once for all batches is done as often as before, and before what it depends on.
-    "device that is told": ("there is no place before the loop to create the normalisation module for line",
+    "device that is told": ("no place before the loop",
         {"loop": ASKED.format("print('here')\n    ") + LOOP,
          "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}"}),
-    "device that is counted": ("there is no place before the loop to create the normalisation module for line",
+    "device that is counted": ("no place before the loop",
         {"loop": "asked = 0\n" + ASKED.format("global asked\n    asked += 1\n    ") + LOOP,
          "body": f"images, labels = images.to(chosen()), labels.to(device)\n{STEP}"}),
-    "device out of an iterator": ("there is no place before the loop to create the normalisation module for line",
+    "device out of an iterator": ("no place before the loop",
         {"loop": f"devices = cycle([device])\n{LOOP}",
          "body": f"images, labels = images.to(next(devices)), labels.to(device)\n{STEP}"}),
-    "another GPU in every step": ("there is no place before the loop to create the normalisation module for line",
+    "another GPU in every step": ("no place before the loop",
         {"body": f"torch.cuda.set_device(len(seen) % 2)\nimages = images.cuda()\n{STEP}"}),
     "gradient of the images": (("may set requires_grad on the images before they are copied, which uint8 images do "
           "not allow"),
         {"loop": f"from torch.autograd import Variable\n{LOOP}",
          "body": f"images = Variable(images, requires_grad=True)\n{MOVE}\n{STEP}"}),
-    "deviation of nothing": ("its std is 0, for which Normalize raises an error",
-        {"pipeline": PIPELINE.replace("0.229, 0.224, 0.225", "0.229, 0.0, 0.225")}),
-    "kept batches that are written into": ("writes into the copied images",
+    "deviation of nothing": ("std is 0", {"pipeline": PIPELINE.replace("0.229, 0.224, 0.225", "0.229, 0.0, 0.225")}),
+    "kept batches that are written into": ("writes into",
         {"loop": "batches = list(loader)\nfor images, labels in batches:",
          "body": f"{MOVE}\nimages.mul_(0.5)\n{STEP}"}),
-    "repeated batches that are written into": ("writes into the copied images",
+    "repeated batches that are written into": ("writes into",
         {"loop": "for images, labels in cycle(loader):",
          "body": f"{MOVE}\nimages += 1\n{STEP}\nif len(seen) > 9:\n    break"}),
     "copied twice and written into": (
-        "writes into the copied images",
+        "writes into",
         {
             "body": "for _ in range(2):\n    moved = images.to(device)\n    moved.mul_(0.5)\n"
             "    train(moved, labels.to(device))"
         },
     ),
-    "copied again": ("is applied again to its own result",
+    "copied again": ("applied again",
         {"body": "for _ in range(2):\n    images = images.to(device)\n    train(images, labels.to(device))"}),
     # Copies that happen only sometimes.
-    "copied if, and seen inside": ("copies the images only under the `if`",
+    "copied if, and seen inside": ("only under the `if`",
         {"body": f"if torch.cuda.is_available():\n    images = images.cuda()\n    images.mean()\n{STEP}"}),
-    "copied if, and seen behind the loop": ("copies the images only under the `if`",
+    "copied if, and seen behind the loop": ("only under the `if`",
         {"body": f"if len(seen) > 1:\n    break\nif torch.cuda.is_available():\n    images = images.cuda()\n{STEP}",
          "after": "seen.append(images)"}),
-    "copied now and then": ("line 31 copies the images only under the `if` on line 30: otherwise they stay on the CPU",
+    "copied now and then": ("under the `if` on line 30",
         {"body": f"if len(seen) > 1:\n    images = images.cuda()\n{STEP}"}),
-    "copied if asked": ("line 34 copies the images only under the `if` on line 33: otherwise they stay on the CPU",
-        {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA}),
-    "copied where a GPU is told": ("copies the images only under the `if`",
+    "copied if asked": ("under the `if` on line 33", {"device": f"{DEVICE}\n{ARGS}", "body": IF_CUDA}),
+    "copied where a GPU is told": ("only under the `if`",
         {"device": f"{DEVICE}\ngpu = 0 if torch.cuda.is_available() else None",
          "body": f"if gpu is not None:\n    images = images.cuda(gpu, non_blocking=True)\n{STEP}"}),
-    "copied if there is one, on one line": ("copies the images only under the `if`",
+    "copied if there is one, on one line": ("only under the `if`",
         {"body": f"if torch.cuda.is_available(): images = images.cuda()\n{STEP}"}),
     "copied or changed": ("before they are copied",
         {"body": f"if len(seen):\n    images = images.cuda()\nelse:\n    images = images * 2\n{STEP}"}),
     "by its type": ("`.type` on line",
         {"device": f"{DEVICE}\nTensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor",
          "body": f"images = images.type(Tensor)\n{STEP}"}),
-    "there is no place before the loop to create the normalisation module for line": (
-        "there is no place before the loop to create the normalisation module for line",
-        {
-            "loop": "def step(images, labels):\n    images = images.cuda()\n    train(images, labels)\n" + LOOP,
-            "body": "step(images, labels)",
-        },
-    ),
+    "no place before the loop": ("no place before the loop",
+        {"loop": "def step(images, labels):\n    images = images.cuda()\n    train(images, labels)\n" + LOOP,
+         "body": "step(images, labels)"}),
     # Work before the copy.
     "one constant, flattened before": ("`.view` on line",
         {"pipeline": ONE, "body": f"images = images.view(images.size(0), -1).to(device)\n{STEP}"}),
     # Collate functions.
-    "stacked along another dimension": ("does more than stack the images",
+    "stacked along another dimension": ("more than stack",
         {"loader": COLLATED.replace("dim=0", "dim=1"), "body": f"images = images.to(device).transpose(0, 1)\n{STEP}"}),
-    "scaled when stacked": ("does more than stack the images", {"loader": COLLATED.replace("dim=0)", "dim=0) * 2")}),
+    "scaled when stacked": ("more than stack", {"loader": COLLATED.replace("dim=0)", "dim=0) * 2")}),
     "sorted by brightness": (
-        "does more than stack the images",
+        "more than stack",
         {
             "loader": COLLATED.replace(
                 "    images, labels", "    batch.sort(key=lambda s: s[0].mean())\n    images, labels"
             )
         },
     ),
-    "stacked twice": ("does more than stack the images",
+    "stacked twice": ("more than stack",
         {"loader": COLLATED.replace("return images,", "return torch.stack([images, images]),")}),
-    "stacked, and means beside": ("does more than stack the images",
+    "stacked, and means beside": ("more than stack",
         {"loader": COLLATED.replace("return images, torch.as_tensor(labels)", "return images, images.mean()")}),
     "one of two functions": (
         "one of several",
@@ -460,12 +454,11 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     # Modes.
-    "a mode that is printed": ("is not known to have 8 bits per channel",
+    "a mode that is printed": ("8 bits per channel",
         {"data": CHECKED.replace('raise ValueError("not RGB")', 'print("not RGB")') + MADE}),
-    "a mode of sixteen bits": ("is not known to have 8 bits per channel",
-        {"data": CHECKED.replace('"RGB"', '"I;16"') + MADE}),
+    "a mode of sixteen bits": ("8 bits per channel", {"data": CHECKED.replace('"RGB"', '"I;16"') + MADE}),
     "a mode that is converted sometimes": (
-        "is not known to have 8 bits per channel",
+        "8 bits per channel",
         {
             "data": CHECKED.replace(
                 'raise ValueError("not RGB")', 'if index:\n                image = image.convert("RGB")'
@@ -473,10 +466,10 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
             + MADE
         },
     ),
-    "a mode of another picture": ("is not known to have 8 bits per channel",
+    "a mode of another picture": ("8 bits per channel",
         {"data": CHECKED.replace("image.mode !=", "Image.open('x.png').mode !=") + MADE}),
     "a picture opened anew": (
-        "is not known to have 8 bits per channel",
+        "8 bits per channel",
         {
             "data": CHECKED.replace("        if self.tf", "        image = Image.open('x.png')\n        if self.tf")
             + MADE
@@ -502,13 +495,13 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
         {"data": SPLIT, "loader": "loader = DataLoader(a)", "after": "print(b[0][0].mean())"}),
     "batch shown": ("before they are copied", {"after": "images, labels = next(iter(loader))\nmake_grid(images)"}),
     "batch handed on": ("whole batch is used", {"after": "print(next(iter(loader)))"}),
-    "batch of a list": ("perfmod cannot follow how line",
+    "batch of a list": ("cannot follow how",
         {"loop": "batches = list(loader)\nfor images, labels in batches:", "after": "print(batches[0])"}),
     "shown once": ("before they are copied", {"body": f"if len(seen) == 0:\n    make_grid(images)\n{MOVE}\n{STEP}"}),
     "images behind the loop": ("`.mean` on line",
         {"body": "train(images.to(device), labels)", "after": "images.mean()"}),
     "trained on the host": ("before they are copied", {"body": STEP}),
-    "copied in one branch": ("copies the images only under the `if`",
+    "copied in one branch": ("only under the `if`",
         {"body": "if len(seen):\n    train(images.to(device), labels)\nelse:\n    train(images, labels)"}),
     "viewed before": ("`.view` on line", {"body": f"images = images.view(-1, 192).to(device)\n{STEP}"}),
     "halved before": ("`.half` on line", {"body": f"images = images.half().to(device)\n{STEP}"}),
@@ -527,11 +520,10 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
          "body": f"images, labels = [part.to(device) for part in batch if len(part) > 1]\n{STEP}"}),
     "whole batch moved and scaled": ("whole batch is used",
         {"loop": "for batch in loader:", "body": f"images, labels = [p.to(device) * 2 for p in batch]\n{STEP}"}),
-    "global images": ("`images` passes batches to other functions through `global` on line 32",
-        {"loop": GLOBAL, "body": "print(images.mean())"}),
-    "global loader": ("perfmod cannot follow how line",
+    "global images": ("`global` on line 32", {"loop": GLOBAL, "body": "print(images.mean())"}),
+    "global loader": ("cannot follow how",
         {"loader": "loader = None\ndef setup():\n    global loader\n    loader = DataLoader(dataset)\nsetup()"}),
-    "loader handed on": ("perfmod cannot follow how line", {"after": "model.fit(loader)"}),
+    "loader handed on": ("cannot follow how", {"after": "model.fit(loader)"}),
     "transform saved": ("passed to torch.save", {"after": "torch.save(transform, 'transform.pt')"}),
     "dataset printed": ("read outside of loaders", {"after": "print(dataset)"}),
     "collated": ("collate function", {"loader": "loader = DataLoader(dataset, collate_fn=lambda batch: batch)"}),
@@ -539,18 +531,18 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
     "loader of their own": ("is not a torch.utils.data.DataLoader",
         {"loader": "class Loader(DataLoader):\n    pass\nloader = Loader(dataset, batch_size=2)"}),
     # The copies or the loader serve other data.
-    "other transform in a branch": ("may also read the dataset of line",
+    "other transform in a branch": ("also read the dataset",
         {"data": f"if len(seen):\n    dataset = {FAKE.format('transforms.ToTensor()')}\nelse:\n    {DATA}"}),
-    "other transform by condition": ("may also get another transform",
+    "other transform by condition": ("another transform",
         {"data": f"plain = transforms.ToTensor()\ndataset = {FAKE.format('transform if seen else plain')}"}),
     "other transform of a function": (
-        "may also get another transform",
+        "another transform",
         {
             "pipeline": f"def make(full):\n    if full:\n        return {PLAIN}\n"
             "    return transforms.ToTensor()\ntransform = make(True)"
         },
     ),
-    "other dataset joined": ("may also read the dataset of line",
+    "other dataset joined": ("also read the dataset",
         {"loader": f"loader = DataLoader(ConcatDataset([dataset, {FAKE.format('transforms.ToTensor()')}]))"}),
     "other loader in the same loop": (
         "also copies other batches",
@@ -560,40 +552,36 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
             "body": f"run(DataLoader({FAKE.format('transforms.ToTensor()')}))",
         },
     ),
-    "one of two in a dictionary": ("may also get another transform",
+    "one of two in a dictionary": ("another transform",
         {**DICTIONARY, "pipeline": f'tfs = {{"train": {AUGMENTED}, "val": transforms.ToTensor()}}'}),
     "batch of a dictionary shown": ("before they are copied",
         {**DICTIONARY, "after": 'inputs, classes = next(iter(loaders["train"]))\nmake_grid(inputs)'}),
     # What reaches ToTensor, or leaves it, is something else.
-    "loader of pictures": ("reads its images with its own loader function",
+    "loader of pictures": ("own loader function",
         {"data": "dataset = datasets.ImageFolder('photos', transform, None, Image.open)"}),
-    "lambda": ("Lambda before it may return",
-        {"pipeline": PIPELINE.replace("[", "[transforms.Lambda(np.float32), ", 1)}),
-    "lambda at random": ("Lambda before it may return",
+    "lambda": ("Lambda before", {"pipeline": PIPELINE.replace("[", "[transforms.Lambda(np.float32), ", 1)}),
+    "lambda at random": ("Lambda before",
         {"pipeline": PIPELINE.replace("[", "[transforms.RandomApply([transforms.Lambda(np.float32)]), ", 1)}),
-    "tensors to pictures": ("ToPILImage before it may return",
-        {"pipeline": PIPELINE.replace("[", "[transforms.ToPILImage(), ", 1)}),
-    "part of another pipeline": ("it is part of another pipeline on line",
+    "tensors to pictures": ("ToPILImage before", {"pipeline": PIPELINE.replace("[", "[transforms.ToPILImage(), ", 1)}),
+    "part of another pipeline": ("part of another pipeline",
         {"pipeline": f"inner = {PLAIN}\ntransform = transforms.Compose([transforms.Resize(8), inner])"}),
     "list that grows": (
-        "the transforms of its pipeline are not written in one list",
+        "not written in one list",
         {
             "pipeline": f"steps = [transforms.ToTensor()]\nsteps.append({NORMALIZE})\n"
             "transform = transforms.Compose(steps)"
         },
     ),
-    "16 bits": ("is not known to have 8 bits per channel", {"data": CLASS.replace("uint8", "uint16") + MADE}),
-    "mode I": ("is not known to have 8 bits per channel",
-        {"data": CLASS.replace("np.uint8))", "np.uint8)).convert('I')") + MADE}),
-    "mode of the file": ("is not known to have 8 bits per channel",
+    "16 bits": ("8 bits per channel", {"data": CLASS.replace("uint8", "uint16") + MADE}),
+    "mode I": ("8 bits per channel", {"data": CLASS.replace("np.uint8))", "np.uint8)).convert('I')") + MADE}),
+    "mode of the file": ("8 bits per channel",
         {"data": CLASS.replace("fromarray(np.full((8, 8, 3), index * 9, dtype=np.uint8))", "open('x.png')") + MADE}),
-    "array": ("is not known to have 8 bits per channel", {"data": CLASS.replace("Image.fromarray(", "(") + MADE}),
-    "returned twice": ("does not always return the normalised image at the same position",
-        {"data": CLASS.replace("return image,", "return image, image,") + MADE}),
-    "flipped in the dataset": ("more with the normalised image",
+    "array": ("8 bits per channel", {"data": CLASS.replace("Image.fromarray(", "(") + MADE}),
+    "returned twice": ("at the same position", {"data": CLASS.replace("return image,", "return image, image,") + MADE}),
+    "flipped in the dataset": ("more with the",
         {"data": CLASS.replace("return image,", "return image.flip(0),") + MADE}),
     "zeros instead": (
-        "another image than the normalised one",
+        "another image",
         {
             "data": CLASS.replace(
                 "        if self.tf",
@@ -602,48 +590,47 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
             + MADE
         },
     ),
-    "another transform of the class": ("may also get another transform",
+    "another transform of the class": ("another transform",
         {"data": f"{CLASS}{MADE}\nother = Photos(transforms.ToTensor())"}),
     "transform of the class replaced": ("`dataset.tf` is replaced", {"data": f"{CLASS}{MADE}\ndataset.tf = None"}),
     "transform of the class used": ("outside of datasets",
         {"data": f"{CLASS}{MADE}\nprint(dataset.tf(Image.new('RGB', (2, 2))))"}),
     "subclass with samples of its own": (
-        "more with the normalised image",
+        "more with the",
         {
             "data": f"{CLASS}class More(Photos):\n    def __getitem__(self, i):\n"
             f"        return super().__getitem__(i)[0] * 2, 0\n\n{MADE}\nother = More(transform)"
         },
     ),
     "own samples read": (
-        "uses its own samples on line",
+        "its own samples",
         {"data": f"{CLASS.rstrip()}\n\n    def first(self):\n        return self[0]\n\n{MADE}\nprint(dataset.first())"},
     ),
-    "class handed on": ("itself is passed on on line", {"data": f"{CLASS}{MADE}\nkinds = [Photos]"}),
+    "class handed on": ("itself is passed on", {"data": f"{CLASS}{MADE}\nkinds = [Photos]"}),
     # Arithmetic.
-    "cast by the copy": ("also changes the dtype or memory format of the images",
+    "cast by the copy": ("dtype or memory format",
         {"body": f"images = images.to(device, dtype=torch.float64)\n{STEP}"}),
     "to the CPU": ("stay on the CPU", {"device": 'device = torch.device("cpu")'}),
     "two devices": ("goes to another device",
         {"body": "train(images.to(device), labels.to(device))\ntrain(images.to('cuda:1'), labels)"}),
     "device chosen later": (
-        "there is no place before the loop to create the normalisation module for line",
+        "no place before the loop",
         {
             "loop": "torch.cuda.set_device(0)\ndef step(images, labels):\n    images = images.to(device)\n"
             f"    {STEP}\nfor images, labels in loader:",
             "body": "step(images, labels)",
         },
     ),
-    "default type": ("changes PyTorch's default dtype",
-        {"pipeline": f"torch.set_default_dtype(torch.float64)\n{PIPELINE}"}),
+    "default type": ("default dtype", {"pipeline": f"torch.set_default_dtype(torch.float64)\n{PIPELINE}"}),
     "constants from the command line": (
-        "is not a constant that the training code can use",
+        "not a constant",
         {
             "pipeline": "import sys\n"
             "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(sys.argv, sys.argv)])"
         },
     ),
     "constants that change": (
-        "is not a constant that the training code can use",
+        "not a constant",
         {
             "pipeline": "M = [0.5]\nM[0] = 0.4\n"
             "transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize(M, M)])"
@@ -658,18 +645,18 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
             "v2.GaussianNoise(), v2.Normalize([0.5], [0.5])])"
         },
     ),
-    "version 2, noise": ("GaussianNoise before it may return",
+    "version 2, noise": ("GaussianNoise before",
         {"pipeline": V2.replace("v2.RandomHorizontalFlip()", "v2.GaussianNoise()")}),
     "Albumentations": ("Albumentations",
         {"pipeline": "import albumentations as A\ntransform = A.Compose([A.Normalize(), A.ToTensorV2()])"}),
-    "by hand, as a function": ("it is a torchvision function that the dataset calls itself",
+    "by hand, as a function": ("a torchvision function",
         {"pipeline": "",
          "data": BY_HAND.replace("(x.float().div(255) - 0.485) / 0.229", "TF.normalize(x / 255, [0.5], [0.5])")}),
     "by hand, numbers": ("normalises by hand", {"data": BY_HAND, "pipeline": ""}),
     "by hand, tensors": ("normalises by hand", {"data": TENSORS, "pipeline": ""}),
     # No step.
     "drawn by a generator": (
-        "perfmod found no loop over these images",
+        "no loop over",
         {
             "loop": "def moved():\n    for images, labels in loader:\n"
             "        yield images.to(device), labels.to(device)\nfor images, labels in moved():",

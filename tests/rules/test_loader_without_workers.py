@@ -411,12 +411,12 @@ def test_keywords_collected_in_a_dictionary() -> None:
 
 @pytest.mark.parametrize(("code", "reason"), [
     (HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"),
-     "this loader only evaluates, where starting workers may cost more than it gains"),
+     "only evaluates"),
     (HEAD + MAIN.replace("batch_size=2", "**options()"), "could not be determined"),
     (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b).cuda()"), "uses the GPU"),
     (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
-    (HEAD.replace(".square()", ".cuda()") + MAIN, "which worker processes must not do"),
-    (HEAD.replace(".square()", ".to('cuda')") + MAIN, "which worker processes must not do"),
+    (HEAD.replace(".square()", ".cuda()") + MAIN, "worker processes must not"),
+    (HEAD.replace(".square()", ".to('cuda')") + MAIN, "worker processes must not"),
     (HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full") + MAIN,
      "self.last"),
     (HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__") + MAIN,
@@ -426,13 +426,13 @@ def test_keywords_collected_in_a_dictionary() -> None:
             "    def __len__", "    def __init__(self):\n        self.f = threading.Lock()\n\n    def __len__"
         ).replace("import torch\n", "import threading, torch\n", 1)
         + MAIN,
-        "threading.Lock() (line 8) is opened before the workers start",
+        "threading.Lock() (line 8)",
     ),
     (HEAD.replace("        return torch", "        print(index)\n        return torch") + MAIN, "prints"),
     (HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
      "restarts it in every step"),
     (HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
-     "changes data that the loader reads while it runs, which workers would not see"),
+     "changes data that the loader reads"),
     (
         HEAD.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
         .replace(
@@ -816,9 +816,9 @@ class Config:
     ("Config()", "", "applied"),
     ("Config(batch_size=4)", "size = config.batch_size", "applied"),
     ("Config(**yaml.safe_load(open('config.yaml')))", "", "applied"),
-    ("Config()", "print(config)", "prints or passes on all settings, which would show another number of workers"),
+    ("Config()", "print(config)", "all settings"),
     ("Config()", "logged = asdict(config)",
-     "prints or passes on all settings, which would show another number of workers"),
+     "all settings"),
     ("Config()", "torch.set_num_threads(config.num_workers)", "uses for something else"),
     ("yaml.safe_load(open('config.yaml'))", "", ""),
 ])  # fmt: skip

@@ -164,7 +164,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "old name of no reduction": ("m = labels != 77\nreturn F.cross_entropy(logits[m], labels[m], reduce=False)",
         "`reduce=`"),
     "reduction by a variable": (("m = labels != 77\nhow = 'sum'\n"
-          "return F.cross_entropy(logits[m], labels[m], reduction=how)"), "its `reduction` could not be determined"),
+          "return F.cross_entropy(logits[m], labels[m], reduction=how)"), "`reduction`"),
     "reduction set later": ("loss = nn.MSELoss()\nloss.reduction = 'none'\nm = x > 0\nreturn loss(x[m], x.exp()[m])",
         "is assigned elsewhere"),
     "soft targets": ("m = labels != 77\nreturn criterion(logits[m], logits.softmax(-1)[m])", "class probabilities"),
@@ -184,9 +184,9 @@ REFUSED: dict[str, tuple[str, str]] = {
         "could change"),
     "selected values are written on the way": ("m = x > 0\na = x[m]\nx.data.mul_(2)\nb = a.double()\nreturn b.mean()",
         "could change"),
-    "drawn again": ("return x[torch.rand_like(x) < 0.5].mean()", "another mask each time it is evaluated"),
+    "drawn again": ("return x[torch.rand_like(x) < 0.5].mean()", "another mask each time"),
     "an unknown function makes it": ("def pick(t):\n    return t > 0\nreturn x[pick(x)].mean()",
-        "another mask each time it is evaluated"),
+        "another mask each time"),
     "used again": ("m = labels != 77\na = logits[m]\nloss = criterion(a, labels[m])\nreturn loss, a.argmax(-1)",
         "used again on line 13"),
     "used in a closure": ("m = labels != 77\na = logits[m]\ng = lambda: a\nreturn criterion(a, labels[m])",
@@ -233,7 +233,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         a, b = x[m], x.exp()[m]
         return F.mse_loss(a, b) + b.sum()
         """,
-        "`b`, the selected elements, is used again",
+        "is used again",
     ),
     "one of a pair goes on": (
         """
@@ -242,7 +242,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         a = a.double()
         return F.mse_loss(a, b)
         """,
-        "`a`, the selected elements, is used again",
+        "is used again",
     ),
     "mask bound with the selection": (
         """
@@ -258,14 +258,14 @@ REFUSED: dict[str, tuple[str, str]] = {
         a, b = x[m], y[k]
         return F.mse_loss(a, b)
         """,
-        "input and target are selected with different masks",
+        "different masks",
     ),
     "a reduction that the loss does not know": (
         """
         m = x > 0
         return F.mse_loss(x[m], x.exp()[m], reduction='batchmean')
         """,
-        "its `reduction` could not be determined",
+        "`reduction`",
     ),
     "weights of all elements": (
         """
@@ -287,10 +287,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         m = labels != 77
         return F.cross_entropy(logits[m], labels[m], w, label_smoothing=0.1)
         """,
-        "`label_smoothing=`, the loss itself waits",
+        "`label_smoothing=`",
     ),
     "logits of two classes by a module": ("m = x > 0\nreturn nn.BCEWithLogitsLoss()(x[m], x.sigmoid()[m])",
-        "takes no weight in its call"),
+        "no weight in its call"),
     "triplets": ("m = x > 0\nreturn F.triplet_margin_loss(x[m], y[m], w[m])", "inside `triplet_margin_loss`"),
     "margins of a module": ("m = x > 0\nreturn nn.MultiMarginLoss()(logits[m], labels[m])",
         "inside `torch.nn.MultiMarginLoss`"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import says
 from snippets import dotted_names
 
 from perfmod.codemods.engine import rewrite, rewrite_together
@@ -299,70 +300,67 @@ STAYS = {
     "fed behind a modulo": (("total = 0.0", "if step % 100 == 0:\n    total += loss.item()", "print(total)"), ""),
     "shown where a variable holds something else": (
         ("total = 0.0", "total += loss.item()\nis_due = step > 8\nif is_due:\n    print(total)", ""),
-        "`total` is read in every step on line 17"),
+        "`total` … every step on line 17"),
     "read in every step": (("total = 0.0", "total += loss.item()\nprint(total)", ""),
-        "`total` is read in every step on line 15"),
+        "`total` … every step on line 15"),
     "decides in every step": (("total = 0.0", "total += loss.item()\nif total > 10:\n    break", ""),
-        "`total` is read in every step on line 15"),
+        "`total` … every step on line 15"),
     "changed by more than a number": (("total = 0.0", "total += loss.item()\ntotal **= 2", "print(total)"),
-        "line 15 does more to `total` than add a number"),
+        "line 15 does more to `total`"),
     "decides itself": (("", "if loss.item() > 10:\n    break", ""), ""),
     "decides through a variable": (("import math", "value = loss.item()\nif not math.isfinite(value):\n    break", ""),
         ""),
     "variable used again": (("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
-        "`value` is needed as a number on line 15"),
+        "`value` … as a number on line 15"),
     "variable that another list needs as a number": (
         ("total, seen = 0.0, model.seen", "value = loss.item()\ntotal += value\nseen.append(value)", "print(total)"),
-        "`value` is needed as a number on line 16"),
-    "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used: delete it"),
-    "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used: delete it"),
+        "`value` … as a number on line 16"),
+    "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used"),
+    "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used"),
     "never used variable": (("", "value = loss.item()", ""), ""),
-    "shared by global": (("global total", "total += loss.item()", "print(total)"),
-        "`total` is shared between functions on line 6"),
+    "shared by global": (("global total", "total += loss.item()", "print(total)"), "`total` is shared … line 6"),
     "read in a nested function": (("total = 0.0", "total += loss.item()", "return lambda: total + 1"),
         "another function uses `total` on line 15"),
     "starts elsewhere": (("from progress import total", "total += loss.item()", "print(total)"),
-        "the first value of `total` could not be found"),
+        "first value of `total`"),
     "starts as something unknown": (("total = model.start()", "total += loss.item()", "print(total)"),
-        "`total` is not known to start as a number"),
+        "`total` … start as a number"),
     "device in the divisor": (("total = 0.0", "total += 1 / loss.item()", "print(total)"),
-        "`1 / loss.item()` divides by a value that is on the device, where a zero would not raise ZeroDivisionError"),
+        "`1 / loss.item()` divides by … ZeroDivisionError"),
     "more than a sum": (("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"), ""),
     "a choice": (("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"), ""),
     "added up by a tensor of 16 bits": (
         ("total = torch.zeros(1, device=device, dtype=torch.bfloat16)", "total += loss.item()", "print(total)"),
-        "`total` is already a tensor: add a tensor of its dtype and device"),
+        "`total` is already a tensor"),
     "counted by a tensor of the host": (("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
-        "`seen` is already a tensor: add a tensor of its dtype and device"),
+        "`seen` is already a tensor"),
     "fraction cut off": (("total = 0", "total += int(loss)", "print(total)"), "`int()` truncates the value"),
     "name shown by an f-string": (
         ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(f'{total=}')", ""),
-        "the f-string on line 16 prints the expression `total` itself"),
+        "f-string on line 16 … `total`"),
     "float is something else": (("float = str\ntotal = 0.0", "total += loss.item()", "print(total)"),
         "`float` may not be the builtin here"),
-    "comment in the read": (("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"),
-        "the expression contains a comment"),
-    "element of a list": (("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"),
-        "the type of `totals` could not be determined"),
+    "comment in the read": (("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"), "a comment"),
+    "element of a list": (("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"), "type of `totals`"),
     "dictionary that the loop shows": (
         ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nprint(stats)", "return stats"),
-        "`stats` is used as a whole on line 15"),
+        "`stats` … as a whole on line 15"),
     "dictionary that has another name": (
         ("stats = {'loss': 0.0}\nmodel.stats = stats", "stats['loss'] += loss.item()\nmodel.show()", "return stats"),
-        "`stats` is used as a whole on line 7"),
+        "`stats` … as a whole on line 7"),
     "dictionary that is filled as a whole": (
         ("stats = {'n': 0}\nstats.update(model.saved)", "stats['n'] += (y > 0).sum().item()", "return stats"),
-        "`stats` is used as a whole on line 7"),
+        "`stats` … as a whole on line 7"),
     "dictionary that a return may leave": (
         ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nif step > 9:\n    return stats", "return stats"),
-        "the `return` on line 16 may leave a tensor in `stats['loss']`"),
+        "`return` on line 16 … `stats['loss']`"),
     "dictionary of a caller": (("stats = model.stats", "stats['loss'] += loss.item()", "return stats"),
-        "the type of `stats` could not be determined"),
+        "type of `stats`"),
     "entries fed in turn": (
         ("sums = {'a': 0.0, 'b': 0.0}", "for key in sums:\n    sums[key] += loss.item()", "return sums"),
-        "each step may add to another entry, because `key` changes in the loop"),
+        "`key` changes in the loop"),
     "attribute of an unknown object": (("", "model.total += loss.item()", ""),
-        "`model.total` is an attribute of an object whose class could not be determined"),
+        "`model.total` is an attribute of an object"),
     "meter from elsewhere": (("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"), ""),
     "returned in every step": (("", "return loss.item()", ""), ""),
     "list read in the loop": (("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
@@ -371,61 +369,61 @@ STAYS = {
         ("losses = []", "losses.append(loss.item())\nif step % 9 == 0:\n    print(losses[-9:])", ""),
         "`losses` is read in the loop on line 16"),
     "list in a dictionary": (("history = {'loss': []}", "history['loss'].append(loss.item())", "return history"),
-        "`history['loss']` belongs to an object that other code may read while the loop runs"),
+        "`history['loss']` … other code may read"),
     "list of a caller": (("losses = model.losses", "losses.append(loss.item())", "return losses"),
-        "`losses` is not known to start as an empty list"),
+        "`losses` … an empty list"),
     "list with other values": (("losses = []\nlosses.append(model)", "losses.append(loss.item())", "print(losses)"),
-        "`losses` gets `model` on line 7, which is not a tensor"),
+        "`losses` gets `model` on line 7"),
     "list with numbers of the host": (
         ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
-        "`losses` gets `2.0` on line 15, which is not a tensor"),
+        "`losses` gets `2.0` on line 15"),
     "list of numbers of an unknown type": (
         ("values = []", "values.append(model.aux(x).item())\nvalues.append(model.other(x).item())", "print(values)"),
-        "`values` may hold integers or floats, which could not be determined"),
+        "`values` … integers or floats"),
     "list of truths that are counted": (("hits = []", "hits.append(int((out > 3).any()))", "print(hits)"),
-        "`hits` may hold integers or floats, which could not be determined"),
+        "`hits` … integers or floats"),
     "list of numbers of two types": (
         ("values = []", "values.append(loss.item())\nvalues.append((out > 3).sum().item())", "print(values)"),
-        "`values` gets numbers of different types, and a tensor has one"),
+        "`values` … different types"),
     "list that lives over several epochs": (
         (("losses = []\nfor epoch in range(2):\n    for x, y in loader:\n"
            "        loss = F.cross_entropy(model(x.to(device)), y)\n        loss.backward()\n"
            "        losses.append(loss.item())\n    print(losses[-1])"), "pass", ""),
-        "`losses` would hold tensors and numbers, because the next epoch uses it again: make a list for each loop"),
+        "`losses` … the next epoch"),
     "list of two loops": (
         (("losses = []\nfor x, y in loader:\n    loss = F.cross_entropy(model(x.to(device)), y)\n"
            "    loss.backward()\n    losses.append(loss.item())"), "losses.append(loss.item())", "print(losses)"),
-        "`losses` would hold tensors and numbers, because it is filled on lines 7, 11: make a list for each loop"),
+        "`losses` … filled on lines 7, 11"),
     "list that starts under a condition": (
         ("if flag:\n    losses = []", "if flag:\n    losses.append(loss.item())", "if flag:\n    print(losses)"),
-        "`losses` may not exist after the loop: line 7 runs only under a condition"),
+        "`losses` may not exist … line 7"),
     "sum that starts under a condition": (
         ("if flag:\n    total = 0.0", "if flag:\n    total += loss.item()", "if flag:\n    print(total)"),
-        "`total` may not exist after the loop: line 7 runs only under a condition"),
+        "`total` may not exist … line 7"),
     "list read by a nested function": (
         ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
         "another function uses `losses` on line 7"),
     "list kept elsewhere before": (("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
-        "line 7 may pass `losses` on to code that would see tensors instead of numbers"),
+        "line 7 may pass `losses` on"),
     "list handed on before": (("losses = []\nmodel.watch(losses)", "losses.append(loss.item())\nmodel.redraw()", ""),
-        "line 7 may pass `losses` on to code that would see tensors instead of numbers"),
+        "line 7 may pass `losses` on"),
     "list in a list": (
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
-        "line 8 may pass `losses` on to code that would see tensors instead of numbers"),
+        "line 8 may pass `losses` on"),
     "list with two names": (("losses = curve = []", "losses.append(loss.item())\nprint(curve)", ""),
-        "`losses` is not known to start as an empty list"),
+        "`losses` … an empty list"),
     "list of pairs": (("curve = []", "curve.append((step, loss.item()))", "print(curve)"), ""),
     "list read by its name": (("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
-        "`eval('losses')` on line 15 may read `losses` by name"),
+        "`eval('losses')` on line 15 … `losses` by name"),
     "sum read by its name": (("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
-        "`locals()` on line 15 may read `total` by name"),
+        "`locals()` on line 15 … `total` by name"),
     "inference tensor that other code adds to": (
         ("total = 0.0", "with torch.inference_mode():\n    total += out.float().mean().item()\ntotal += loss.item()",
          "return total"),
-        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16"),
+        "`total` … `torch.inference_mode()` on line 15 … line 16"),
     "inference tensor that is scaled outside": (
         ("total = 0.0", "with torch.inference_mode():\n    total += loss.item()\ntotal *= 0.5", "return total"),
-        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16"),
+        "`total` … `torch.inference_mode()` on line 15 … line 16"),
     "two sums in one assignment": (
         ("total, count = 0.0, 0", "total, count = total + loss.item(), count + 1", "print(total / count)"),
         ""),
@@ -439,39 +437,39 @@ STAYS = {
 def test_stays_with_the_reason(name: str) -> None:
     parts, reason = STAYS[name]
     found = reasons(training(*parts))
-    assert not reason or reason in found, found
+    assert not reason or any(says(each, reason) for each in found), found
 
 
 HELD_BACK = {
     "list of what may have a dimension": (("values = []", "values.append(out.float().sum(0).item())", "print(values)"),
-        "`out.float().sum(0)` may have a dimension, and `values` would hold lists then"),
+        "`out.float().sum(0)` may have a dimension"),
     "list of a loss that is a sum of a dimension": (
         ("losses = []", "loss = y.float().sum(0)\nloss.backward()\nlosses.append(loss.item())", "print(losses)"),
-        "`loss` may have a dimension, and `losses` would hold lists then"),
+        "`loss` may have a dimension"),
     "list of a loss made of what may have a dimension": (
         ("values = []", "value = -model.log_prob(x) * 2\nvalue.backward()\nvalues.append(value.item())",
          "print(values)"),
-        "`value` may have a dimension, and `values` would hold lists then"),
+        "`value` may have a dimension"),
     "operand of unknown type": (("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
         "right if `model.weight_of(step)` is a Python number"),
     "divisor that may be zero": (("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
-        "if `n` is ever zero, Python raises ZeroDivisionError and the GPU does not"),
+        "`n` is ever zero"),
     "short integers": (("longest = 0", "longest += y.int().max().item()", "print(longest)"),
-        "`y.int().max()` may have an integer dtype of fewer than 64 bits, which can overflow"),
+        "`y.int().max()` … fewer than 64 bits"),
     "unknown type that is shown": (("count = 0", "count += y.sum().item()", "print(count)"),
-        "`count` may be an integer or a float, which could not be determined"),
+        "`count` … an integer or a float"),
     "entry of a tensor that takes no dimension": (
         ("sums = torch.zeros(2).to(device)", "sums[0] += model.penalty(x).item()", "print(sums)"),
-        "`model.penalty(x)` may have more than zero dimensions, and the sum would become a vector"),
+        "`model.penalty(x)` … zero dimensions"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HELD_BACK)
 def test_is_held_back(name: str) -> None:
     parts, reason = HELD_BACK[name]
-    assert [(safety, why.partition("; ")[0]) for safety, why in held_back(training(*parts))] == [
-        (Safety.UNSAFE, reason)
-    ]
+    ((safety, why),) = held_back(training(*parts))
+    assert safety is Safety.UNSAFE
+    assert says(why, reason)
 
 
 @pytest.mark.parametrize(("size", "stays"), [("len(data)", True), ("8", False), ("len(other)", False)])
@@ -997,13 +995,13 @@ def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str],
 
 
 @pytest.mark.parametrize(("called", "reason"), [
-    (f"loss = {STEP}; total += loss; print(loss)", "`loss` is needed as a number on line 17"),
-    (f"total += {STEP}; print({STEP})", "`train_step` is needed as a number on line 17"),
-    (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code that perfmod cannot see"),
+    (f"loss = {STEP}; total += loss; print(loss)", "`loss` … as a number on line 17"),
+    (f"total += {STEP}; print({STEP})", "`train_step` … as a number on line 17"),
+    (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code"),
 ])  # fmt: skip
 def test_figure_that_the_caller_needs(called: str, reason: str) -> None:
     found = reasons(RETURNED.format(returned="loss.item()", called=called, behind="    print(total)"))
-    assert any(reason in each for each in found), found
+    assert any(says(each, reason) for each in found), found
 
 
 TRAINER = """\
@@ -1069,16 +1067,16 @@ def test_property_that_reads_an_attribute_in_every_step() -> None:
 
 @pytest.mark.parametrize(("more", "reason"), [
     ("self.show()", "`self.total` on line 18 may be `self.total`"),
-    ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 14 may read `self.total`"),
-    ("watch(self)", "`self`, which holds `self.total`, is used as a whole on line 14"),
+    ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 14 … `self.total`"),
+    ("watch(self)", "`self` … as a whole on line 14"),
     ("print(getattr(self, name))", "line 14 may read `self.total` by name"),
-    ("if x.sum() > 1: return", "the `return` on line 14 may leave a tensor in `self.total`"),
-    ("if not x: raise ValueError", "the `raise` on line 14 may leave a tensor in `self.total`"),
-    ("print(self.total)", "`self.total` is read in every step on line 14"),
+    ("if x.sum() > 1: return", "`return` on line 14 … `self.total`"),
+    ("if not x: raise ValueError", "`raise` on line 14 … `self.total`"),
+    ("print(self.total)", "`self.total` … every step on line 14"),
 ])  # fmt: skip
 def test_attribute_that_somebody_may_read_in_the_loop(more: str, reason: str) -> None:
     found = reasons(TRAINER.format(added="loss.item()", more="\n            " + more, behind=""))
-    assert reason in found
+    assert any(says(each, reason) for each in found), found
 
 
 @pytest.mark.parametrize(("caller", "kind"), [

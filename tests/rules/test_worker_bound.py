@@ -89,8 +89,8 @@ def fed(handed: str = "collate_fn=self.collate", **parts: str) -> str:
     ({"keeps": "self.run = wandb.init()"}, ""),
     ({"inside": "self.rate *= 0.5"}, ""),
     ({"before": "feeder.pad = 1.0"}, ""),
-    ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads while it runs"),
-    ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads while it runs"),
+    ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads"),
+    ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads"),
 ])  # fmt: skip
 def test_what_its_object_keeps(parts: dict[str, str], reason: str) -> None:
     assert reason in fed(**parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from attrs import frozen
@@ -45,3 +46,8 @@ OUTCOMES = {
 def outcome_of(finding: Finding) -> str:
     """The name of what becomes of a finding, as `docs/policy.md` has it."""
     return "left as it is" if finding.refused else OUTCOMES[finding.safety]
+
+
+def says(reason: str, parts: str) -> bool:
+    """Whether a reason has these words in this order: `losses … line 15`; the prose between them may be any."""
+    return re.search(".*".join(map(re.escape, parts.split(" … "))), reason) is not None
