@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from perfmod.transforms.rule import Finding, Safety
+from perfmod.transforms.finding import Finding, Safety
 
 FOLDER = Path(__file__).parents[1] / "rules" / "cases"
 
