@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from cases import says
 
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given
@@ -69,7 +70,7 @@ def test_a_training_on_the_cpu_is_held_back() -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "this script trains on the CPU: workers would take time away from the training"
+    assert "trains on the CPU" in held.reason
 
 
 @pytest.mark.parametrize(("loader", "comment"), [
@@ -82,7 +83,7 @@ def test_workers_that_somebody_switched_off(loader: str, comment: str) -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == f"somebody switched it off: `{comment}` stands in the call on line 16"
+    assert says(held.reason, f"switched it off … `{comment}` … line 16")
 
 
 @pytest.mark.parametrize(("lines", "is_chosen"), [
@@ -178,7 +179,7 @@ def test_a_default_of_a_class_that_a_call_overrides() -> None:
     )
     code = HEAD + MAIN.replace(LOADER, "    loader = Data(0).loader\n").replace("def main", own)
     (held,) = run(code).held_back
-    assert held.reason == "the call on line 21 overrides the default num_workers=2 on line 15"
+    assert says(held.reason, "line 21 … num_workers=2 on line 15")
 
 
 def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
@@ -186,7 +187,7 @@ def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
         "batch_size=2", "batch_size=2, num_workers=WORKERS"
     )
     (held,) = run(code).held_back
-    assert held.reason.endswith("sets the number of workers to 0")
+    assert "number of workers to 0" in held.reason
 
 
 READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replace(
@@ -228,7 +229,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
         assert not result.applied
         (held,) = result.held_back
         assert held.safety is Safety.LOW_IMPACT
-        assert held.reason == "its samples are ready in memory: workers would only copy them"
+        assert "ready in memory" in held.reason
     else:
         assert "ready in memory" not in "".join(each.reason for each in (*result.held_back, *result.refused))
 
@@ -307,7 +308,7 @@ def test_keywords_that_a_caller_may_pass() -> None:
         HEAD + maker + MAIN.replace("DataLoader(Squares(), batch_size=2)", "Maker().make(Squares())")
     ).held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == "`**self.options` may hold num_workers already"
+    assert says(held.reason, "`**self.options` … num_workers")
     passed = MAIN.replace("DataLoader(Squares(), batch_size=2)", "Maker({'drop_last': True}).make(Squares())")
     assert run(HEAD + maker + passed).applied
 
@@ -531,9 +532,7 @@ def test_a_script_that_trains_at_module_level_forks_its_workers() -> None:
     before = "loader = DataLoader(Waves(), 3, True, collate_fn=collate)"
     after = f'{before[:-1]}, num_workers={COUNT}, multiprocessing_context="fork")'
     assert flat(result.after.decode()) == flat(SCRIPT.replace(before, after).replace("import", "import os import", 1))
-    assert result.applied[0].reason.endswith(
-        "; workers are forked, because line 43 trains as soon as the script is imported, without a `__main__` guard"
-    )
+    assert says(result.applied[0].reason, "workers are forked … line 43 … `__main__`")
     assert result.applied[0].min_torch == "1.2"
 
 
@@ -552,7 +551,7 @@ def test_what_the_target_and_the_python_of_a_project_ask_for(
         return
     (held,) = result.held_back
     assert held.safety is Safety.UNSAFE
-    assert "Windows and macOS do not fork workers, and line 43 trains as soon as the script is imported" in held.reason
+    assert says(held.reason, "Windows and macOS do not fork … line 43")
     assert [asked.predicate for asked in held.questions] == ["forks-workers"]
     guarded = Given("train.py", (HEAD + MAIN).encode())
     assert rewrite_together([guarded], [LoaderWithoutWorkers()], choice)[0].applied
@@ -979,12 +978,8 @@ def test_the_text_of_an_error_that_is_shown(handler: tuple[str, str]) -> None:
     code = GUARDED.replace("ValueError as error", handler[0]).replace('print("stopped:", error)', handler[1])
     result = run(code)
     assert result.after == code.encode()
-    assert [each.reason for each in result.held_back] == [
-        (
-            "line 26 handles errors, and one that a sample raises (line 12) has another message, or another class, "
-            "when it comes from a worker"
-        )
-    ]
+    (held,) = result.held_back
+    assert says(held.reason, "line 26 handles errors … (line 12)")
 
 
 @pytest.mark.parametrize(("before", "after"), [
@@ -1016,7 +1011,7 @@ def test_loaders_that_are_made_in_numbers(made: str, taken: str, is_rewritten: b
     assert bool(result.applied) is is_rewritten
     if not is_rewritten:
         (held,) = result.held_back
-        assert held.reason.endswith("makes many such loaders, and each would start workers of its own")
+        assert "many such loaders" in held.reason
 
 
 FEW_FLOATS = """\
@@ -1069,7 +1064,7 @@ if __name__ == "__main__":
 def test_many_short_epochs_over_samples_in_memory() -> None:
     (held,) = run(FEW_FLOATS).held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "the loop on line 38 would start workers anew for each of its many short epochs"
+    assert says(held.reason, "line 38 … short epochs")
 
 
 @pytest.mark.parametrize(("old", "new"), [

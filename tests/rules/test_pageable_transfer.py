@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from cases import says
 
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given
@@ -734,7 +735,7 @@ def test_devices_by_number(number: str) -> None:
 
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
-    assert [finding.reason for finding in result.refused] == ["no copy of its batches to the device was found"]
+    assert ["no copy of its batches" in finding.reason for finding in result.refused] == [True]
     assert not result.held_back
 
 
@@ -970,7 +971,7 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert result.after.decode() == code
     (held,) = result.held_back
     assert held.safety is Safety.LOW_IMPACT
-    assert held.reason.startswith("the loader beside it on line 5 could not be pinned: half() on line 8 makes a new")
+    assert says(held.reason, "beside it on line 5 … half() on line 8")
     # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
     code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
     assert run(code).after.decode().count("pin_memory=True") == 1
@@ -1050,7 +1051,7 @@ def test_loaders_without_workers_pin_in_the_training_process(train: str, pins: i
     after = result.after.decode()
     assert after.count("pin_memory=True") == pins
     held = [finding.reason for finding in result.held_back if finding.safety is Safety.LOW_IMPACT]
-    assert all(reason.startswith("it has no workers: the training process would pin") for reason in held)
+    assert all("it has no workers" in reason for reason in held)
     assert bool(held) is (pins < 2)
 
 
@@ -1086,7 +1087,7 @@ def test_single_samples_from_memory(settings: str, is_held: bool) -> None:
         "for x, y in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
     )
     result = run(code)
-    assert any(each.reason.startswith("each batch is one sample from memory") for each in result.held_back) is is_held
+    assert any("one sample from memory" in each.reason for each in result.held_back) is is_held
     assert (result.after.decode() == code) is is_held or settings.startswith(", **")
     of_files = run(code.replace("TensorDataset(torch.rand(9, 3), torch.rand(9))", "photos"))
     assert not any("from memory" in each.reason for each in of_files.held_back)
@@ -1159,7 +1160,7 @@ def test_keywords_that_a_caller_may_pass() -> None:
     )
     (held,) = run(code).held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == "`**self.options` may hold pin_memory already"
+    assert says(held.reason, "`**self.options` … pin_memory")
     assert run(code.replace("Maker().make(photos)", "Maker({'drop_last': True}).make(photos)")).applied
 
 
@@ -1190,11 +1191,10 @@ def test_settings_of_the_command_line(option: str, pins: bool) -> None:
 def test_a_mapping_that_is_read_by_attributes() -> None:
     loader = "loader = DataLoader(photos, num_workers=2, batch_size=4, collate_fn=tokenizer.pad)"
     code = written("x = model(batch.x.to(device))", loader=loader)
-    reason = "many versions of PyTorch turn a pinned mapping into a plain dictionary, which has no `batch.x`"
     (plain,) = run(code).held_back
     (read,) = run("import transformers\n" + code).held_back
     (by_key,) = run("import transformers\n" + code.replace("batch.x", "batch['x']")).held_back
-    assert read.reason == reason
+    assert says(read.reason, "plain dictionary … `batch.x`")
     assert "dictionary" not in plain.reason + by_key.reason
 
 
@@ -1252,7 +1252,7 @@ def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
 def test_tensors_that_are_filled_with_batches_are_no_copies() -> None:
     code = written("images, labels = batch", "inputs.copy_(images)", "x = model(inputs)")
     (finding,) = run(code.replace("loader = Data", "inputs = torch.empty(4, 3, device=device)\nloader = Data")).refused
-    assert finding.reason == "no copy of its batches to the device was found"
+    assert "no copy of its batches" in finding.reason
 
 
 COMPUTED = """\
@@ -1385,7 +1385,7 @@ def test_cycle_keeps_every_batch(given: str) -> None:
     result = run(code)
     assert result.after.decode() == code
     assert result.held_back[0].safety is Safety.UNSAFE
-    assert result.held_back[0].reason.startswith("itertools.cycle (line 22) keeps every batch")
+    assert "itertools.cycle (line 22)" in result.held_back[0].reason
     assert run(code.replace("itertools", "helpers").replace("in cycle", "in iter")).applied
 
 
