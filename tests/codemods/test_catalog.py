@@ -23,19 +23,16 @@ def toy_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy_catalog")
-@pytest.mark.parametrize(
-    ("select", "ignore", "codes"),
-    [
-        ([], [], ["PM101", "PM112", "PM203"]),
-        (None, ["PM1"], ["PM203"]),
-        (["PM1"], [], ["PM101", "PM112"]),
-        (["pm"], ["masked-loss"], ["PM112", "PM203"]),
-        (["Read-Back", "PM203"], [], ["PM112", "PM203"]),
-        (["syncs"], [], ["PM101", "PM112"]),
-        (["ALL"], ["feeding"], ["PM101", "PM112"]),
-        (["PM101"], ["PM1"], []),
-    ],
-)
+@pytest.mark.parametrize(("select", "ignore", "codes"), [
+    ([], [], ["PM101", "PM112", "PM203"]),
+    (None, ["PM1"], ["PM203"]),
+    (["PM1"], [], ["PM101", "PM112"]),
+    (["pm"], ["masked-loss"], ["PM112", "PM203"]),
+    (["Read-Back", "PM203"], [], ["PM112", "PM203"]),
+    (["syncs"], [], ["PM101", "PM112"]),
+    (["ALL"], ["feeding"], ["PM101", "PM112"]),
+    (["PM101"], ["PM1"], []),
+])  # fmt: skip
 def test_rules_are_selected_by_code_name_prefix_and_family(
     select: list[str] | None, ignore: list[str], codes: list[str]
 ) -> None:
@@ -52,15 +49,12 @@ def test_rules_are_added_to_the_selected_ones() -> None:
 
 
 @pytest.mark.usefixtures("toy_catalog")
-@pytest.mark.parametrize(
-    ("selector", "hint"),
-    [
-        ("PM2O3", "PM203"),
-        ("maskedloss", "masked-loss"),
-        ("feedin", "feeding"),
-        ("all rules", "`perfmod rules`"),
-    ],
-)
+@pytest.mark.parametrize(("selector", "hint"), [
+    ("PM2O3", "PM203"),
+    ("maskedloss", "masked-loss"),
+    ("feedin", "feeding"),
+    ("all rules", "`perfmod rules`"),
+])  # fmt: skip
 def test_an_unknown_selector_names_the_nearest(selector: str, hint: str) -> None:
     for select, ignore, extend in (([selector], [], []), ([], [selector], []), ([], [], [selector])):
         with pytest.raises(catalog.SelectionError, match=selector) as caught:

@@ -42,19 +42,16 @@ def test_a_second_run_finds_nothing() -> None:
     assert (again.outcome, again.after, again.applied) == (Outcome.UNCHANGED, once.after, ())
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\xef\xbb\xbfimport torch\r\nx = slow(1)\r\n",
-        b"import torch\nif x:\n\ty = slow(1)   \n\t# end",
-        b"import torch\nx = slow(1)",
-        b"# -*- coding: latin-1 -*-\nimport torch\nx = slow('\xe9')\n",
-        "import torch\ns = 'a\u2028b'\nx = slow(1)\n\x0c\ny = 1 \x0c + 1\n".encode(),
-        b"import torch\nx = slow(1)\r\ny = 1\n",
-        b"import torch\nx = slow(1)\n\n   ",
-        b"import torch\n\x0cdef f():\n    return slow(1)\n",
-    ],
-)
+@pytest.mark.parametrize("data", [
+    b"\xef\xbb\xbfimport torch\r\nx = slow(1)\r\n",
+    b"import torch\nif x:\n\ty = slow(1)   \n\t# end",
+    b"import torch\nx = slow(1)",
+    b"# -*- coding: latin-1 -*-\nimport torch\nx = slow('\xe9')\n",
+    "import torch\ns = 'a\u2028b'\nx = slow(1)\n\x0c\ny = 1 \x0c + 1\n".encode(),
+    b"import torch\nx = slow(1)\r\ny = 1\n",
+    b"import torch\nx = slow(1)\n\n   ",
+    b"import torch\n\x0cdef f():\n    return slow(1)\n",
+])  # fmt: skip
 def test_bytes_outside_the_edits_stay(data: bytes) -> None:
     result = rewrite(data, "a.py", [toys.renaming()])
     assert result.after == data.replace(b"slow", b"fast")
@@ -255,19 +252,14 @@ def test_without_rules_nothing_happens() -> None:
     assert rewrite(CODE.encode(), "a.py", []).outcome is Outcome.UNCHANGED
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"\xff\xfe", "cannot be decoded"),
-        (b"x = 1\0", "null bytes"),
-        (b"import torch\nslow = (\n", "syntax error"),
-        (
-            b"import torch\nx = slow.cuda(async=True)\n",
-            "`async` is a keyword since Python 3.7: write non_blocking (x = slow.cuda(",
-        ),
-        (b"import torch\nprint slow\n", "Python 2"),
-    ],
-)
+@pytest.mark.parametrize(("data", "reason"), [
+    (b"\xff\xfe", "cannot be decoded"),
+    (b"x = 1\0", "null bytes"),
+    (b"import torch\nslow = (\n", "syntax error"),
+    (b"import torch\nx = slow.cuda(async=True)\n",
+     "`async` is a keyword since Python 3.7: write non_blocking (x = slow.cuda("),
+    (b"import torch\nprint slow\n", "Python 2"),
+])  # fmt: skip
 def test_what_is_no_python_fails_in_one_line(data: bytes, reason: str) -> None:
     result = rewrite(data, "a.py", [toys.renaming()])
     assert (result.outcome, result.after) == (Outcome.FAILED, data)

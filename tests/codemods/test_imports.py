@@ -27,63 +27,44 @@ def refusal(code: str, *imports: str, definitions: tuple[str, ...] = ()) -> str:
     return finding.reason
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        # Sorted imports stay sorted.
-        (
-            "import math\nimport time\n\nimport torch\n",
-            "import math\nimport os\nimport time\n\nimport torch\n",
-        ),
-        ("import abc\nimport io\n\nimport torch\n", "import abc\nimport io\nimport os\n\nimport torch\n"),
-        (
-            "import sys\nfrom abc import ABC\nimport torch\n",
-            "import os\nimport sys\nfrom abc import ABC\nimport torch\n",
-        ),
-        # Others get it next to their kind.
-        ("import time\nimport abc\n\nimport torch\n", "import time\nimport abc\nimport os\n\nimport torch\n"),
-        ("import torch\nimport time\nimport abc\n", "import torch\nimport time\nimport abc\nimport os\n"),
-        ("from abc import ABC\n\nimport torch\n", "import os\nfrom abc import ABC\n\nimport torch\n"),
-        # No import of the standard library yet: a block of its own.
-        ("import torch\n", "import os\n\nimport torch\n"),
-        ("'''Doc.'''\nimport torch\n", "'''Doc.'''\nimport os\n\nimport torch\n"),
-        (
-            "from __future__ import annotations\n\nimport torch\n",
-            "from __future__ import annotations\n\nimport os\n\nimport torch\n",
-        ),
-        ("#!/bin/sh\n# Licence.\n\nimport torch\n", "#!/bin/sh\n# Licence.\n\nimport os\n\nimport torch\n"),
-        # A comment above a group stays its heading.
-        (
-            "# standard\nimport time\n\n# others\nimport torch\n",
-            "# standard\nimport os\nimport time\n\n# others\nimport torch\n",
-        ),
-        # Conditional imports do not count, and neither does a longer name.
-        ("import torch\nif x:\n    import os\n", "import os\n\nimport torch\nif x:\n    import os\n"),
-        (
-            "import time\nimport os.path as p\nimport torch\n",
-            "import time\nimport os.path as p\nimport os\nimport torch\n",
-        ),
-        ("import math\r\nimport torch\r\n", "import math\r\nimport os\r\nimport torch\r\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    # Sorted imports stay sorted.
+    ("import math\nimport time\n\nimport torch\n", "import math\nimport os\nimport time\n\nimport torch\n"),
+    ("import abc\nimport io\n\nimport torch\n", "import abc\nimport io\nimport os\n\nimport torch\n"),
+    ("import sys\nfrom abc import ABC\nimport torch\n", "import os\nimport sys\nfrom abc import ABC\nimport torch\n"),
+    # Others get it next to their kind.
+    ("import time\nimport abc\n\nimport torch\n", "import time\nimport abc\nimport os\n\nimport torch\n"),
+    ("import torch\nimport time\nimport abc\n", "import torch\nimport time\nimport abc\nimport os\n"),
+    ("from abc import ABC\n\nimport torch\n", "import os\nfrom abc import ABC\n\nimport torch\n"),
+    # No import of the standard library yet: a block of its own.
+    ("import torch\n", "import os\n\nimport torch\n"),
+    ("'''Doc.'''\nimport torch\n", "'''Doc.'''\nimport os\n\nimport torch\n"),
+    ("from __future__ import annotations\n\nimport torch\n",
+     "from __future__ import annotations\n\nimport os\n\nimport torch\n"),
+    ("#!/bin/sh\n# Licence.\n\nimport torch\n", "#!/bin/sh\n# Licence.\n\nimport os\n\nimport torch\n"),
+    # A comment above a group stays its heading.
+    ("# standard\nimport time\n\n# others\nimport torch\n",
+     "# standard\nimport os\nimport time\n\n# others\nimport torch\n"),
+    # Conditional imports do not count, and neither does a longer name.
+    ("import torch\nif x:\n    import os\n", "import os\n\nimport torch\nif x:\n    import os\n"),
+    ("import time\nimport os.path as p\nimport torch\n", "import time\nimport os.path as p\nimport os\nimport torch\n"),
+    ("import math\r\nimport torch\r\n", "import math\r\nimport os\r\nimport torch\r\n"),
+])  # fmt: skip
 def test_an_import_goes_where_a_person_would_put_it(before: str, after: str) -> None:
     assert run(before + "slow\n", "os") == after + "fast\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "wanted"),
-    [
-        ("import os\nimport torch\n", "os"),
-        ("import os.path\nimport torch\n", "os"),
-        ("import torch, os\n", "os"),
-        ("import torch.nn.functional as F\n", "torch.nn.functional as F"),
-        ("from torch.nn import functional as F\n", "torch.nn.functional as F"),
-        ("import torch.utils.data\n", "torch.utils.data"),
-        ("import torch.utils.data\n", "torch"),
-        ("import torch.utils.data\n", "torch.utils"),
-        ("import torch\n\nx = 1\nimport os\n", "os"),
-    ],
-)
+@pytest.mark.parametrize(("code", "wanted"), [
+    ("import os\nimport torch\n", "os"),
+    ("import os.path\nimport torch\n", "os"),
+    ("import torch, os\n", "os"),
+    ("import torch.nn.functional as F\n", "torch.nn.functional as F"),
+    ("from torch.nn import functional as F\n", "torch.nn.functional as F"),
+    ("import torch.utils.data\n", "torch.utils.data"),
+    ("import torch.utils.data\n", "torch"),
+    ("import torch.utils.data\n", "torch.utils"),
+    ("import torch\n\nx = 1\nimport os\n", "os"),
+])  # fmt: skip
 def test_what_is_imported_already_is_not_imported_again(code: str, wanted: str) -> None:
     assert run(code + "slow\n", wanted) == code + "fast\n"
 
@@ -117,16 +98,13 @@ def test_a_file_of_comments_has_no_place_for_them() -> None:
     assert run("# torch: slow\n") == "# torch: fast\n"
 
 
-@pytest.mark.parametrize(
-    "binding",
-    [
-        "os = 1",
-        "def os(): pass",
-        "from a import os",
-        "for os in x: pass",
-        "def f(os): pass",
-    ],
-)
+@pytest.mark.parametrize("binding", [
+    "os = 1",
+    "def os(): pass",
+    "from a import os",
+    "for os in x: pass",
+    "def f(os): pass",
+])  # fmt: skip
 def test_a_taken_name_is_a_refusal(binding: str) -> None:
     assert refusal(f"import torch\n{binding}\nslow\n", "os") == (
         "os has another meaning on line 2, so import os cannot be added"
@@ -143,23 +121,16 @@ def test_findings_share_a_definition() -> None:
     assert run(code, "os", definitions=(COUNT,)) == (f"import os\nimport torch\n\n{COUNT}\n\nx = fast\ny = fast\n")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("import torch\n", f"import torch\n\n{COUNT}\n\n"),
-        ("import torch\n\n\n", f"import torch\n\n{COUNT}\n\n\n"),
-        (
-            "'''Doc.'''\nimport torch\nx = 1\nfrom a import b\n",
-            f"'''Doc.'''\nimport torch\nx = 1\nfrom a import b\n\n{COUNT}\n\n",
-        ),
-        (
-            "import torch\ntry:\n    import a\nexcept ImportError:\n    a = None\n",
-            f"import torch\ntry:\n    import a\nexcept ImportError:\n    a = None\n\n{COUNT}\n\n",
-        ),
-        ("import torch\r\n", f"import torch\r\n\r\n{COUNT}\r\n\r\n"),
-        ("# torch\n", f"# torch\n{COUNT}\n\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("import torch\n", f"import torch\n\n{COUNT}\n\n"),
+    ("import torch\n\n\n", f"import torch\n\n{COUNT}\n\n\n"),
+    ("'''Doc.'''\nimport torch\nx = 1\nfrom a import b\n",
+     f"'''Doc.'''\nimport torch\nx = 1\nfrom a import b\n\n{COUNT}\n\n"),
+    ("import torch\ntry:\n    import a\nexcept ImportError:\n    a = None\n",
+     f"import torch\ntry:\n    import a\nexcept ImportError:\n    a = None\n\n{COUNT}\n\n"),
+    ("import torch\r\n", f"import torch\r\n\r\n{COUNT}\r\n\r\n"),
+    ("# torch\n", f"# torch\n{COUNT}\n\n"),
+])  # fmt: skip
 def test_a_definition_goes_behind_the_imports(before: str, after: str) -> None:
     assert run(before + "slow", definitions=(COUNT,)) == after + "fast"
 

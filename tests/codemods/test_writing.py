@@ -40,31 +40,28 @@ def written(source: Source, edits: Edit | Iterable[Edit]) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("a()\nf()\nb()\n", "a()\nb()\n"),
-        ("f()", ""),
-        ("a()\nf()", "a()\n"),
-        ("if x:\n    f()\n", "if x:\n    pass\n"),
-        ("if x: f()\n", "if x: pass\n"),
-        ("if x: f(); b()\n", "if x: b()\n"),
-        ("a(); f(); b()\n", "a(); b()\n"),
-        ("f() ; b()\n", "b()\n"),
-        ("a(); f()\n", "a()\n"),
-        ("a(); f();\n", "a();\n"),
-        ("f();\n", ""),
-        ("if x:\r\n\tf()\r\n\tb()\r\n", "if x:\r\n\tb()\r\n"),
-        ("a()\nf(\n    1,\n)\nb()\n", "a()\nb()\n"),
-        ("a()\n\nf()\n\nb()\n", "a()\n\nb()\n"),
-        ("# above\nf()\nb()\n", "# above\nb()\n"),
-        ("if x:\n    f()  # why\n    b()\n", "if x:\n    # why\n    b()\n"),
-        ("f()  # noqa: E501\nb()\n", "b()\n"),
-        ("f(\n    1,  # one\n)  # two\n", "# one\n# two\n"),
-        ("if x:\n    f()  # why\n", "if x:\n    # why\n    pass\n"),
-        ("f(\n    '# no comment',\n)\nb()\n", "b()\n"),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("a()\nf()\nb()\n", "a()\nb()\n"),
+    ("f()", ""),
+    ("a()\nf()", "a()\n"),
+    ("if x:\n    f()\n", "if x:\n    pass\n"),
+    ("if x: f()\n", "if x: pass\n"),
+    ("if x: f(); b()\n", "if x: b()\n"),
+    ("a(); f(); b()\n", "a(); b()\n"),
+    ("f() ; b()\n", "b()\n"),
+    ("a(); f()\n", "a()\n"),
+    ("a(); f();\n", "a();\n"),
+    ("f();\n", ""),
+    ("if x:\r\n\tf()\r\n\tb()\r\n", "if x:\r\n\tb()\r\n"),
+    ("a()\nf(\n    1,\n)\nb()\n", "a()\nb()\n"),
+    ("a()\n\nf()\n\nb()\n", "a()\n\nb()\n"),
+    ("# above\nf()\nb()\n", "# above\nb()\n"),
+    ("if x:\n    f()  # why\n    b()\n", "if x:\n    # why\n    b()\n"),
+    ("f()  # noqa: E501\nb()\n", "b()\n"),
+    ("f(\n    1,  # one\n)  # two\n", "# one\n# two\n"),
+    ("if x:\n    f()  # why\n", "if x:\n    # why\n    pass\n"),
+    ("f(\n    '# no comment',\n)\nb()\n", "b()\n"),
+])  # fmt: skip
 def test_deleting_a_statement(code: str, expected: str) -> None:
     source = parse(code)
     assert written(source, delete_statement(source, call(source, "f"))) == expected
@@ -89,39 +86,33 @@ def test_deleting_a_decorated_function_takes_its_decorators() -> None:
     assert written(source, delete_statement(source, function)) == "a()\nb()\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("f()\n", "n = 1\nf()\n"),
-        ("if x:\n    f()\n", "if x:\n    n = 1\n    f()\n"),
-        ("if x: f()\n", "if x: n = 1; f()\n"),
-        ("a(); f()\n", "a(); n = 1; f()\n"),
-        ("f(); a()\n", "n = 1\nf(); a()\n"),
-        ("a()\n# about f\nf()\n", "a()\nn = 1\n# about f\nf()\n"),
-        ("#!shebang\n# licence\nf()\n", "#!shebang\n# licence\nn = 1\nf()\n"),
-        ("if x:\r\n\tf()", "if x:\r\n\tn = 1\r\n\tf()"),
-        ("a()\n\x0c\nf()\n", "a()\n\x0c\nn = 1\nf()\n"),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("f()\n", "n = 1\nf()\n"),
+    ("if x:\n    f()\n", "if x:\n    n = 1\n    f()\n"),
+    ("if x: f()\n", "if x: n = 1; f()\n"),
+    ("a(); f()\n", "a(); n = 1; f()\n"),
+    ("f(); a()\n", "n = 1\nf(); a()\n"),
+    ("a()\n# about f\nf()\n", "a()\nn = 1\n# about f\nf()\n"),
+    ("#!shebang\n# licence\nf()\n", "#!shebang\n# licence\nn = 1\nf()\n"),
+    ("if x:\r\n\tf()", "if x:\r\n\tn = 1\r\n\tf()"),
+    ("a()\n\x0c\nf()\n", "a()\n\x0c\nn = 1\nf()\n"),
+])  # fmt: skip
 def test_inserting_before_a_statement(code: str, expected: str) -> None:
     source = parse(code)
     assert written(source, insert_before_statement(source, call(source, "f"), "n = 1")) == expected
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("f()\nb()\n", "f()\nn = 1\nb()\n"),
-        ("f()", "f()\nn = 1"),
-        ("if x:\r\n    f()", "if x:\r\n    f()\r\n    n = 1"),
-        ("f()  # note\nb()\n", "f()  # note\nn = 1\nb()\n"),
-        ("f(); b()\n", "f(); n = 1; b()\n"),
-        ("a(); f()\n", "a(); f()\nn = 1\n"),
-        ("if x: f()\n", "if x: f(); n = 1\n"),
-        ("if x: f();\n", "if x: f(); n = 1;\n"),
-        ("f('''\n  a\n''')\nb()\n", "f('''\n  a\n''')\nn = 1\nb()\n"),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("f()\nb()\n", "f()\nn = 1\nb()\n"),
+    ("f()", "f()\nn = 1"),
+    ("if x:\r\n    f()", "if x:\r\n    f()\r\n    n = 1"),
+    ("f()  # note\nb()\n", "f()  # note\nn = 1\nb()\n"),
+    ("f(); b()\n", "f(); n = 1; b()\n"),
+    ("a(); f()\n", "a(); f()\nn = 1\n"),
+    ("if x: f()\n", "if x: f(); n = 1\n"),
+    ("if x: f();\n", "if x: f(); n = 1;\n"),
+    ("f('''\n  a\n''')\nb()\n", "f('''\n  a\n''')\nn = 1\nb()\n"),
+])  # fmt: skip
 def test_inserting_after_a_statement(code: str, expected: str) -> None:
     source = parse(code)
     assert written(source, insert_after_statement(source, call(source, "f"), "n = 1")) == expected
@@ -157,21 +148,18 @@ def test_compound_statements_cannot_join_a_line() -> None:
         insert_before_statement(source, call(source, "f"), "if y:\n    z()\n")
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("if x:\n    f()\n    b()\nc()\n", "f()\nb()\nc()\n"),
-        ("if x: f(); b()\nc()\n", "f(); b()\nc()\n"),
-        ("if x:  # why\n    f()\n", "# why\nf()\n"),
-        ("if (x  # one\n    and y):  # two\n    f()\n", "# one\n# two\nf()\n"),
-        ("for i in y:\n\tif x:\n\t\tf()\n\n\t\t# end\n\tb()\n", "for i in y:\n\tf()\n\n\t# end\n\tb()\n"),
-        ("if x:\n    f('''\n    raw\n  ''',\n      1)\n", "f('''\n    raw\n  ''',\n  1)\n"),
-        ("if x:\n    f(f'''\n    {y}\n    ''')\n", "f(f'''\n    {y}\n    ''')\n"),
-        ("if x:\r\n    f()", "f()"),
-        ("if x:\n    f()\n# not of the body\nb()\n", "f()\n# not of the body\nb()\n"),
-        ("if x:\n    f(\n  1)\n", "f(\n  1)\n"),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("if x:\n    f()\n    b()\nc()\n", "f()\nb()\nc()\n"),
+    ("if x: f(); b()\nc()\n", "f(); b()\nc()\n"),
+    ("if x:  # why\n    f()\n", "# why\nf()\n"),
+    ("if (x  # one\n    and y):  # two\n    f()\n", "# one\n# two\nf()\n"),
+    ("for i in y:\n\tif x:\n\t\tf()\n\n\t\t# end\n\tb()\n", "for i in y:\n\tf()\n\n\t# end\n\tb()\n"),
+    ("if x:\n    f('''\n    raw\n  ''',\n      1)\n", "f('''\n    raw\n  ''',\n  1)\n"),
+    ("if x:\n    f(f'''\n    {y}\n    ''')\n", "f(f'''\n    {y}\n    ''')\n"),
+    ("if x:\r\n    f()", "f()"),
+    ("if x:\n    f()\n# not of the body\nb()\n", "f()\n# not of the body\nb()\n"),
+    ("if x:\n    f(\n  1)\n", "f(\n  1)\n"),
+])  # fmt: skip
 def test_dedenting_a_block(code: str, expected: str) -> None:
     source = parse(code)
     [guard] = find_all(source.module, cst.If)

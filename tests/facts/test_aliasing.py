@@ -130,17 +130,14 @@ def test_only_read(name: str) -> None:
     assert not file.aliasing.is_mutated(used_names(file)[-1])
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("self.m[0] = 1", True),
-        ("self.m = 1", True),
-        ("t = self.m\nt[0] = 1", True),
-        ("self.m.zero_()", True),
-        ("t = self.m + 1\nt[0] = 1", False),
-        ("self.n[0] = 1", False),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("self.m[0] = 1", True),
+    ("self.m = 1", True),
+    ("t = self.m\nt[0] = 1", True),
+    ("self.m.zero_()", True),
+    ("t = self.m + 1\nt[0] = 1", False),
+    ("self.n[0] = 1", False),
+])  # fmt: skip
 def test_written_attributes(code: str, expected: bool) -> None:
     lines = "".join(f"        {line}\n" for line in code.splitlines())
     file = facts(f"class K:\n    def g(self):\n{lines}        use(self.m)\n")

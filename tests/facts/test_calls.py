@@ -76,17 +76,12 @@ TARGETS = {
     "method": ("class K:\n    def g(self): ...\n    def f(self):\n        self.g()  # call", "K.g"),
     "other name of self": ("class K:\n    def g(this): ...\n    def f(this):\n        this.g()  # call", "K.g"),
     "inherited": ("class K:\n    def g(self): ...\nclass L(K):\n    def f(self):\n        self.g()  # call", "K.g"),
-    "overridden": (
-        "class K:\n    def g(self): ...\nclass L(K):\n    def g(self): ...\n    def f(self):\n        self.g()  # call",
-        "L.g",
-    ),
+    "overridden": (("class K:\n    def g(self): ...\nclass L(K):\n    def g(self): ...\n    def f(self):\n"
+          "        self.g()  # call"), "L.g"),
     "super": ("class K:\n    def g(self): ...\nclass L(K):\n    def g(self):\n        super().g()  # call", "K.g"),
     "of an instance": ("class K:\n    def g(self): ...\nk = K()\nk.g()  # call", "K.g"),
-    "of an attribute": (
-        ("class K:\n    def g(self): ...\nclass L:\n    def __init__(self):\n        self.k = K()\n"
-        "    def f(self):\n        self.k.g()  # call"),
-        "K.g",
-    ),
+    "of an attribute": (("class K:\n    def g(self): ...\nclass L:\n    def __init__(self):\n        self.k = K()\n"
+          "    def f(self):\n        self.k.g()  # call"), "K.g"),
     "replaced": ("class K:\n    def g(self): ...\nK.g = lambda self: 0\nk = K()\nk.g()  # call", ""),
     "replaced by name": ("class K:\n    def g(self): ...\ndef h(): ...\nsetattr(K, 'g', h)\nK().g()  # call", ""),
     "set to a number elsewhere": ("class K:\n    def g(self): ...\nargs.g = 3\nk = K()\nk.g()  # call", "K.g"),
@@ -100,10 +95,8 @@ TARGETS = {
     "callable": ("class K:\n    def __call__(self): ...\nk = K()\nk()  # call", "K.__call__"),
     "construction": ("class K:\n    def __init__(self): ...\nK()  # call", ""),
     "library": ("import torch\ntorch.where(x)  # call", ""),
-    "attribute that is a function": (
-        "class K:\n    def __init__(self, f):\n        self.f = f\n    def g(self):\n        self.f()  # call",
-        "",
-    ),
+    "attribute that is a function": (("class K:\n    def __init__(self, f):\n        self.f = f\n    def g(self):\n"
+          "        self.f()  # call"), ""),
 }  # fmt: skip
 
 

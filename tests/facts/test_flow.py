@@ -24,16 +24,11 @@ REACHING = {
     "loop variable": ("x = 0  # a\nfor x in n:  # b\n    use(x)", "b"),
     "loop variable afterwards": ("x = 0  # a\nfor x in n:  # b\n    pass\nuse(x)", "a b"),
     "break": ("x = 0  # a\nfor i in n:\n    x = 1  # b\n    break\n    x = 2  # c\nuse(x)", "a b"),
-    "break past an else": (
-        "for i in n:\n    x = 1  # a\n    if c:\n        break\nelse:\n    x = 2  # b\nuse(x)",
-        "a b",
-    ),
+    "break past an else": ("for i in n:\n    x = 1  # a\n    if c:\n        break\nelse:\n    x = 2  # b\nuse(x)",
+        "a b"),
     "else of a loop": ("x = 0  # a\nfor i in n:\n    x = 1  # b\nelse:\n    use(x)", "a b"),
-    "continue": (
-        ("x = 0  # a\nfor i in n:\n    use(x)\n    x = 1  # b\n    if c:\n        continue\n"
-        "    x = 2  # c"),
-        "a b c",
-    ),
+    "continue": ("x = 0  # a\nfor i in n:\n    use(x)\n    x = 1  # b\n    if c:\n        continue\n    x = 2  # c",
+        "a b c"),
     "continue skips": ("x = 0  # a\nwhile c:\n    x = 1  # b\n    continue\n    x = 2  # c\nuse(x)", "a b"),
     "nested loops": ("x = 0  # a\nfor i in n:\n    for j in n:\n        use(x)\n    x = 1  # b", "a b"),
     "test of a while": ("x = 0  # a\nwhile use(x):\n    x = 1  # b", "a b"),
@@ -49,36 +44,24 @@ REACHING = {
     "name of the exception": ("x = 0  # a\ntry:\n    f()\nexcept E as x:  # b\n    use(x)", "b"),
     "finally": ("x = 0  # a\ntry:\n    x = f()  # b\nfinally:\n    use(x)", "a b"),
     "after finally": ("x = 0  # a\ntry:\n    x = f()  # b\nfinally:\n    g()\nuse(x)", "b"),
-    "finally after a handler": (
-        "x = 0  # a\ntry:\n    f()\nexcept E:\n    x = 1  # b\n    x = g()  # c\nfinally:\n    use(x)",
-        "a b c",
-    ),
+    "finally after a handler": (("x = 0  # a\ntry:\n    f()\nexcept E:\n    x = 1  # b\n    x = g()  # c\n"
+          "finally:\n    use(x)"), "a b c"),
     "finally after return": ("x = 0  # a\ntry:\n    x = 1  # b\n    return x\nfinally:\n    use(x)", "a b"),
-    "finally binds before a break": (
-        "x = 0  # a\nfor i in n:\n    try:\n        break\n    finally:\n        x = 1  # b\nuse(x)",
-        "a b",
-    ),
-    "inner try": (
-        "x = 0  # a\ntry:\n    try:\n        x = f()  # b\n    except F:\n        x = g()  # c\nexcept E:\n    use(x)",
-        "a b c",
-    ),
+    "finally binds before a break": (("x = 0  # a\nfor i in n:\n    try:\n        break\n    finally:\n"
+          "        x = 1  # b\nuse(x)"), "a b"),
+    "inner try": (("x = 0  # a\ntry:\n    try:\n        x = f()  # b\n    except F:\n        x = g()  # c\n"
+          "except E:\n    use(x)"), "a b c"),
     "with": ("x = 0  # a\nwith f() as x:  # b\n    pass\nuse(x)", "b"),
     "with several": ("with f() as (x, y), g(x) as z:  # a\n    use(x)", "a"),
     "suppressed": ("x = 0  # a\nwith suppress(E):\n    x = f()  # b\nuse(x)", "a b"),
     "suppressed by module": ("x = 0  # a\nwith contextlib.suppress(E):\n    f()\n    x = g()  # b\nuse(x)", "a b"),
     "no_grad suppresses nothing": ("x = 0  # a\nwith torch.no_grad():\n    x = f()  # b\nuse(x)", "b"),
-    "match": (
-        ("x = 0  # a\nmatch y:\n    case [x, 1]:  # b\n        pass\n    case {'k': 2, **x}:  # c\n"
-        "        pass\nuse(x)"),
-        "a b c",
-    ),
+    "match": (("x = 0  # a\nmatch y:\n    case [x, 1]:  # b\n        pass\n    case {'k': 2, **x}:  # c\n"
+          "        pass\nuse(x)"), "a b c"),
     "match star": ("match y:\n    case [1, *x]:  # a\n        use(x)", "a"),
     "match as": ("match y:\n    case P(q=1) as x:  # a\n        use(x)", "a"),
-    "match guard": (
-        ("x = 0  # a\nmatch y:\n    case 1 if (x := f()):  # b\n        pass\n    case _:\n"
-        "        use(x)"),
-        "a b",
-    ),
+    "match guard": ("x = 0  # a\nmatch y:\n    case 1 if (x := f()):  # b\n        pass\n    case _:\n        use(x)",
+        "a b"),
     "walrus": ("x = 0  # a\nif (x := f()):  # b\n    pass\nuse(x)", "b"),
     "walrus behind and": ("x = 0  # a\nif c and (x := f()):  # b\n    pass\nuse(x)", "a b"),
     "walrus behind or": ("x = 0  # a\ny = c or (x := f())  # b\nuse(x)", "a b"),
@@ -115,10 +98,8 @@ REACHING = {
     "default of a lambda": ("x = 0  # a\ng = lambda y=use(x): y\nx = 1  # b", "a"),
     "nonlocal": ("x = 0  # a\ndef g():\n    nonlocal x\n    x = 1  # b\ng()\nuse(x)", "a b"),
     "inside of nonlocal": ("x = 0  # a\ndef g():\n    nonlocal x\n    x = 1  # b\n    use(x)", "a b"),
-    "nonlocal twice": (
-        "x = 0  # a\ndef g():\n    nonlocal x\n    def h():\n        nonlocal x\n        x = 1  # b\nuse(x)",
-        "a b",
-    ),
+    "nonlocal twice": (("x = 0  # a\ndef g():\n    nonlocal x\n    def h():\n        nonlocal x\n"
+          "        x = 1  # b\nuse(x)"), "a b"),
     "class body": ("x = 0  # a\nclass K:\n    x = 1  # b\n    use(x)", "b"),
     "method does not see the class": ("x = 0  # a\nclass K:\n    x = 1  # b\n    def g(self):\n        use(x)", "a"),
     "deleted": ("x = 0  # a\ndel x\nx = 1  # b\nuse(x)", "b"),
@@ -134,20 +115,16 @@ def test_reaching_definitions(name: str) -> None:
 
 AT_MODULE_LEVEL = {
     "global": ("x = 0  # a\ndef g():\n    global x\n    x = 1  # b\ng()\nuse(x)", "a b"),
-    "global read by another function": (
-        "x = 0  # a\ndef g():\n    global x\n    x = 1  # b\ndef h():\n    use(x)",
-        "a b",
-    ),
-    "global past a closure": (
-        "x = 0  # a\ndef g():\n    x = 1  # b\n    def h():\n        global x\n        use(x)",
-        "a",
-    ),
+    "global read by another function": ("x = 0  # a\ndef g():\n    global x\n    x = 1  # b\ndef h():\n    use(x)",
+        "a b"),
+    "global past a closure": ("x = 0  # a\ndef g():\n    x = 1  # b\n    def h():\n        global x\n        use(x)",
+        "a"),
     "global in a class": ("x = 0  # a\nclass K:\n    global x\n    x = 1  # b\nuse(x)", "a b"),
     "local hides": ("x = 0  # a\ndef g():\n    x = 1  # b\n    use(x)", "b"),
     "later module code": ("def g():\n    use(x)\nx = 0  # a", "a"),
     "global by import": ("x = 0  # a\ndef g():\n    global x\n    import x  # b\nuse(x)", "a b"),
     "global by loop": ("x = 0  # a\ndef g():\n    global x\n    for x in n:  # b\n        pass\nuse(x)", "a b"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", AT_MODULE_LEVEL)

@@ -37,22 +37,19 @@ def test_does_not(code: str) -> None:
     assert not shows_number(file, figure(file))
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("print(x)", True),
-        ("y = x", True),
-        ("y = x + 1", True),
-        ("f'{x}'", True),
-        ("f'{x:5d}'", True),
-        ("f'{x:.2f}'", False),
-        ("f'{2 * x:.1%}'", False),
-        ("y = x / 2", False),
-        ("y = (x + 1) / n", False),
-        ("y = x < best", False),
-        ("y = best < x", False),
-    ],
-)
+@pytest.mark.parametrize(("code", "expected"), [
+    ("print(x)", True),
+    ("y = x", True),
+    ("y = x + 1", True),
+    ("f'{x}'", True),
+    ("f'{x:5d}'", True),
+    ("f'{x:.2f}'", False),
+    ("f'{2 * x:.1%}'", False),
+    ("y = x / 2", False),
+    ("y = (x + 1) / n", False),
+    ("y = x < best", False),
+    ("y = best < x", False),
+])  # fmt: skip
 def test_whether_a_float_is_told_from_an_integer(code: str, expected: bool) -> None:
     file = facts(code)
     assert shows_type(file, figure(file)) is expected

@@ -35,46 +35,40 @@ def assert_silent(files: Mapping[str, str]) -> None:
         assert not [*result.applied, *result.held_back, *result.refused]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import torch",
-        "import torch.nn as nn",
-        "from torch import nn",
-        "from torchvision import models",
-        "import pytorch_lightning as pl",
-        "from transformers import Trainer",
-        "def main():\n    import torch",
-        "try:\n    import torch\nexcept ImportError:\n    torch = None",
-        "import torch\nimport jax",
-        "import tensorflow as tf\nfrom torch.utils.tensorboard import SummaryWriter",
-        "x.backward()",
-        "from . import engine",
-        "import torch\n\n\nclass Sign(torch.autograd.Function):\n    def backward(ctx, grad):\n        return grad",
-    ],
-)
+@pytest.mark.parametrize("code", [
+    "import torch",
+    "import torch.nn as nn",
+    "from torch import nn",
+    "from torchvision import models",
+    "import pytorch_lightning as pl",
+    "from transformers import Trainer",
+    "def main():\n    import torch",
+    "try:\n    import torch\nexcept ImportError:\n    torch = None",
+    "import torch\nimport jax",
+    "import tensorflow as tf\nfrom torch.utils.tensorboard import SummaryWriter",
+    "x.backward()",
+    "from . import engine",
+    "import torch\n\n\nclass Sign(torch.autograd.Function):\n    def backward(ctx, grad):\n        return grad",
+])  # fmt: skip
 def test_a_file_that_trains_with_torch(code: str) -> None:
     assert trained(train=code) == ["train"]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import numpy as np",
-        "import os, torchx",
-        "import torch_free",
-        "from engine import run",
-        "import paddle",
-        "import paddle.nn as nn\nimport numpy",
-        "import tensorflow as tf",
-        "from tensorflow.keras import layers",
-        "import jax.numpy as jnp",
-        "import mindspore as ms",
-        "import cupy as cp",
-        "from flax import linen as nn",
-        "class Value:\n    def backward(self):\n        self.grad = 1",
-    ],
-)
+@pytest.mark.parametrize("code", [
+    "import numpy as np",
+    "import os, torchx",
+    "import torch_free",
+    "from engine import run",
+    "import paddle",
+    "import paddle.nn as nn\nimport numpy",
+    "import tensorflow as tf",
+    "from tensorflow.keras import layers",
+    "import jax.numpy as jnp",
+    "import mindspore as ms",
+    "import cupy as cp",
+    "from flax import linen as nn",
+    "class Value:\n    def backward(self):\n        self.grad = 1",
+])  # fmt: skip
 def test_a_file_that_does_not(code: str) -> None:
     assert trained(train=code) == []
 

@@ -73,34 +73,26 @@ def test_what_a_package_only_hands_on_is_not_used() -> None:
     assert held_back[0].endswith("`unused` is never used")
 
 
-@pytest.mark.parametrize(
-    "train",
-    [
-        "import torch\nimport layers\n\nlayers.unused(torch.ones(3).cuda()).mean().backward()\n",
-        "import torch\nimport layers\n\ngetattr(layers, 'unused')(torch.ones(3).cuda()).mean().backward()\n",
-        "import torch\nfrom layers import used as f, unused as g\n\nf(torch.ones(3).cuda()).mean().backward()\n",
-    ],
-)
+@pytest.mark.parametrize("train", [
+    "import torch\nimport layers\n\nlayers.unused(torch.ones(3).cuda()).mean().backward()\n",
+    "import torch\nimport layers\n\ngetattr(layers, 'unused')(torch.ones(3).cuda()).mean().backward()\n",
+    "import torch\nfrom layers import used as f, unused as g\n\nf(torch.ones(3).cuda()).mean().backward()\n",
+])  # fmt: skip
 def test_whatever_names_a_function_may_use_it(train: str) -> None:
     after, _ = codes({"train.py": train, "layers.py": FUNCTIONS}, "layers.py")
     assert "torch.ones(x.shape, device=x.device)" in after
 
 
-@pytest.mark.parametrize(
-    "train",
-    [
-        # A method of that name.
-        (
-            "class Task:\n    def unused(self, x):\n        return used(x)\n\n"
-            "    def step(self, x):\n        return self.unused(x)\n"
-        ),
-        # A variable of that name, and a text that nobody looks up.
-        "unused = used(torch.ones(3).cuda())\nunused.mean().backward()\nwriter.add_scalar('unused', unused.item())\n",
-        "layer = getattr(torch.nn, kind)\nwriter.add_scalar('unused', 1)\n",
-        # Another file's function of that name.
-        "from others import unused\nunused(used(torch.ones(3).cuda())).mean().backward()\n",
-    ],
-)
+@pytest.mark.parametrize("train", [
+    # A method of that name.
+    ("class Task:\n    def unused(self, x):\n        return used(x)\n\n    def step(self, x):\n"
+      "        return self.unused(x)\n"),
+    # A variable of that name, and a text that nobody looks up.
+    "unused = used(torch.ones(3).cuda())\nunused.mean().backward()\nwriter.add_scalar('unused', unused.item())\n",
+    "layer = getattr(torch.nn, kind)\nwriter.add_scalar('unused', 1)\n",
+    # Another file's function of that name.
+    "from others import unused\nunused(used(torch.ones(3).cuda())).mean().backward()\n",
+])  # fmt: skip
 def test_what_only_has_the_name_of_a_function_does_not_use_it(train: str) -> None:
     files = {
         "train.py": f"import torch\nfrom layers import used\n\n{train}",
@@ -112,18 +104,15 @@ def test_what_only_has_the_name_of_a_function_does_not_use_it(train: str) -> Non
     assert any("`unused` is never used" in reason for reason in held_back)
 
 
-@pytest.mark.parametrize(
-    "train",
-    [
-        "from layers import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
-        "from nets import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
-        "from nets import shift\n\nshift(torch.ones(3).cuda()).mean().backward()\n",
-        "import nets\n\nnets.unused(torch.ones(3).cuda()).mean().backward()\n",
-        "import layers\n\nlosses = {'unused': 1.0}\nfor name in losses:\n    getattr(layers, name)(x).backward()\n",
-        "from layers import *\n\nnames = ['unused']\nglobals()[names[0]](torch.ones(3).cuda()).mean().backward()\n",
-        "from elsewhere.that_is.not_read import *\nimport layers\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
-    ],
-)
+@pytest.mark.parametrize("train", [
+    "from layers import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+    "from nets import *\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+    "from nets import shift\n\nshift(torch.ones(3).cuda()).mean().backward()\n",
+    "import nets\n\nnets.unused(torch.ones(3).cuda()).mean().backward()\n",
+    "import layers\n\nlosses = {'unused': 1.0}\nfor name in losses:\n    getattr(layers, name)(x).backward()\n",
+    "from layers import *\n\nnames = ['unused']\nglobals()[names[0]](torch.ones(3).cuda()).mean().backward()\n",
+    "from elsewhere.that_is.not_read import *\nimport layers\n\nunused(torch.ones(3).cuda()).mean().backward()\n",
+])  # fmt: skip
 def test_whatever_may_come_by_a_function_uses_it(train: str) -> None:
     files = {
         "train.py": f"import torch\n{train}",
@@ -243,28 +232,22 @@ def reasons(path: str, imports: str = "", name: str = "step", decorator: str = "
     return [reason.rpartition("; ")[2] for reason in held_back]
 
 
-@pytest.mark.parametrize(
-    ("path", "imports", "name"),
-    [
-        ("tests/check_step.py", "import pytest", "step"),
-        ("pkg/test/check_step.py", "from unittest import TestCase", "step"),
-        ("pkg/test_step.py", "", "test_step"),
-        ("pkg/step_test.py", "", "test_step"),
-    ],
-)
+@pytest.mark.parametrize(("path", "imports", "name"), [
+    ("tests/check_step.py", "import pytest", "step"),
+    ("pkg/test/check_step.py", "from unittest import TestCase", "step"),
+    ("pkg/test_step.py", "", "test_step"),
+    ("pkg/step_test.py", "", "test_step"),
+])  # fmt: skip
 def test_unit_tests_stay(path: str, imports: str, name: str) -> None:
     assert reasons(path, imports, name) == ["only unit tests run it"]
 
 
-@pytest.mark.parametrize(
-    ("path", "imports", "name", "behind"),
-    [
-        ("test.py", "", "test_step", ""),
-        ("tests/train.py", "", "step", ""),
-        ("pkg/train_test.py", "", "test_step", "\n\nfor x in loader:\n    test_step(x.cuda())\n"),
-        ("pkg/train.py", "import unittest", "test_step", ""),
-    ],
-)
+@pytest.mark.parametrize(("path", "imports", "name", "behind"), [
+    ("test.py", "", "test_step", ""),
+    ("tests/train.py", "", "step", ""),
+    ("pkg/train_test.py", "", "test_step", "\n\nfor x in loader:\n    test_step(x.cuda())\n"),
+    ("pkg/train.py", "import unittest", "test_step", ""),
+])  # fmt: skip
 def test_scripts_that_are_called_like_tests_do_not(path: str, imports: str, name: str, behind: str) -> None:
     assert reasons(path, imports, name, behind=behind) == []
 
@@ -288,18 +271,15 @@ def test_what_only_unit_tests_use_stays() -> None:
     assert after != helper
 
 
-@pytest.mark.parametrize(
-    ("code", "is_beside", "stays"),
-    [
-        (FUNCTIONS, True, True),
-        (FUNCTIONS, False, False),
-        (FUNCTIONS + "\n\nRATE = 0.1\nNAMES = ['a']\n", True, True),
-        (FUNCTIONS + "\n\nfor x in loader:\n    used(x.cuda())\n", True, False),
-        (FUNCTIONS + "\n\nif __name__ == '__main__':\n    used(x.cuda())\n", True, False),
-        (FUNCTIONS + "\n\nused(x.cuda())\n", True, False),
-        (FUNCTIONS.replace("def used", "@register\ndef used"), True, False),
-    ],
-)
+@pytest.mark.parametrize(("code", "is_beside", "stays"), [
+    (FUNCTIONS, True, True),
+    (FUNCTIONS, False, False),
+    (FUNCTIONS + "\n\nRATE = 0.1\nNAMES = ['a']\n", True, True),
+    (FUNCTIONS + "\n\nfor x in loader:\n    used(x.cuda())\n", True, False),
+    (FUNCTIONS + "\n\nif __name__ == '__main__':\n    used(x.cuda())\n", True, False),
+    (FUNCTIONS + "\n\nused(x.cuda())\n", True, False),
+    (FUNCTIONS.replace("def used", "@register\ndef used"), True, False),
+])  # fmt: skip
 def test_files_that_only_define_functions_which_nothing_imports(code: str, is_beside: bool, stays: bool) -> None:
     (result,) = rewrite_together(
         [Given("layers.py", code.encode(), is_beside_training=is_beside)], catalog.rules(), Choice()

@@ -40,36 +40,30 @@ def train(loader):  # a
 """
 
 
-@pytest.mark.parametrize(
-    "main",
-    [
-        "from engine import train\nuse(train)",
-        "from engine import train as run\nuse(run)",
-        "import engine\nuse(engine.train)",
-        "import engine as e\nuse(e.train)",
-        "from engine import *\nuse(train)",
-        "def main():\n    from engine import train\n    use(train)",
-        "from engine import train\ndef main():\n    use(train)",
-        "try:\n    from engine import train\nexcept ImportError:\n    raise\nuse(train)",
-    ],
-)
+@pytest.mark.parametrize("main", [
+    "from engine import train\nuse(train)",
+    "from engine import train as run\nuse(run)",
+    "import engine\nuse(engine.train)",
+    "import engine as e\nuse(e.train)",
+    "from engine import *\nuse(train)",
+    "def main():\n    from engine import train\n    use(train)",
+    "from engine import train\ndef main():\n    use(train)",
+    "try:\n    from engine import train\nexcept ImportError:\n    raise\nuse(train)",
+])  # fmt: skip
 def test_imported_names_lead_to_their_definition(main: str) -> None:
     assert seen({"engine.py": ENGINE, "main.py": main}) == "engine.py:a"
 
 
-@pytest.mark.parametrize(
-    ("path", "main"),
-    [
-        ("src/main.py", "from .engine import train\nuse(train)"),
-        ("src/main.py", "from . import engine\nuse(engine.train)"),
-        ("src/tools/main.py", "from ..engine import train\nuse(train)"),
-        ("src/tools/main.py", "from .. import engine\nuse(engine.train)"),
-        ("main.py", "import src.engine\nuse(src.engine.train)"),
-        ("main.py", "import src.engine as e\nuse(e.train)"),
-        ("main.py", "from src import engine\nuse(engine.train)"),
-        ("main.py", "import src\nuse(src.engine.train)"),
-    ],
-)
+@pytest.mark.parametrize(("path", "main"), [
+    ("src/main.py", "from .engine import train\nuse(train)"),
+    ("src/main.py", "from . import engine\nuse(engine.train)"),
+    ("src/tools/main.py", "from ..engine import train\nuse(train)"),
+    ("src/tools/main.py", "from .. import engine\nuse(engine.train)"),
+    ("main.py", "import src.engine\nuse(src.engine.train)"),
+    ("main.py", "import src.engine as e\nuse(e.train)"),
+    ("main.py", "from src import engine\nuse(engine.train)"),
+    ("main.py", "import src\nuse(src.engine.train)"),
+])  # fmt: skip
 @pytest.mark.parametrize("package", [{}, {"src/__init__.py": ""}])
 def test_packages_and_relative_imports(path: str, main: str, package: dict[str, str]) -> None:
     assert seen({"src/engine.py": ENGINE, path: main, **package}, path) == "src/engine.py:a"
@@ -285,24 +279,15 @@ def train(net, loader, opt):
 """
 
 
-@pytest.mark.parametrize(
-    "main",
-    [
-        (
-            "from data import make_loaders\nimport loop\n"
-            "loaders, n = make_loaders('.')\nloop.train(None, loaders['train'], None)"
-        ),
-        (
-            "import data\nfrom loop import train\nfor epoch in range(9):\n"
-            "    train(net, opt=1, loader=data.make_loaders('.')[0]['train'])"
-        ),
-        (
-            "import data, loop\nclass Trainer:\n    def __init__(self):\n"
-            "        self.loaders, _ = data.make_loaders('.')\n"
-            "    def run(self):\n        loop.train(1, self.loaders['train'], 2)\nTrainer().run()"
-        ),
-    ],
-)
+@pytest.mark.parametrize("main", [
+    ("from data import make_loaders\nimport loop\nloaders, n = make_loaders('.')\n"
+      "loop.train(None, loaders['train'], None)"),
+    ("import data\nfrom loop import train\nfor epoch in range(9):\n"
+      "    train(net, opt=1, loader=data.make_loaders('.')[0]['train'])"),
+    ("import data, loop\nclass Trainer:\n    def __init__(self):\n"
+      "        self.loaders, _ = data.make_loaders('.')\n    def run(self):\n"
+      "        loop.train(1, self.loaders['train'], 2)\nTrainer().run()"),
+])  # fmt: skip
 def test_loaders_of_one_file_feed_the_loops_of_another(main: str) -> None:
     world = linked({"data.py": DATA, "loop.py": LOOP, "main.py": main})
     train, val = world["data.py"].loaders

@@ -22,16 +22,14 @@ SETTINGS = {
     "k = dict(num_workers=4)\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {'num_workers': 4} if c else {}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {}\nif c:\n    k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
-    "def f(a, **k):\n    x = DataLoader(a, **k)\nk = {'num_workers': 4, 'a': d}\nf(**k)": {
-        "dataset": ["a"],
-        "num_workers": ["4"],
-    },
+    "def f(a, **k):\n    x = DataLoader(a, **k)\nk = {'num_workers': 4, 'a': d}\nf(**k)": {"dataset": ["a"],
+        "num_workers": ["4"]},
     "def f(a, **k):\n    x = DataLoader(a, **k)\nf(d, drop_last=c, **dict(num_workers=4 if c else 2))": {
         "dataset": ["a"],
         "num_workers": ["4 if c else 2"],
         "drop_last": ["c"],
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", SETTINGS)
@@ -44,17 +42,12 @@ SUBCLASSES = {
     ("data, n=0", "super().__init__(data, num_workers=n)", "d, 2"): {"dataset": ["d"], "num_workers": ["2"]},
     ("data, n=0", "super().__init__(data, num_workers=n)", "data=d"): {"dataset": ["d"], "num_workers": ["0"]},
     ("data, **more", "super(L, self).__init__(data, **more)", "d, shuffle=c"): {"dataset": ["d"], "shuffle": ["c"]},
-    ("*a, **k", "super().__init__(*a, **k)", "d, 4, drop_last=c"): {
-        "dataset": ["d"],
-        "batch_size": ["4"],
-        "drop_last": ["c"],
-    },
-    ("data, *, size", "DataLoader.__init__(self, f(data), batch_size=size)", "d, size=4"): {
-        "dataset": ["f(data)"],
-        "batch_size": ["4"],
-    },
+    ("*a, **k", "super().__init__(*a, **k)", "d, 4, drop_last=c"): {"dataset": ["d"], "batch_size": ["4"],
+        "drop_last": ["c"]},
+    ("data, *, size", "DataLoader.__init__(self, f(data), batch_size=size)", "d, size=4"): {"dataset": ["f(data)"],
+        "batch_size": ["4"]},
     ("n, *a", "n = n or 1; super().__init__(*a, num_workers=n)", "3, d"): {"dataset": ["d"], "num_workers": ["n"]},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("parts", SUBCLASSES)
@@ -68,16 +61,13 @@ def test_settings_that_several_subclasses_pass_on() -> None:
     assert settings(code.replace("x = L", "x = M")) == {"dataset": ["d"], "batch_size": ["4"]}
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ("data, **more", "more.pop('n'); super().__init__(data, **more)", "d, n=3"),
-        ("data, n", "if n: super().__init__(data)", "d, 3"),
-        ("data, n=1, **more", "super().__init__(data, num_workers=n, **more)", "d, **m"),
-        ("data", "super().__init__(data)\n    def __iter__(self):\n        return f(self)", "d"),
-        ("data", "super().__init__(data)", "d); y = L(e"),
-    ],
-)
+@pytest.mark.parametrize("parts", [
+    ("data, **more", "more.pop('n'); super().__init__(data, **more)", "d, n=3"),
+    ("data, n", "if n: super().__init__(data)", "d, 3"),
+    ("data, n=1, **more", "super().__init__(data, num_workers=n, **more)", "d, **m"),
+    ("data", "super().__init__(data)\n    def __iter__(self):\n        return f(self)", "d"),
+    ("data", "super().__init__(data)", "d); y = L(e"),
+])  # fmt: skip
 def test_subclasses_that_decide_themselves(parts: tuple[str, str, str]) -> None:
     loader = next(iter(facts(HEAD + BASE % parts).loaders))
     assert loader.unseen == "L decides itself which arguments it passes on to DataLoader"
@@ -111,32 +101,19 @@ TRAINS = {
     "loop": ("for b in DataLoader(d):\n    f(b).backward()", True),
     "variable": ("x = DataLoader(d)\nfor b in x:\n    f(b).backward()", True),
     "evaluation": ("x = DataLoader(d)\nfor b in x:\n    f(b)", False),
-    "by position": (
-        "x, y = DataLoader(d), 1\ndef train(n, loader):\n    for b in loader:\n        f(b).backward()\ntrain(1, x)",
-        True,
-    ),
-    "of a dictionary": (
-        "x = {'train': DataLoader(d)}\nfor b in x['train']:\n    f(b).backward()",
-        True,
-    ),
+    "by position": (("x, y = DataLoader(d), 1\ndef train(n, loader):\n    for b in loader:\n"
+          "        f(b).backward()\ntrain(1, x)"), True),
+    "of a dictionary": ("x = {'train': DataLoader(d)}\nfor b in x['train']:\n    f(b).backward()", True),
     "of a function": ("def make():\n    return DataLoader(d)\nfor b in make():\n    f(b).backward()", True),
-    "of an attribute": (
-        ("class K:\n    def __init__(self):\n        self.x = DataLoader(d)\n"
-        "    def fit(self):\n        for b in self.x:\n            f(b).backward()"),
-        True,
-    ),
+    "of an attribute": (("class K:\n    def __init__(self):\n        self.x = DataLoader(d)\n    def fit(self):\n"
+          "        for b in self.x:\n            f(b).backward()"), True),
     "numbered": ("from tqdm import tqdm\nfor i, b in enumerate(tqdm(DataLoader(d))):\n    f(b).backward()", True),
     "drawn": ("x = iter(DataLoader(d))\nfor i in range(3):\n    f(next(x)).backward()", True),
-    "global": (
-        "x = None\ndef make():\n    global x\n    x = DataLoader(d)\nmake()\nfor b in x:\n    f(b).backward()",
-        True,
-    ),
+    "global": ("x = None\ndef make():\n    global x\n    x = DataLoader(d)\nmake()\nfor b in x:\n    f(b).backward()",
+        True),
     "subclass": ("class L(DataLoader): ...\nfor b in L(d):\n    f(b).backward()", True),
-    "method of the loop": (
-        ("x = DataLoader(d)\nclass T:\n    def step(self, b):\n        f(b).backward()\n"
-        "    def fit(self):\n        for b in x:\n            self.step(b)"),
-        True,
-    ),
+    "method of the loop": (("x = DataLoader(d)\nclass T:\n    def step(self, b):\n        f(b).backward()\n"
+          "    def fit(self):\n        for b in x:\n            self.step(b)"), True),
 }  # fmt: skip
 
 

@@ -19,10 +19,8 @@ MEANS = {
     "one thing": ("from torch.nn.functional import relu\nuse(relu)", "torch.nn.functional.relu"),
     "one thing as": ("from torch import where as choose\nuse(choose)", "torch.where"),
     "several": ("from torch import (\n    nn,  # layers\n    where as w,\n)\nuse(w)", "torch.where"),
-    "other spelling": (
-        "from torch.utils.data.dataloader import DataLoader\nuse(DataLoader)",
-        "torch.utils.data.DataLoader",
-    ),
+    "other spelling": ("from torch.utils.data.dataloader import DataLoader\nuse(DataLoader)",
+        "torch.utils.data.DataLoader"),
     "private spelling": ("from torch.nn.modules.loss import MSELoss\nuse(MSELoss)", "torch.nn.MSELoss"),
     "inside a function": ("def f():\n    import torch\n    use(torch.where)", "torch.where"),
     "from an enclosing function": ("def f():\n    import torch\n    def g():\n        use(torch.where)", "torch.where"),

@@ -35,44 +35,38 @@ def report_is_gated(test: str) -> bool:
     return file.steps.is_gated(report)
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        "step % 100 == 0",
-        "is_due",
-        "args.rank == 0 and is_due",
-        "args.log",
-        "step in args.log_steps",
-        "args.logSteps",
-        "VERBOSE",
-        "print_now(step)",
-        "x.size(0) == 1",
-        "x.shape[0] == 1",
-    ],
-)
+@pytest.mark.parametrize("test", [
+    "step % 100 == 0",
+    "is_due",
+    "args.rank == 0 and is_due",
+    "args.log",
+    "step in args.log_steps",
+    "args.logSteps",
+    "VERBOSE",
+    "print_now(step)",
+    "x.size(0) == 1",
+    "x.shape[0] == 1",
+])  # fmt: skip
 def test_reports_are_rare(test: str) -> None:
     assert report_is_gated(test)
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        "logits is not None",
-        "args.use_logits",
-        "args.catalog",
-        "log_probs.dim() == 2",
-        "x.any()",
-        "text",
-        "sign > 0",
-        "'%d' % step",
-        "x.size(0) > 1",
-        "x.size(0) == 64",
-        "x.size(1) == 1",
-        "len(batch) == 1",
-        "step % log_every == 0",
-        "step % 1 == 0",
-    ],
-)
+@pytest.mark.parametrize("test", [
+    "logits is not None",
+    "args.use_logits",
+    "args.catalog",
+    "log_probs.dim() == 2",
+    "x.any()",
+    "text",
+    "sign > 0",
+    "'%d' % step",
+    "x.size(0) > 1",
+    "x.size(0) == 64",
+    "x.size(1) == 1",
+    "len(batch) == 1",
+    "step % log_every == 0",
+    "step % 1 == 0",
+])  # fmt: skip
 def test_other_conditions_are_not(test: str) -> None:
     assert not report_is_gated(test)
 
@@ -151,40 +145,30 @@ REGIONS = {
     "scaler": ("for x in a:\n    scaler.scale(f(x)).backward()\n    scaler.step(opt)", [1]),
     "accelerate": ("for x in a:\n    accelerator.backward(f(x))", [1]),
     "helper": ("def step(x):\n    f(x).backward()\nfor e in range(3):\n    for x in a:\n        step(x)", [4]),
-    "method": (
-        ("class T:\n    def step(self, x):\n        f(x).backward()\n    def fit(self):\n        for x in a:\n"
-        "            self.step(x)"),
-        [5],
-    ),
-    "helper of a helper": (
-        "def inner(x):\n    f(x).backward()\ndef outer(x):\n    inner(x)\nfor x in a:\n    outer(x)",
-        [5],
-    ),
-    "epochs around a function with a loop": (
-        "def train():\n    for x in a:\n        f(x).backward()\nfor e in range(3):\n    train()",
-        [2],
-    ),
+    "method": (("class T:\n    def step(self, x):\n        f(x).backward()\n    def fit(self):\n"
+          "        for x in a:\n            self.step(x)"),
+        [5]),
+    "helper of a helper": ("def inner(x):\n    f(x).backward()\ndef outer(x):\n    inner(x)\nfor x in a:\n    outer(x)",
+        [5]),
+    "epochs around a function with a loop": (("def train():\n    for x in a:\n        f(x).backward()\n"
+          "for e in range(3):\n    train()"),
+        [2]),
     "full batch": ("def train():\n    f(x).backward()\nfor e in range(3):\n    train()", [3]),
     "full batch, not called": ("def train():\n    f(x).backward()", [1]),
-    "closure for the optimizer": (
-        ("for x in a:\n    def closure():\n        loss = f(x)\n        loss.backward()\n        return loss\n"
-        "    opt.step(closure)"),
-        [1],
-    ),
+    "closure for the optimizer": (("for x in a:\n    def closure():\n        loss = f(x)\n        loss.backward()\n"
+          "        return loss\n    opt.step(closure)"),
+        [1]),
     "gradient accumulation": ("for x in a:\n    for part in x:\n        f(part).backward()\n    opt.step()", [2]),
     "loss scaler": ("for x in a:\n    loss_scaler(f(x), opt)", [1]),
-    "custom gradient": (
-        ("import torch\nclass Op(torch.autograd.Function):\n"
-         "    @staticmethod\n    def backward(ctx, g):\n        return g"),
-        [],
-    ),
+    "custom gradient": (("import torch\nclass Op(torch.autograd.Function):\n    @staticmethod\n"
+          "    def backward(ctx, g):\n        return g"),
+        []),
     "comprehension": ("def step(x):\n    f(x).backward()\nfor e in range(3):\n    [step(x) for x in a]", [3]),
-    "hooks of a Trainer": (
-        ("from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs):\n"
-        "        return f(inputs)\n    def log(self, logs):\n        use()\nclass U(T):\n"
-        "    def training_step(self, model, inputs):\n        return g(inputs)"),
-        [3, 8],
-    ),
+    "hooks of a Trainer": (("from transformers import Trainer\nclass T(Trainer):\n"
+          "    def compute_loss(self, model, inputs):\n        return f(inputs)\n"
+          "    def log(self, logs):\n        use()\nclass U(T):\n"
+          "    def training_step(self, model, inputs):\n        return g(inputs)"),
+        [3, 8]),
     "another Trainer": ("class Trainer:\n    def compute_loss(self, model, inputs):\n        return f(inputs)", []),
     "nothing": ("for x in a:\n    f(x)", []),
 }  # fmt: skip
@@ -201,44 +185,29 @@ REACHES = {
     "in front of it": ("use()\nfor x in a:\n    f(x).backward()", False),
     "behind it": ("for e in range(3):\n    for x in a:\n        f(x).backward()\n    use()", False),
     "in a function that is called": ("def g():\n    use()\nfor x in a:\n    f(x).backward()\n    g()", True),
-    "in a method that a derived class overrides": (
-        ("class K:\n    def fit(self):\n        for x in a:\n            f(x).backward()\n            self.g()\n"
-        "    def g(self):\n        pass\nclass L(K):\n    def g(self):\n        use()"),
-        True,
-    ),
+    "in a method that a derived class overrides": (("class K:\n    def fit(self):\n        for x in a:\n"
+          "            f(x).backward()\n            self.g()\n"
+          "    def g(self):\n        pass\nclass L(K):\n"
+          "    def g(self):\n        use()"), True),
     "in one that is not": ("def g():\n    use()\nfor x in a:\n    f(x).backward()", False),
-    "in the forward of a module": (
-        ("from torch import nn\nclass K(nn.Module):\n    def forward(self, x):\n        use()\n"
-        "for x in a:\n    f(x).backward()"),
-        True,
-    ),
+    "in the forward of a module": (("from torch import nn\nclass K(nn.Module):\n    def forward(self, x):\n"
+          "        use()\nfor x in a:\n    f(x).backward()"), True),
     "in evaluation": ("for x in a:\n    f(x).backward()\ndef test():\n    for x in b:\n        use()", False),
-    "in the data set": (
-        "class D:\n    def __len__(self): ...\n    def __getitem__(self, i):\n        use()",
-        False,
-    ),
+    "in the data set": ("class D:\n    def __len__(self): ...\n    def __getitem__(self, i):\n        use()", False),
     "in a library": ("def loss(x):\n    use()", True),
     "at the top of a library": ("use()", False),
-    "in the closure": (
-        "for x in a:\n    def closure():\n        f(x).backward()\n        use()\n    opt.step(closure)",
-        True,
-    ),
-    "beside parts of a step": (
-        "while c:\n    for i in range(n):\n        f(x).backward()\n    opt.step()\n    use()", True
-    ),
-    "in front of parts of a step": (
-        "for i in range(9):\n    use()\n    for k in range(n):\n        f(x).backward()\n    scaler.step(opt)", True
-    ),
-    "beside the batches of an epoch": (
-        "for e in range(9):\n    for i in range(n):\n        f(x).backward()\n        opt.step()\n    use()", False
-    ),
-    "beside steps of a scheduler": (
-        "for e in range(9):\n    for i in range(n):\n        f(x).backward()\n    scheduler.step()\n    use()", False
-    ),
-    "beside the closure": (
-        "for x in a:\n    def closure():\n        f(x).backward()\n    opt.step(closure)\n    use()",
-        True,
-    ),
+    "in the closure": ("for x in a:\n    def closure():\n        f(x).backward()\n        use()\n    opt.step(closure)",
+        True),
+    "beside parts of a step": ("while c:\n    for i in range(n):\n        f(x).backward()\n    opt.step()\n    use()",
+        True),
+    "in front of parts of a step": (("for i in range(9):\n    use()\n    for k in range(n):\n"
+          "        f(x).backward()\n    scaler.step(opt)"), True),
+    "beside the batches of an epoch": (("for e in range(9):\n    for i in range(n):\n        f(x).backward()\n"
+          "        opt.step()\n    use()"), False),
+    "beside steps of a scheduler": (("for e in range(9):\n    for i in range(n):\n        f(x).backward()\n"
+          "    scheduler.step()\n    use()"), False),
+    "beside the closure": ("for x in a:\n    def closure():\n        f(x).backward()\n    opt.step(closure)\n    use()",
+        True),
 }  # fmt: skip
 
 
@@ -251,33 +220,17 @@ def test_what_steps_reach(name: str) -> None:
 
 
 NESTED = {
-    "critic and generator": (
-        "for x in loader:\n    for _ in range(5):\n        c(x).backward()\n    generator(x).backward()\n    here()",
-        True,
-    ),
-    "parts or whole": (
-        (
-            "def train_step(x):\n    if whole:\n        model(x).backward()\n        return\n"
-            "    for part in x:\n        model(part).backward()\n\n\nfor x in loader:\n    train_step(x)\n    here()"
-        ),
-        True,
-    ),
+    "critic and generator": (("for x in loader:\n    for _ in range(5):\n        c(x).backward()\n"
+          "    generator(x).backward()\n    here()"), True),
+    "parts or whole": (("def train_step(x):\n    if whole:\n        model(x).backward()\n        return\n"
+          "    for part in x:\n        model(part).backward()\n\n\nfor x in loader:\n"
+          "    train_step(x)\n    here()"), True),
     "epochs": ("for epoch in range(3):\n    for x in loader:\n        model(x).backward()\n    here()", False),
-    "epochs by a function": (
-        (
-            "def train():\n    for x in loader:\n        model(x).backward()\n\n\n"
-            "for epoch in range(3):\n    train()\n    here()"
-        ),
-        False,
-    ),
-    "two loops of an epoch": (
-        (
-            "for epoch in range(3):\n    for x in first:\n        model(x).backward()\n"
-            "    for x in second:\n        model(x).backward()\n    here()"
-        ),
-        False,
-    ),
-}
+    "epochs by a function": (("def train():\n    for x in loader:\n        model(x).backward()\n\n\n"
+          "for epoch in range(3):\n    train()\n    here()"), False),
+    "two loops of an epoch": (("for epoch in range(3):\n    for x in first:\n        model(x).backward()\n"
+          "    for x in second:\n        model(x).backward()\n    here()"), False),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "is_step"), NESTED.values(), ids=NESTED)
@@ -310,18 +263,15 @@ for step, x in enumerate(loader):
 """
 
 
-@pytest.mark.parametrize(
-    ("test", "more", "is_gated"),
-    [
-        ("n not in self.masks", "", True),
-        ("n in self.masks", "", False),
-        ("n not in self.others", "", False),
-        ("step not in self.masks", "", False),
-        ("n not in self.masks", "\n    def reset(self):\n        self.masks = {}\n", False),
-        ("n not in self.masks", "\n    def reset(self):\n        self.masks.clear()\n", False),
-        ("n not in self.masks", "\n    def reset(self):\n        del self.masks[1]\n", False),
-    ],
-)
+@pytest.mark.parametrize(("test", "more", "is_gated"), [
+    ("n not in self.masks", "", True),
+    ("n in self.masks", "", False),
+    ("n not in self.others", "", False),
+    ("step not in self.masks", "", False),
+    ("n not in self.masks", "\n    def reset(self):\n        self.masks = {}\n", False),
+    ("n not in self.masks", "\n    def reset(self):\n        self.masks.clear()\n", False),
+    ("n not in self.masks", "\n    def reset(self):\n        del self.masks[1]\n", False),
+])  # fmt: skip
 def test_what_is_stored_where_it_was_missing_is_made_once(test: str, more: str, is_gated: bool) -> None:
     code = CACHED.format(test=test, more=more)
     file = FileFacts(Source.parse(code.encode(), "train.py"))

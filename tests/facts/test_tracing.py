@@ -49,19 +49,13 @@ ENDS = {
     "drawn": (HEAD + "it = iter(loader)\nuse(next(it)[0])", ["DataLoader(data): [None, 0]"]),
     "zipped": (HEAD + "for a, b in zip(loader, other):\n    use(b)", ["DataLoader(more): [None]"]),
     "moved": (HEAD + "for b in loader:\n    use(b['x'].view(-1))", ["DataLoader(data): [None, 'x']"]),
-    "by a helper": (
-        HEAD + "def g(b):\n    use(b)\nfor b in loader:\n    g(b)\nfor b in other:\n    g(b)",
-        ["DataLoader(data): [None]", "DataLoader(more): [None]"],
-    ),
+    "by a helper": (HEAD + "def g(b):\n    use(b)\nfor b in loader:\n    g(b)\nfor b in other:\n    g(b)",
+        ["DataLoader(data): [None]", "DataLoader(more): [None]"]),
     "returned": (HEAD + "def g():\n    return loader, 1\nuse(g()[0])", ["DataLoader(data)"]),
-    "yielded": (
-        HEAD + "def g():\n    for x, y in loader:\n        yield x\nfor x in g():\n    use(x)",
-        ["DataLoader(data): [None, 0]"],
-    ),
-    "through accelerate": (
-        HEAD + "model, opt, loader = acc.prepare(model, opt, loader)\nfor b in loader:\n    use(b)",
-        ["DataLoader(data): [None]"],
-    ),
+    "yielded": (HEAD + "def g():\n    for x, y in loader:\n        yield x\nfor x in g():\n    use(x)",
+        ["DataLoader(data): [None, 0]"]),
+    "through accelerate": (HEAD + "model, opt, loader = acc.prepare(model, opt, loader)\nfor b in loader:\n    use(b)",
+        ["DataLoader(data): [None]"]),
     "attribute": (
         HEAD + "class K:\n    def __init__(self):\n        self.l = loader\n"
         "    def g(self):\n        for b in self.l:\n            use(b)",
@@ -120,16 +114,13 @@ GOES = {
     "parameter": ("def f(a, b):\n    g(b)\n    h(a)\nf(1, make())", ["2 b"]),
     "keyword": ("def f(a, b):\n    g(b)\n    h(a)\nf(b=1, a=make())", ["3 a"]),
     "one of many arguments": ("def f(*a):\n    for b in a:\n        g(b)\n    h(a)\nf(1, make())", ["3 b", "4 a"]),
-    "static method": (
-        "class K:\n    @staticmethod\n    def f(a, b):\n        g(a)\n        h(b)\nk = K()\nk.f(make(), 1)",
-        ["4 a"],
-    ),
+    "static method": (("class K:\n    @staticmethod\n    def f(a, b):\n        g(a)\n        h(b)\nk = K()\n"
+          "k.f(make(), 1)"),
+        ["4 a"]),
     "returned": ("def f():\n    return make()\ng(f())", ["3 f()"]),
     "returned in a tuple": ("def f():\n    return 1, make()\na, b = f()\ng(a)\nh(b)", ["5 b"]),
-    "attribute": (
-        "class K:\n    def __init__(self):\n        self.x = make()\n    def g(self):\n        f(self.x)",
-        ["5 self.x"],
-    ),
+    "attribute": ("class K:\n    def __init__(self):\n        self.x = make()\n    def g(self):\n        f(self.x)",
+        ["5 self.x"]),
     "walrus": ("if (x := make()):\n    f(x)", ["1 x := make()", "2 x"]),
     "closure": ("x = make()\ndef g():\n    f(x)", ["3 x"]),
 }  # fmt: skip

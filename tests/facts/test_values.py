@@ -245,10 +245,8 @@ STATEMENTS = {
     "walrus": ("if (t := v.long()).any():\n    use(t)", "tensor accelerator integer 1"),
     "walrus that may not run": ("t = a\nif n and (t := v) is not None:\n    pass\nuse(t)", "unknown"),
     "interrupted": ("t = a\ntry:\n    t = v\nfinally:\n    use(t)", "unknown"),
-    "device through itself": (
-        "d = 'cpu'\nfor k in range(3):\n    d = torch.device(d)\nuse(torch.zeros(3, device=d))",
-        "tensor accelerator floating 1",
-    ),
+    "device through itself": ("d = 'cpu'\nfor k in range(3):\n    d = torch.device(d)\nuse(torch.zeros(3, device=d))",
+        "tensor accelerator floating 1"),
     "device by name": ("d = torch.device('cpu')\nuse(torch.zeros(3, device=d))", "tensor cpu floating 1"),
     "device by choice": ("d = 'cuda' if n else 'cpu'\nuse(torch.zeros(3, device=d))", "tensor accelerator floating 1"),
     "type by name": ("d = torch.long\nuse(v.to(d))", "tensor accelerator integer 1"),
@@ -256,10 +254,8 @@ STATEMENTS = {
     "type of a parameter": ("use(i.to(u))", "tensor accelerator ? 1"),
     "device of a parameter": ("device = u\nuse(i.to(device))", "tensor accelerator integer 1"),
     "collected": ("kept = []\nfor k in range(3):\n    kept.append(v)\nuse(kept[0])", "tensor accelerator floating 1"),
-    "collected, then given other elements": (
-        "kept = []\nfor k in range(3):\n    kept.append(v)\nkept[:] = torch.stack(kept).tolist()\nuse(kept[0])",
-        "unknown",
-    ),
+    "collected, then given other elements": (("kept = []\nfor k in range(3):\n    kept.append(v)\n"
+          "kept[:] = torch.stack(kept).tolist()\nuse(kept[0])"), "unknown"),
     "frame in disguise": ("frame = pd.read_csv(u)\nuse(frame)\nframe.where(frame.eq(1)).abs()", "numpy array"),
 }  # fmt: skip
 
@@ -271,149 +267,113 @@ def test_statements(name: str) -> None:
 
 
 PROGRAMS = {
-    "function out of sight, of tensors on the CPU": (
-        ("import torch\ndef g(out, y, distance):\n    d = -distance(out.to('cpu'), y.cpu(), 2)\n"
-        "    return d.softmax(1).mean()\nuse(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), distance))"),
-        ["tensor cpu floating 0"],
-    ),
-    "function out of sight, of tensors on either side": (
-        ("import torch\ndef g(out, y, distance):\n    d = distance(out, y.cpu())\n"
-        "    return d.softmax(1).mean()\nuse(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), distance))"),
-        ["tensor accelerator floating 0"],
-    ),
-    "model out of sight, of a batch": (
-        ("import torch\ndef g(model, loader):\n    for x, y in loader:\n        out = model(x)\n"
-        "        use(out.softmax(1))"),
-        ["tensor accelerator floating ?"],
-    ),
-    "parallel model out of sight": (
-        ("import torch\ndef g(net):\n    model = wrap(net)\n    out = model(torch.randn(3, 4))\n"
-        "    use(out.softmax(1))\ng(torch.nn.DataParallel(net))"),
-        ["tensor accelerator floating ?"],
-    ),
-    "parameter by its calls": (
-        "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3, dtype=torch.long))\ng(torch.ones(2).long())",
-        ["tensor cpu integer 1"],
-    ),
-    "parameter called with two types": (
-        "import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(torch.ones(2, 2).long())",
-        ["tensor cpu ? ?"],
-    ),
-    "method that derived classes override": (
-        ("import torch\nclass K:\n    def g(self):\n        return torch.zeros(3)\n    def f(self):\n"
-        "        use(self.g())\nclass L(K):\n    def g(self):\n        return 2"),
-        ["unknown"],
-    ),
-    "abstract method": (
-        ("import torch\nclass K:\n    def g(self):\n        raise NotImplementedError\n    def f(self):\n"
-        "        use(self.g())\nclass L(K):\n    def g(self):\n        return torch.zeros(3)"),
-        ["tensor cpu floating 1"],
-    ),
-    "module that moves itself": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.nn.Linear(3, 3)\n"
-        "    def f(self):\n        self.m = self.m.to('cuda').train()\n        use(self.m)"),
-        ["module"],
-    ),
-    "module that is wrapped": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.nn.Linear(3, 3)\n"
-        "    def f(self):\n        self.m = wrap(self.m.to('cuda'))\n        use(self.m)"),
-        ["unknown"],
-    ),
-    "tensor that moves itself": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.m = torch.zeros(3)\n"
-        "    def f(self):\n        self.m = self.m.cuda()\n        use(self.m)"),
-        ["unknown"],
-    ),
-    "parameter called with an array": (
-        "import torch\nimport numpy as np\ndef g(t):\n    use(t)\ng(torch.zeros(3))\ng(np.zeros(3))",
-        ["unknown"],
-    ),
-    "keyword and default": (
-        "import torch\ndef g(t, k=None, *, s=2):\n    use(k)\n    use(s)\ng(1, k=torch.zeros(3))\ng(1, torch.ones(3))",
-        ["tensor cpu floating 1", "integer"],
-    ),
+    "function out of sight, of tensors on the CPU": (("import torch\ndef g(out, y, distance):\n"
+          "    d = -distance(out.to('cpu'), y.cpu(), 2)\n"
+          "    return d.softmax(1).mean()\n"
+          "use(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), "
+          "distance))"),
+        ["tensor cpu floating 0"]),
+    "function out of sight, of tensors on either side": (("import torch\ndef g(out, y, distance):\n"
+          "    d = distance(out, y.cpu())\n"
+          "    return d.softmax(1).mean()\n"
+          "use(g(torch.zeros(3, 4).cuda(), torch.ones(3).cuda(), "
+          "distance))"),
+        ["tensor accelerator floating 0"]),
+    "model out of sight, of a batch": (("import torch\ndef g(model, loader):\n    for x, y in loader:\n"
+          "        out = model(x)\n        use(out.softmax(1))"),
+        ["tensor accelerator floating ?"]),
+    "parallel model out of sight": (("import torch\ndef g(net):\n    model = wrap(net)\n"
+          "    out = model(torch.randn(3, 4))\n    use(out.softmax(1))\n"
+          "g(torch.nn.DataParallel(net))"),
+        ["tensor accelerator floating ?"]),
+    "parameter by its calls": (("import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3, dtype=torch.long))\n"
+          "g(torch.ones(2).long())"),
+        ["tensor cpu integer 1"]),
+    "parameter called with two types": (("import torch\ndef g(t):\n    use(t)\ng(torch.zeros(3))\n"
+          "g(torch.ones(2, 2).long())"),
+        ["tensor cpu ? ?"]),
+    "method that derived classes override": (("import torch\nclass K:\n    def g(self):\n"
+          "        return torch.zeros(3)\n    def f(self):\n"
+          "        use(self.g())\nclass L(K):\n    def g(self):\n"
+          "        return 2"),
+        ["unknown"]),
+    "abstract method": (("import torch\nclass K:\n    def g(self):\n        raise NotImplementedError\n"
+          "    def f(self):\n        use(self.g())\nclass L(K):\n    def g(self):\n"
+          "        return torch.zeros(3)"),
+        ["tensor cpu floating 1"]),
+    "module that moves itself": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.m = torch.nn.Linear(3, 3)\n    def f(self):\n"
+          "        self.m = self.m.to('cuda').train()\n        use(self.m)"),
+        ["module"]),
+    "module that is wrapped": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.m = torch.nn.Linear(3, 3)\n    def f(self):\n"
+          "        self.m = wrap(self.m.to('cuda'))\n        use(self.m)"),
+        ["unknown"]),
+    "tensor that moves itself": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.m = torch.zeros(3)\n    def f(self):\n"
+          "        self.m = self.m.cuda()\n        use(self.m)"),
+        ["unknown"]),
+    "parameter called with an array": (("import torch\nimport numpy as np\ndef g(t):\n    use(t)\n"
+          "g(torch.zeros(3))\ng(np.zeros(3))"),
+        ["unknown"]),
+    "keyword and default": (("import torch\ndef g(t, k=None, *, s=2):\n    use(k)\n    use(s)\n"
+          "g(1, k=torch.zeros(3))\ng(1, torch.ones(3))"),
+        ["tensor cpu floating 1", "integer"]),
     "starred call": ("import torch\ndef g(t, k=0.5):\n    use(k)\ng(*args)\ng(1)", ["unknown"]),
-    "method": (
-        "import torch\nclass K:\n    def g(self, t):\n        use(t)\nk = K()\nk.g(torch.zeros(3, device='cuda'))",
-        ["tensor accelerator floating 1"],
-    ),
-    "module made by a method of its class": (
-        (
-            "import torch\nfrom torch import nn\nclass K(nn.Module):\n    @classmethod\n    def load(cls, name):\n"
-            "        use(cls)\n        model = K()\n        return model\nuse(K.load('a'))"
-        ),
-        ["unknown", "module"],
-    ),
-    "static method": (
-        "import torch\nclass K:\n    @staticmethod\n    def g(t):\n        use(t)\nk = K()\nk.g(torch.zeros(3).long())",
-        ["tensor cpu integer 1"],
-    ),
-    "returned": (
-        ("import torch\ndef g(c):\n    if c:\n        return torch.zeros(3)\n"
-        "    return torch.zeros(4)\nuse(g(1))"),
-        ["tensor cpu floating 1"],
-    ),
+    "method": (("import torch\nclass K:\n    def g(self, t):\n        use(t)\nk = K()\n"
+          "k.g(torch.zeros(3, device='cuda'))"),
+        ["tensor accelerator floating 1"]),
+    "module made by a method of its class": (("import torch\nfrom torch import nn\nclass K(nn.Module):\n"
+          "    @classmethod\n    def load(cls, name):\n        use(cls)\n"
+          "        model = K()\n        return model\nuse(K.load('a'))"),
+        ["unknown", "module"]),
+    "static method": (("import torch\nclass K:\n    @staticmethod\n    def g(t):\n        use(t)\nk = K()\n"
+          "k.g(torch.zeros(3).long())"),
+        ["tensor cpu integer 1"]),
+    "returned": (("import torch\ndef g(c):\n    if c:\n        return torch.zeros(3)\n    return torch.zeros(4)\n"
+          "use(g(1))"),
+        ["tensor cpu floating 1"]),
     "yielded": ("import torch\ndef g():\n    yield 1\n    return torch.zeros(3)\nuse(g())", ["unknown"]),
     "coroutine": ("import torch\nasync def g():\n    return torch.zeros(3)\nuse(g())", ["unknown"]),
-    "attribute": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
-        "    def g(self):\n        use(self.t)"),
-        ["tensor cpu floating 1"],
-    ),
-    "attribute of two types": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
-        "    def g(self):\n        self.t = self.t.long()\n        use(self.t)"),
-        ["tensor ? ? ?"],
-    ),
-    "attribute set from outside": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
-        "    def g(self):\n        use(self.t)\nk = K()\nk.t = None"),
-        ["unknown"],
-    ),
-    "attribute of a subclass": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
-        "    def g(self):\n        use(self.t)\nclass L(K):\n    def __init__(self):\n"
-        "        self.t = None"),
-        ["unknown"],
-    ),
-    "attribute bound by a loop": (
-        ("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
-        "    def g(self, ts):\n        for self.t in ts:\n            use(self.t)"),
-        ["unknown"],
-    ),
-    "buffer": (
-        ("import torch\nfrom torch import nn\nclass K(nn.Module):\n    def __init__(self):\n"
-        "        super().__init__()\n        self.register_buffer('t', torch.zeros(3))\n"
-        "    def forward(self, x):\n        use(self.t)"),
-        ["tensor accelerator floating 1"],
-    ),
-    "batch": (
-        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor x, y in loader:\n"
-        "    use(x)\n    x = x.cuda()\n    use(x)"),
-        ["tensor cpu ? ?", "tensor accelerator ? ?"],
-    ),
-    "batch as a dictionary": (
-        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
-        "for i, b in enumerate(loader):\n    use(b['x'])\n    use(b['x'].to(device))"),
-        ["tensor cpu ? ?", "tensor accelerator ? ?"],
-    ),
-    "array of a batch": (
-        ("from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor x, y in loader:\n"
-        "    x = x.numpy()\n    use(x)"),
-        ["numpy array"],
-    ),
-    "global that functions change": (
-        "import torch\nt = torch.zeros(3)\ndef g():\n    global t\n    t = None\ng()\nuse(t)",
-        ["unknown"],
-    ),
-    "closure variable": (
-        "import torch\ndef g():\n    t = torch.zeros(3)\n    def h():\n        use(t)\n    t = t.long()",
-        ["tensor cpu ? 1"],
-    ),
-    "detector": (
-        "import torchvision\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn()\nuse(model(x))",
-        ["unknown"],
-    ),
+    "attribute": (("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+          "    def g(self):\n        use(self.t)"),
+        ["tensor cpu floating 1"]),
+    "attribute of two types": (("import torch\nclass K:\n    def __init__(self):\n        self.t = torch.zeros(3)\n"
+          "    def g(self):\n        self.t = self.t.long()\n        use(self.t)"),
+        ["tensor ? ? ?"]),
+    "attribute set from outside": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.t = torch.zeros(3)\n    def g(self):\n        use(self.t)\n"
+          "k = K()\nk.t = None"),
+        ["unknown"]),
+    "attribute of a subclass": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.t = torch.zeros(3)\n    def g(self):\n        use(self.t)\n"
+          "class L(K):\n    def __init__(self):\n        self.t = None"),
+        ["unknown"]),
+    "attribute bound by a loop": (("import torch\nclass K:\n    def __init__(self):\n"
+          "        self.t = torch.zeros(3)\n    def g(self, ts):\n"
+          "        for self.t in ts:\n            use(self.t)"),
+        ["unknown"]),
+    "buffer": (("import torch\nfrom torch import nn\nclass K(nn.Module):\n    def __init__(self):\n"
+          "        super().__init__()\n        self.register_buffer('t', torch.zeros(3))\n"
+          "    def forward(self, x):\n        use(self.t)"),
+        ["tensor accelerator floating 1"]),
+    "batch": (("from torch.utils.data import DataLoader\nloader = DataLoader(data)\nfor x, y in loader:\n"
+          "    use(x)\n    x = x.cuda()\n    use(x)"),
+        ["tensor cpu ? ?", "tensor accelerator ? ?"]),
+    "batch as a dictionary": (("from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+          "for i, b in enumerate(loader):\n    use(b['x'])\n    use(b['x'].to(device))"),
+        ["tensor cpu ? ?", "tensor accelerator ? ?"]),
+    "array of a batch": (("from torch.utils.data import DataLoader\nloader = DataLoader(data)\n"
+          "for x, y in loader:\n    x = x.numpy()\n    use(x)"),
+        ["numpy array"]),
+    "global that functions change": (("import torch\nt = torch.zeros(3)\ndef g():\n    global t\n    t = None\n"
+          "g()\nuse(t)"),
+        ["unknown"]),
+    "closure variable": (("import torch\ndef g():\n    t = torch.zeros(3)\n    def h():\n        use(t)\n"
+          "    t = t.long()"),
+        ["tensor cpu ? 1"]),
+    "detector": ("import torchvision\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn()\nuse(model(x))",
+        ["unknown"]),
 }  # fmt: skip
 
 
@@ -439,16 +399,13 @@ def test_what_may_be_none() -> None:
     assert number == Value(Kind.UNKNOWN)
 
 
-@pytest.mark.parametrize(
-    ("default", "made"),
-    [
-        ("pass", "cpu"),
-        ("torch.set_default_device('cpu')", "cpu"),
-        ("torch.set_default_device(x.device)", "accelerator"),
-        ("torch.set_default_tensor_type('torch.DoubleTensor')", "cpu"),
-        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", "accelerator"),
-    ],
-)
+@pytest.mark.parametrize(("default", "made"), [
+    ("pass", "cpu"),
+    ("torch.set_default_device('cpu')", "cpu"),
+    ("torch.set_default_device(x.device)", "accelerator"),
+    ("torch.set_default_tensor_type('torch.DoubleTensor')", "cpu"),
+    ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", "accelerator"),
+])  # fmt: skip
 def test_where_tensors_are_made_when_nothing_says_the_device(default: str, made: str) -> None:
     assert asked(HEAD + f"    {default}\n    use(torch.zeros(3))\n") == [f"tensor {made} floating 1"]
 
@@ -494,20 +451,17 @@ train({wrapped}, DataLoader(data))
     assert asked(code) == [f"tensor {device} floating ?"]
 
 
-@pytest.mark.parametrize(
-    ("prepared", "device"),
-    [
-        ("model, loader = Accelerator().prepare(model, DataLoader(data))", "accelerator"),
-        ("loader = Accelerator().prepare(DataLoader(data))", "accelerator"),
-        ("loader = Accelerator().prepare_data_loader(DataLoader(data))", "accelerator"),
-        ("_, loader = Accelerator().prepare(model, get_loader())", "accelerator"),
-        ("_, loader = Accelerator().prepare(model, unseen_loader)", "accelerator"),
-        ("loader = Fabric().setup_dataloaders(DataLoader(data))", "accelerator"),
-        ("_, loader = Accelerator(device_placement=False).prepare(model, DataLoader(data))", "cpu"),
-        ("_, loader = unseen.prepare(model, DataLoader(data))", "cpu"),
-        ("_, loader = Accelerator().prepare(*everything)", "cpu"),
-    ],
-)
+@pytest.mark.parametrize(("prepared", "device"), [
+    ("model, loader = Accelerator().prepare(model, DataLoader(data))", "accelerator"),
+    ("loader = Accelerator().prepare(DataLoader(data))", "accelerator"),
+    ("loader = Accelerator().prepare_data_loader(DataLoader(data))", "accelerator"),
+    ("_, loader = Accelerator().prepare(model, get_loader())", "accelerator"),
+    ("_, loader = Accelerator().prepare(model, unseen_loader)", "accelerator"),
+    ("loader = Fabric().setup_dataloaders(DataLoader(data))", "accelerator"),
+    ("_, loader = Accelerator(device_placement=False).prepare(model, DataLoader(data))", "cpu"),
+    ("_, loader = unseen.prepare(model, DataLoader(data))", "cpu"),
+    ("_, loader = Accelerator().prepare(*everything)", "cpu"),
+])  # fmt: skip
 def test_accelerate_brings_batches_to_the_device(prepared: str, device: str) -> None:
     code = f"""
 from accelerate import Accelerator
@@ -598,17 +552,14 @@ class Trainer:
 """
 
 
-@pytest.mark.parametrize(
-    ("criterion", "call"),
-    [
-        ("get(kind)", "self.criterion(x, y)"),
-        ("nn.MSELoss() if kind else nn.L1Loss()", "self.criterion(x, y)"),
-        ("Sub()", "self.criterion(x, y)"),
-        ("nn.MSELoss", "self.criterion()(x, y)"),
-        ("F.mse_loss", "self.criterion(x.cuda(), y)"),
-        ("Head", "self.criterion()(x.cuda(), y)"),
-    ],
-)
+@pytest.mark.parametrize(("criterion", "call"), [
+    ("get(kind)", "self.criterion(x, y)"),
+    ("nn.MSELoss() if kind else nn.L1Loss()", "self.criterion(x, y)"),
+    ("Sub()", "self.criterion(x, y)"),
+    ("nn.MSELoss", "self.criterion()(x, y)"),
+    ("F.mse_loss", "self.criterion(x.cuda(), y)"),
+    ("Head", "self.criterion()(x.cuda(), y)"),
+])  # fmt: skip
 def test_losses_that_are_chosen_derived_and_kept(criterion: str, call: str) -> None:
     code = LOSSES.replace("CRITERION", criterion).replace("CALL", call)
     assert asked(code)[0].endswith(" floating 0")

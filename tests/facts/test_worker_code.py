@@ -66,28 +66,17 @@ def test_random_numbers_of_a_helper() -> None:
 TAILS = {
     "lambda as a transform": ("x = DataLoader(D(items, lambda s: s))", {Trait.UNPICKLABLE}),
     "lambda as collate_fn": ("x = DataLoader(D(items), collate_fn=lambda b: b)", {Trait.UNPICKLABLE}),
-    "local class": (
-        "def make():\n    class L(D): ...\n    return DataLoader(L(items))\nmake()",
-        {Trait.UNPICKLABLE},
-    ),
+    "local class": ("def make():\n    class L(D): ...\n    return DataLoader(L(items))\nmake()", {Trait.UNPICKLABLE}),
     "unknown data set": ("from other import Data\nx = DataLoader(Data())", {Trait.UNSEEN}),
-    "function as collate_fn": (
-        "def join(b):\n    return torch.stack(b)\nx = DataLoader(D(items), collate_fn=join)",
-        set(),
-    ),
-    "random collate_fn": (
-        "def join(b):\n    return torch.stack(b) + torch.rand(1)\nx = DataLoader(D(items), collate_fn=join)",
-        {Trait.RANDOM},
-    ),
-    "iterated": (
-        "class S(IterableDataset):\n    def __iter__(self):\n        yield 1\nx = DataLoader(S())",
-        {Trait.ITERABLE},
-    ),
-    "iterated in shards": (
-        ("class S(IterableDataset):\n    def __iter__(self):\n        info = torch.utils.data.get_worker_info()\n"
-        "        yield info.id\nx = DataLoader(S())"),
-        {Trait.SHARDED, Trait.PROCESS},
-    ),
+    "function as collate_fn": ("def join(b):\n    return torch.stack(b)\nx = DataLoader(D(items), collate_fn=join)",
+        set()),
+    "random collate_fn": (("def join(b):\n    return torch.stack(b) + torch.rand(1)\n"
+          "x = DataLoader(D(items), collate_fn=join)"), {Trait.RANDOM}),
+    "iterated": ("class S(IterableDataset):\n    def __iter__(self):\n        yield 1\nx = DataLoader(S())",
+        {Trait.ITERABLE}),
+    "iterated in shards": (("class S(IterableDataset):\n    def __iter__(self):\n"
+          "        info = torch.utils.data.get_worker_info()\n        yield info.id\n"
+          "x = DataLoader(S())"), {Trait.SHARDED, Trait.PROCESS}),
 }  # fmt: skip
 
 

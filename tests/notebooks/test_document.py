@@ -35,17 +35,14 @@ def test_style_of_the_file_stays(indent: int | str | None, ensure_ascii: bool, e
     assert replaced(before, (0, "b = 2", "b = 20\nmore = 'é'"), (2, "'é'", "'éé'")) == after
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("a = 1\n", "", ["b = 2\n", "c = 3"]),
-        ("\nc = 3", "", ["a = 1\n", "b = 2"]),
-        ("c = 3", "c = 3\nd = 4\n", ["a = 1\n", "b = 2\n", "c = 3\n", "d = 4\n"]),
-        ("a = 1", "z = 0\na = 1", ["z = 0\n", "a = 1\n", "b = 2\n", "c = 3"]),
-        ("a = 1\nb = 2\nc = 3", "", []),
-        ("a = 1\nb = 2\nc = 3", "one", ["one"]),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "expected"), [
+    ("a = 1\n", "", ["b = 2\n", "c = 3"]),
+    ("\nc = 3", "", ["a = 1\n", "b = 2"]),
+    ("c = 3", "c = 3\nd = 4\n", ["a = 1\n", "b = 2\n", "c = 3\n", "d = 4\n"]),
+    ("a = 1", "z = 0\na = 1", ["z = 0\n", "a = 1\n", "b = 2\n", "c = 3"]),
+    ("a = 1\nb = 2\nc = 3", "", []),
+    ("a = 1\nb = 2\nc = 3", "one", ["one"]),
+])  # fmt: skip
 def test_lists_of_lines(old: str, new: str, expected: list[str]) -> None:
     before, after = (
         notebooks.document("q = 1", notebooks.code(lines), "r = 2\ns = 3")
@@ -142,32 +139,25 @@ def test_outputs_attachments_ids_and_metadata_stay() -> None:
     assert len([1 for old, new in zip(before.split(b"\n"), after.split(b"\n"), strict=True) if old != new]) == 1
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "is not a notebook: it is empty"),
-        (b" \n", "is not a notebook: it is empty"),
-        (
-            b"{broken",
-            "is not a notebook: broken JSON: expecting property name enclosed in double quotes in line 1, column 2",
-        ),
-        (b'{"cells": [{]}', "is not a notebook: broken JSON: expecting property name"),
-        (b'{"cells": [1 2]}', "is not a notebook: broken JSON: expecting ',' delimiter in line 1, column 14"),
-        (b'{"cells": []} x', "is not a notebook: broken JSON: extra data in line 1, column 15"),
-        (b'{"cells": ["\n"]}', "is not a notebook: broken JSON: invalid control character"),
-        (b"[" * 100_000, "is not a notebook: its JSON is nested too deeply"),
-        (b"\xff\xfe{\x00}\x00", "is not a notebook: cannot be decoded"),
-        (b"[]", "is not a notebook: it is JSON without a format number"),
-        (b'{"cells": []}', "is not a notebook: it is JSON without a format number"),
-        (b'{"nbformat": 4}', "is not a notebook: it has no list of cells"),
-        (b'{"nbformat": 4, "cells": 3}', "is not a notebook: it has no list of cells"),
-        (b'{"nbformat": 4, "cells": [{"cell_type": "code"}]}', "is not a notebook: cell 1 has no source"),
-        (
-            b'{"nbformat": 4, "cells": [{}, {"cell_type": "code", "source": [1]}]}',
-            "is not a notebook: cell 2 has no source",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("data", "reason"), [
+    (b"", "is not a notebook: it is empty"),
+    (b" \n", "is not a notebook: it is empty"),
+    (b"{broken",
+     "is not a notebook: broken JSON: expecting property name enclosed in double quotes in line 1, column 2"),
+    (b'{"cells": [{]}', "is not a notebook: broken JSON: expecting property name"),
+    (b'{"cells": [1 2]}', "is not a notebook: broken JSON: expecting ',' delimiter in line 1, column 14"),
+    (b'{"cells": []} x', "is not a notebook: broken JSON: extra data in line 1, column 15"),
+    (b'{"cells": ["\n"]}', "is not a notebook: broken JSON: invalid control character"),
+    (b"[" * 100_000, "is not a notebook: its JSON is nested too deeply"),
+    (b"\xff\xfe{\x00}\x00", "is not a notebook: cannot be decoded"),
+    (b"[]", "is not a notebook: it is JSON without a format number"),
+    (b'{"cells": []}', "is not a notebook: it is JSON without a format number"),
+    (b'{"nbformat": 4}', "is not a notebook: it has no list of cells"),
+    (b'{"nbformat": 4, "cells": 3}', "is not a notebook: it has no list of cells"),
+    (b'{"nbformat": 4, "cells": [{"cell_type": "code"}]}', "is not a notebook: cell 1 has no source"),
+    (b'{"nbformat": 4, "cells": [{}, {"cell_type": "code", "source": [1]}]}',
+     "is not a notebook: cell 2 has no source"),
+])  # fmt: skip
 def test_broken_notebooks(data: bytes, reason: str) -> None:
     with pytest.raises(SourceError) as error:
         Document.read(data)
@@ -182,30 +172,24 @@ def test_what_nbformat_cannot_read_is_not_written() -> None:
         replaced(data, (0, "a = 1", "a = 2"))
 
 
-@pytest.mark.parametrize(
-    ("metadata", "nbformat", "reason"),
-    [
-        ({"kernelspec": {"language": "R"}}, 4, "is a notebook in R, not in Python"),
-        ({"language_info": {"name": "julia"}, "kernelspec": {"language": "python"}}, 4, "is a notebook in julia"),
-        ({}, 3, "is a notebook of format 3: save it with a current Jupyter to convert it"),
-        ({}, 5, "is a notebook of format 5, and perfmod reads format 4"),
-    ],
-)
+@pytest.mark.parametrize(("metadata", "nbformat", "reason"), [
+    ({"kernelspec": {"language": "R"}}, 4, "is a notebook in R, not in Python"),
+    ({"language_info": {"name": "julia"}, "kernelspec": {"language": "python"}}, 4, "is a notebook in julia"),
+    ({}, 3, "is a notebook of format 3: save it with a current Jupyter to convert it"),
+    ({}, 5, "is a notebook of format 5, and perfmod reads format 4"),
+])  # fmt: skip
 def test_foreign_notebooks(metadata: dict[str, object], nbformat: int, reason: str) -> None:
     with pytest.raises(ForeignSource) as error:
         Document.read(notebooks.document("a = 1", metadata=metadata, nbformat=nbformat))
     assert error.value.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {},
-        {"kernelspec": {"name": "python3"}},
-        {"language_info": {"name": "Python"}},
-        {"kernelspec": None},
-        notebooks.PYTHON,
-    ],
-)
+@pytest.mark.parametrize("metadata", [
+    {},
+    {"kernelspec": {"name": "python3"}},
+    {"language_info": {"name": "Python"}},
+    {"kernelspec": None},
+    notebooks.PYTHON,
+])  # fmt: skip
 def test_python_is_what_names_no_other_language(metadata: dict[str, object]) -> None:
     assert len(Document.read(notebooks.document("a = 1", metadata=metadata)).cells) == 1

@@ -20,39 +20,36 @@ def read(cell: str) -> str:
     return "".join([*pieces, cell[at:]])
 
 
-@pytest.mark.parametrize(
-    ("line", "python"),
-    [
-        ("%matplotlib inline", "pass"),
-        ("%load_ext autoreload", "pass"),
-        ("%time", "pass"),
-        ("%time train(model)", "train(model)"),
-        ("%time total / n", "print(total / n)"),
-        ("%time loss = step(x)", "loss = step(x)"),
-        ("%timeit step(x, model.net)", "get_ipython().run(step, x, model)"),
-        ("%prun -s cumulative train(model)", "get_ipython().run(s, cumulative, train, model)"),
-        ("%who", "pass"),
-        ("%unknown", "pass"),
-        ("%pylab inline", "from pylab import *"),
-        ("%run train.py --lr 0.1", "from train import *"),
-        ("%run -i ../lib/utils.ipynb", "from utils import *"),
-        ("!pip install torch", "pass"),
-        ("!echo $total {model.name} $HOME", "get_ipython().run(total, model, HOME)"),
-        ("!!ls", "pass"),
-        ("?model", "get_ipython().run(model)"),
-        ("model.fit??", "get_ipython().run(model)"),
-        ("nn.Linear?", "get_ipython().run(nn)"),
-        (", f a b", "get_ipython().run(f, a, b)"),
-        ("files = !ls {folder}", "files = get_ipython().run(folder)"),
-        ("a, b = !ls", "a, b = get_ipython().run()"),
-        ("seconds = %timeit -o f(x)", "seconds = get_ipython().run(o, f, x)"),
-        ("get_ipython().system('pip install x')", "get_ipython().run(pip, install, x)"),
-        ("get_ipython().run_line_magic('matplotlib', 'inline')", "pass"),
-        ("get_ipython().magic('matplotlib inline')", "pass"),
-        ("get_ipython().run_line_magic('prun', 'f(x)')", "get_ipython().run(prun, f, x)"),
-        ("n = get_ipython().getoutput('wc $path')", "n = get_ipython().run(wc, path)"),
-    ],
-)
+@pytest.mark.parametrize(("line", "python"), [
+    ("%matplotlib inline", "pass"),
+    ("%load_ext autoreload", "pass"),
+    ("%time", "pass"),
+    ("%time train(model)", "train(model)"),
+    ("%time total / n", "print(total / n)"),
+    ("%time loss = step(x)", "loss = step(x)"),
+    ("%timeit step(x, model.net)", "get_ipython().run(step, x, model)"),
+    ("%prun -s cumulative train(model)", "get_ipython().run(s, cumulative, train, model)"),
+    ("%who", "pass"),
+    ("%unknown", "pass"),
+    ("%pylab inline", "from pylab import *"),
+    ("%run train.py --lr 0.1", "from train import *"),
+    ("%run -i ../lib/utils.ipynb", "from utils import *"),
+    ("!pip install torch", "pass"),
+    ("!echo $total {model.name} $HOME", "get_ipython().run(total, model, HOME)"),
+    ("!!ls", "pass"),
+    ("?model", "get_ipython().run(model)"),
+    ("model.fit??", "get_ipython().run(model)"),
+    ("nn.Linear?", "get_ipython().run(nn)"),
+    (", f a b", "get_ipython().run(f, a, b)"),
+    ("files = !ls {folder}", "files = get_ipython().run(folder)"),
+    ("a, b = !ls", "a, b = get_ipython().run()"),
+    ("seconds = %timeit -o f(x)", "seconds = get_ipython().run(o, f, x)"),
+    ("get_ipython().system('pip install x')", "get_ipython().run(pip, install, x)"),
+    ("get_ipython().run_line_magic('matplotlib', 'inline')", "pass"),
+    ("get_ipython().magic('matplotlib inline')", "pass"),
+    ("get_ipython().run_line_magic('prun', 'f(x)')", "get_ipython().run(prun, f, x)"),
+    ("n = get_ipython().getoutput('wc $path')", "n = get_ipython().run(wc, path)"),
+])  # fmt: skip
 def test_lines(line: str, python: str) -> None:
     assert read(line) == python
     assert read(f"x = 1\n{line}\ny = 2") == f"x = 1\n{python}\ny = 2"
@@ -63,32 +60,29 @@ def test_lines(line: str, python: str) -> None:
     ast.parse(python)
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "x = a %b\ny = (a\n%b)\nz = a \\\n%b",
-        "x = y != z",
-        "x %= 3",
-        "f(\n!x\n)",
-        "s = 'it?'  # why?",
-        "# what?",
-        'x = """\n!ls\n"""; y = f"{x}"',
-        "x = 'a\\\n!b'",
-        "'''%'''\n'it\\'s'\n\"#\"\n",
-        "print('100 %')",
-        "@dec\ndef f(): ...",
-        "get_ipython().ast_node_interactivity = 'all'",
-        "get_ipython().run_line_magic(name, line)",
-        "await f()",
-        "",
-        "\n\n",
-        "# only a comment",
-        "\n# comment\n    # indented comment\nx = 1",
-        "total(x) if y else z",
-        "a;=%",
-        "f(x) = !ls",
-    ],
-)
+@pytest.mark.parametrize("cell", [
+    "x = a %b\ny = (a\n%b)\nz = a \\\n%b",
+    "x = y != z",
+    "x %= 3",
+    "f(\n!x\n)",
+    "s = 'it?'  # why?",
+    "# what?",
+    'x = """\n!ls\n"""; y = f"{x}"',
+    "x = 'a\\\n!b'",
+    "'''%'''\n'it\\'s'\n\"#\"\n",
+    "print('100 %')",
+    "@dec\ndef f(): ...",
+    "get_ipython().ast_node_interactivity = 'all'",
+    "get_ipython().run_line_magic(name, line)",
+    "await f()",
+    "",
+    "\n\n",
+    "# only a comment",
+    "\n# comment\n    # indented comment\nx = 1",
+    "total(x) if y else z",
+    "a;=%",
+    "f(x) = !ls",
+])  # fmt: skip
 def test_python_stays(cell: str) -> None:
     assert read(cell) == cell
 
@@ -98,43 +92,37 @@ def test_a_command_may_be_continued() -> None:
     assert read("%time f(x, \\\n  y)\n") == "print(f(x,    y))\n"
 
 
-@pytest.mark.parametrize(
-    ("cell", "python"),
-    [
-        ("%%time\nx = 1\n!ls\n", "pass\nx = 1\npass\n"),
-        ("\n\n%%time\nx = 1", "\n\npass\nx = 1"),
-        ("%%capture\nx = 1", "pass\nx = 1"),
-        ("%%capture --no-stderr out\nx = 1", "out = get_ipython().run()\nx = 1"),
-        ("%%capture\n%%time\nx = 1", "pass\npass\nx = 1"),
-        ("%%bash\nls\npython train.py", "pass"),
-        ("%%writefile train.py\nmodel = 1\n\n", "pass\n\n"),
-        ("%%timeit -n 3\ny = f(x)\n", "y = get_ipython().run(n, y, f, x)\n"),
-        ("%%mystery\nimport a.b\nfor i in x:\n    def g(): ...", "a = i = g = get_ipython().run(a, i, x, g)"),
-        ("%%mystery\n<p>x = 1</p>\ny = 2", "y = get_ipython().run(p, x, y)"),
-        ("%%time\n%%mystery\ny = 2", "pass\ny = get_ipython().run(y)"),
-        ("%%time?", "pass"),
-        ("x = 1\n%%time\ny = 2", "x = 1\npass\ny = 2"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "python"), [
+    ("%%time\nx = 1\n!ls\n", "pass\nx = 1\npass\n"),
+    ("\n\n%%time\nx = 1", "\n\npass\nx = 1"),
+    ("%%capture\nx = 1", "pass\nx = 1"),
+    ("%%capture --no-stderr out\nx = 1", "out = get_ipython().run()\nx = 1"),
+    ("%%capture\n%%time\nx = 1", "pass\npass\nx = 1"),
+    ("%%bash\nls\npython train.py", "pass"),
+    ("%%writefile train.py\nmodel = 1\n\n", "pass\n\n"),
+    ("%%timeit -n 3\ny = f(x)\n", "y = get_ipython().run(n, y, f, x)\n"),
+    ("%%mystery\nimport a.b\nfor i in x:\n    def g(): ...", "a = i = g = get_ipython().run(a, i, x, g)"),
+    ("%%mystery\n<p>x = 1</p>\ny = 2", "y = get_ipython().run(p, x, y)"),
+    ("%%time\n%%mystery\ny = 2", "pass\ny = get_ipython().run(y)"),
+    ("%%time?", "pass"),
+    ("x = 1\n%%time\ny = 2", "x = 1\npass\ny = 2"),
+])  # fmt: skip
 def test_cell_magics(cell: str, python: str) -> None:
     assert read(cell) == python
     ast.parse(python)
 
 
-@pytest.mark.parametrize(
-    ("cell", "python"),
-    [
-        ("pip install torch", "pass"),
-        ("\n  cd ../data \n", "\n  pass \n"),
-        ("time f(x)", "print(f(x))"),
-        ("run train.py", "from train import *"),
-        ("pip install torch\nx = 1", "pip install torch\nx = 1"),
-        ("ls = 1", "ls = 1"),
-        ("time - 3", "time - 3"),
-        ("ls", "ls"),
-        ("echo x", "echo x"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "python"), [
+    ("pip install torch", "pass"),
+    ("\n  cd ../data \n", "\n  pass \n"),
+    ("time f(x)", "print(f(x))"),
+    ("run train.py", "from train import *"),
+    ("pip install torch\nx = 1", "pip install torch\nx = 1"),
+    ("ls = 1", "ls = 1"),
+    ("time - 3", "time - 3"),
+    ("ls", "ls"),
+    ("echo x", "echo x"),
+])  # fmt: skip
 def test_a_magic_may_lack_its_percent_sign(cell: str, python: str) -> None:
     assert read(cell) == python
 
@@ -159,20 +147,17 @@ def test_indented_cells() -> None:
     assert read("%%time\n\tx = 1\n") == "pass\nif True:\n\tx = 1\n"
 
 
-@pytest.mark.parametrize(
-    ("cell", "expression"),
-    [
-        ("x = 1\ntotal / n", "total / n"),
-        ("total", "total"),
-        ("total  # the sum", "total"),
-        ("é = 1; f(é)\n\n# end\n", "f(é)"),
-        ("(total,\n n)", "(total,\n n)"),
-        ("f'{total}'", "f'{total}'"),
-        ("train(model)[0]", "train(model)[0]"),
-        ("model.to(device)", "model.to(device)"),
-        ("await f(x)", "await f(x)"),
-    ],
-)
+@pytest.mark.parametrize(("cell", "expression"), [
+    ("x = 1\ntotal / n", "total / n"),
+    ("total", "total"),
+    ("total  # the sum", "total"),
+    ("é = 1; f(é)\n\n# end\n", "f(é)"),
+    ("(total,\n n)", "(total,\n n)"),
+    ("f'{total}'", "f'{total}'"),
+    ("train(model)[0]", "train(model)[0]"),
+    ("model.to(device)", "model.to(device)"),
+    ("await f(x)", "await f(x)"),
+])  # fmt: skip
 def test_a_last_expression_is_shown(cell: str, expression: str) -> None:
     shown = ipython.shown(cell)
     assert shown is not None

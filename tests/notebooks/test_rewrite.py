@@ -109,53 +109,24 @@ def test_a_finding_may_have_edits_in_several_cells() -> None:
     assert [each.reason for each in kept.refused] == ["the metadata of cell 2 mark it as not editable"]
 
 
-@pytest.mark.parametrize(
-    ("cells", "expected"),
-    [
-        (["import sys\nimport torch", "x = slow"], ["import os\nimport sys\nimport torch\n\nN = os.n", "x = fast"]),
-        (
-            [
-                "!pip install x",
-                "%load_ext y\nimport torch\n%matplotlib inline\n",
-                "def f(): ...",
-                "import json",
-                "x = slow",
-            ],
-            [
-                "!pip install x",
-                "%load_ext y\nimport os\n\nimport torch\n\nN = os.n\n\n%matplotlib inline\n",
-                "def f(): ...",
-                "import json",
-                "x = fast",
-            ],
-        ),
-        (
-            ["y = torch.x", "%%time\n# why\nx = slow\n"],
-            ["y = torch.x", "%%time\nimport os\n\nN = os.n\n\n# why\nx = fast\n"],
-        ),
-        (
-            ["!ls", "# Imports\nimport torch\nprint()", "x = 1\nimport numpy", "y = slow"],
-            [
-                "!ls",
-                "import os\n\n# Imports\nimport torch\n\nN = os.n\n\nprint()",
-                "x = 1\nimport numpy",
-                "y = fast",
-            ],
-        ),
-        (
-            ["import torch", "def f(): ...", "import os\nx = 1", "y = slow"],
-            ["import torch", "def f(): ...", "import os\n\nN = os.n\n\nx = 1", "y = fast"],
-        ),
-        (
-            ["# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib", "x = slow"],
-            ["import os\n\n# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib\n\nN = os.n", "x = fast"],
-        ),
-        (["#@title All\nimport torch", "x = slow"], ["#@title All\nimport os\n\nimport torch\n\nN = os.n", "x = fast"]),
-        (["%%time\n# torch\nx = slow\n"], ["%%time\nimport os\n\nN = os.n\n\n# torch\nx = fast\n"]),
-        (["%%bash\nls", "x = slow  # torch"], ["%%bash\nls", "import os\n\nN = os.n\n\nx = fast  # torch"]),
-        (["'''torch'''", "if slow:\n    pass"], ["'''torch'''\n\nimport os\n\nN = os.n", "if fast:\n    pass"]),
-    ],
-)
+@pytest.mark.parametrize(("cells", "expected"), [
+    (["import sys\nimport torch", "x = slow"], ["import os\nimport sys\nimport torch\n\nN = os.n", "x = fast"]),
+    (["!pip install x", "%load_ext y\nimport torch\n%matplotlib inline\n", "def f(): ...", "import json", "x = slow"],
+     ["!pip install x", "%load_ext y\nimport os\n\nimport torch\n\nN = os.n\n\n%matplotlib inline\n", "def f(): ...",
+      "import json", "x = fast"]),
+    (["y = torch.x", "%%time\n# why\nx = slow\n"],
+     ["y = torch.x", "%%time\nimport os\n\nN = os.n\n\n# why\nx = fast\n"]),
+    (["!ls", "# Imports\nimport torch\nprint()", "x = 1\nimport numpy", "y = slow"],
+     ["!ls", "import os\n\n# Imports\nimport torch\n\nN = os.n\n\nprint()", "x = 1\nimport numpy", "y = fast"]),
+    (["import torch", "def f(): ...", "import os\nx = 1", "y = slow"],
+     ["import torch", "def f(): ...", "import os\n\nN = os.n\n\nx = 1", "y = fast"]),
+    (["# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib", "x = slow"],
+     ["import os\n\n# Import PyTorch\nimport torch\n\n# Plots\nimport matplotlib\n\nN = os.n", "x = fast"]),
+    (["#@title All\nimport torch", "x = slow"], ["#@title All\nimport os\n\nimport torch\n\nN = os.n", "x = fast"]),
+    (["%%time\n# torch\nx = slow\n"], ["%%time\nimport os\n\nN = os.n\n\n# torch\nx = fast\n"]),
+    (["%%bash\nls", "x = slow  # torch"], ["%%bash\nls", "import os\n\nN = os.n\n\nx = fast  # torch"]),
+    (["'''torch'''", "if slow:\n    pass"], ["'''torch'''\n\nimport os\n\nN = os.n", "if fast:\n    pass"]),
+])  # fmt: skip
 def test_imports_and_definitions(cells: list[str], expected: list[str]) -> None:
     rules = [toys.renaming(imports=("os",), definitions=("N = os.n",))]
     result = rewrite(notebooks.document(*cells), "a.ipynb", rules)
@@ -182,21 +153,15 @@ def test_a_whole_notebook_is_silenced() -> None:
     assert rewrite(data, "a.ipynb", [toys.renaming()]).outcome is Outcome.UNCHANGED
 
 
-@pytest.mark.parametrize(
-    ("data", "outcome", "reason"),
-    [
-        (b"{torch", Outcome.FAILED, "is not a notebook: broken JSON: expecting property name"),
-        (b"{", Outcome.UNCHANGED, ""),
-        (
-            notebooks.document("library(torch)", metadata={"kernelspec": {"language": "R"}}),
-            Outcome.SKIPPED,
-            "is a notebook in R",
-        ),
-        (notebooks.document("torch", nbformat=3), Outcome.SKIPPED, "is a notebook of format 3"),
-        (notebooks.document("import torch", "x = (slow"), Outcome.SKIPPED, "line 1 of cell 2, column"),
-        (notebooks.document("import torch", "x = 1"), Outcome.UNCHANGED, ""),
-    ],
-)
+@pytest.mark.parametrize(("data", "outcome", "reason"), [
+    (b"{torch", Outcome.FAILED, "is not a notebook: broken JSON: expecting property name"),
+    (b"{", Outcome.UNCHANGED, ""),
+    (notebooks.document("library(torch)", metadata={"kernelspec": {"language": "R"}}), Outcome.SKIPPED,
+     "is a notebook in R"),
+    (notebooks.document("torch", nbformat=3), Outcome.SKIPPED, "is a notebook of format 3"),
+    (notebooks.document("import torch", "x = (slow"), Outcome.SKIPPED, "line 1 of cell 2, column"),
+    (notebooks.document("import torch", "x = 1"), Outcome.UNCHANGED, ""),
+])  # fmt: skip
 def test_outcomes(data: bytes, outcome: Outcome, reason: str) -> None:
     result = rewrite(data, "a.ipynb", [toys.renaming()])
     assert result.outcome is outcome

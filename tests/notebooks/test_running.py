@@ -44,17 +44,14 @@ TRAININGS = {
     "sum that is shown above": ["total = 0.0", "total", f"{STEP}    total += loss.item()", "print(total)"],
     "list in a cell": [f"losses = []\n{STEP}    losses.append(loss.item())\nlosses", "print(sum(losses))"],
     "list over cells": ["losses = []", f"{STEP}    losses.append(loss.item())", "losses[-1]", "print(losses)"],
-    "history": [
-        f"history = []\n{STEP}    pass",
-        f"total = 0.0\n{STEP}    total += loss.item()",
-        "history.append(total)\nhistory",
-    ],
+    "history": [f"history = []\n{STEP}    pass", f"total = 0.0\n{STEP}    total += loss.item()",
+        "history.append(total)\nhistory"],
     "function": [TRAIN, "train(2)", "mean = train(1)\nprint(f'{mean:.4f}')"],
     "counts": [
         f"right, n = 0, 0\n{STEP}    right += (model(x).argmax(1) == y).sum().item()\n    n += len(y)\nprint(right, n)",
         "right / n",
     ],
-}
+}  # fmt: skip
 
 
 def run(cells: Sequence[str], order: Sequence[int]) -> list[str]:

@@ -50,18 +50,15 @@ def test_nothing_changes_by_being_read() -> None:
     assert source.reparse(source.text).to_bytes() == data
 
 
-@pytest.mark.parametrize(
-    ("what", "place"),
-    [
-        ("import torch", Place(2, 1, 1)),
-        ("total = 0", Place(2, 1, 3)),
-        ("total += x", Place(5, 5, 3)),
-        ("indented", Place(1, 5, 5)),
-        ("again = 2", Place(2, 5, 5)),
-        ("train(model)", Place(1, 1, 7)),
-        ("total / 3", Place(2, 1, 7)),
-    ],
-)
+@pytest.mark.parametrize(("what", "place"), [
+    ("import torch", Place(2, 1, 1)),
+    ("total = 0", Place(2, 1, 3)),
+    ("total += x", Place(5, 5, 3)),
+    ("indented", Place(1, 5, 5)),
+    ("again = 2", Place(2, 5, 5)),
+    ("train(model)", Place(1, 1, 7)),
+    ("total / 3", Place(2, 1, 7)),
+])  # fmt: skip
 def test_places_are_those_of_the_cell(what: str, place: Place) -> None:
     source = parsed(*CELLS)
     assert source.place(source.text.index(what)) == place
@@ -119,23 +116,20 @@ def test_line_endings_of_windows() -> None:
     assert edited(source, edits(source, "c = 3", "c = 3\r\nd = 4")) == ["a = 1", "b = 2\r\nc = 3\r\nd = 4"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("pass", "x = 1", "is not plain Python or displays a value"),
-        ("get_ipython().run", "f", ""),
-        ("train(model)", "train(net)", "is not plain Python or displays a value"),
-        ("total / 3", "float(total) / 3", ""),
-        ("total / 3, ", "float(total) / 3, ", "is not plain Python or displays a value"),
-        ("# shown\n", "# shown\nx = 1\n", "cell 7 would no longer show the value of its last line"),
-        ("# shown\n", "# more\n", ""),
-        ("if True:", "if x:", "is not plain Python or displays a value"),
-        ("again = 2\n", "again = 2", "the change would reach beyond the end of cell 5"),
-        ("again = 2\n", "again = 3\n", ""),
-        ("    again = 2\n", "", ""),
-        ("import torch\n", "import torch\nimport os\n", ""),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("pass", "x = 1", "is not plain Python or displays a value"),
+    ("get_ipython().run", "f", ""),
+    ("train(model)", "train(net)", "is not plain Python or displays a value"),
+    ("total / 3", "float(total) / 3", ""),
+    ("total / 3, ", "float(total) / 3, ", "is not plain Python or displays a value"),
+    ("# shown\n", "# shown\nx = 1\n", "cell 7 would no longer show the value of its last line"),
+    ("# shown\n", "# more\n", ""),
+    ("if True:", "if x:", "is not plain Python or displays a value"),
+    ("again = 2\n", "again = 2", "the change would reach beyond the end of cell 5"),
+    ("again = 2\n", "again = 3\n", ""),
+    ("    again = 2\n", "", ""),
+    ("import torch\n", "import torch\nimport os\n", ""),
+])  # fmt: skip
 def test_what_may_be_edited(old: str, new: str, reason: str) -> None:
     source = parsed(*CELLS)
     if old not in source.text:
@@ -174,20 +168,17 @@ def test_cells_of_other_languages_and_locked_cells_stay() -> None:
     assert source.obstacle([Edit(end, end, "x = 1\n")]) == "cell 2 belongs to a cell magic"
 
 
-@pytest.mark.parametrize(
-    ("cells", "reason"),
-    [
-        (["a = 1", "b = (\n"], "line 1 of cell 2, column 5: syntax error: b = ("),
-        (["x = '''", "'''"], "line 1 of cell 1"),
-        (["x = (", ")"], "of cell 1"),
-        (["if x:", "    y = 1"], "of cell 1"),
-        (["if x:\n    y = 1", "else:\n    y = 2"], "line 1 of cell 2"),
-        (["a = 1", "@dec", "def f(): ..."], "of cell 2"),
-        (["a = 1", "print 'x'"], "line 1 of cell 2, column 1: Python 2 code (perfmod reads Python 3): print 'x'"),
-        (["a = '\x00'"], "cell 1 contains null bytes, so it is not Python source"),
-        (["a = 1\\", "b = 2"], "of cell 1"),
-    ],
-)
+@pytest.mark.parametrize(("cells", "reason"), [
+    (["a = 1", "b = (\n"], "line 1 of cell 2, column 5: syntax error: b = ("),
+    (["x = '''", "'''"], "line 1 of cell 1"),
+    (["x = (", ")"], "of cell 1"),
+    (["if x:", "    y = 1"], "of cell 1"),
+    (["if x:\n    y = 1", "else:\n    y = 2"], "line 1 of cell 2"),
+    (["a = 1", "@dec", "def f(): ..."], "of cell 2"),
+    (["a = 1", "print 'x'"], "line 1 of cell 2, column 1: Python 2 code (perfmod reads Python 3): print 'x'"),
+    (["a = '\x00'"], "cell 1 contains null bytes, so it is not Python source"),
+    (["a = 1\\", "b = 2"], "of cell 1"),
+])  # fmt: skip
 def test_cells_stand_by_themselves(cells: list[str], reason: str) -> None:
     with pytest.raises(SourceError) as error:
         parsed(*cells)

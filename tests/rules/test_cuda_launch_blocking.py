@@ -15,16 +15,11 @@ CHANGES = {
     "item": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nx = 1', "x = 1"),
     "default": ("os.environ.setdefault('CUDA_LAUNCH_BLOCKING', '1')\nx = 1", "x = 1"),
     "putenv": ('os.putenv("CUDA_LAUNCH_BLOCKING", "1")\nx = 1', "x = 1"),
-    "imported": (
-        'from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"',
-        "from os import environ",
-    ),
+    "imported": ('from os import environ\nenviron["CUDA_LAUNCH_BLOCKING"] = "1"', "from os import environ"),
     "same line": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"; x = 1', "x = 1"),
-    "taken back later": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nos.environ.pop("CUDA_LAUNCH_BLOCKING", None)',
-        'os.environ.pop("CUDA_LAUNCH_BLOCKING", None)',
-    ),
-}
+    "taken back later": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nos.environ.pop("CUDA_LAUNCH_BLOCKING", None)',
+        'os.environ.pop("CUDA_LAUNCH_BLOCKING", None)'),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
@@ -52,15 +47,12 @@ def fit(model, loader, optimizer):
 """
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "line"),
-    [
-        ("since = time.time()", "print(time.time() - since)", 8),
-        ("since = time.perf_counter()", "torch.cuda.synchronize(); print(time.perf_counter() - since)", None),
-        ("pass", "pass", None),
-        ("pass", "if step % 100 == 0: print(time.time() - start)", None),
-    ],
-)
+@pytest.mark.parametrize(("first", "last", "line"), [
+    ("since = time.time()", "print(time.time() - since)", 8),
+    ("since = time.perf_counter()", "torch.cuda.synchronize(); print(time.perf_counter() - since)", None),
+    ("pass", "pass", None),
+    ("pass", "if step % 100 == 0: print(time.time() - start)", None),
+])  # fmt: skip
 def test_is_held_back_where_a_clock_times_the_steps(first: str, last: str, line: int | None) -> None:
     files = WholeFiles(CudaLaunchBlocking(), "import os, time\nimport torch\nimport torch.nn.functional as F")
     (finding,) = files.result(TIMED.format(first=first, last=last)).applied
@@ -85,30 +77,18 @@ def test_clocks_of_another_program_are_nothing_to_it() -> None:
 
 
 REFUSED = {
-    "read": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nprint(os.environ["CUDA_LAUNCH_BLOCKING"])',
-        "line 4 names the variable",
-    ),
-    "asked for": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nif os.getenv("CUDA_LAUNCH_BLOCKING"): slow()',
-        "line 4 names the variable",
-    ),
-    "algorithms": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.use_deterministic_algorithms(True)',
-        "`use_deterministic_algorithms` asks for reproducible runs",
-    ),
-    "kernels": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.backends.cudnn.deterministic = True',
-        "`.deterministic = True` asks for reproducible runs",
-    ),
-    "workspace": (
-        'os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
-        "`CUBLAS_WORKSPACE_CONFIG` asks",
-    ),
-    "helper": (
-        'def setup_seed(n):\n    torch.manual_seed(n)\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
-        "`setup_seed` sets seeds",
-    ),
+    "read": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nprint(os.environ["CUDA_LAUNCH_BLOCKING"])',
+        "line 4 names the variable"),
+    "asked for": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\nif os.getenv("CUDA_LAUNCH_BLOCKING"): slow()',
+        "line 4 names the variable"),
+    "algorithms": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.use_deterministic_algorithms(True)',
+        "`use_deterministic_algorithms` asks for reproducible runs"),
+    "kernels": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\ntorch.backends.cudnn.deterministic = True',
+        "`.deterministic = True` asks for reproducible runs"),
+    "workspace": ('os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`CUBLAS_WORKSPACE_CONFIG` asks"),
+    "helper": ('def setup_seed(n):\n    torch.manual_seed(n)\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "`setup_seed` sets seeds"),
     "helper of another name": (
         (
             "def prepare(n):\n    torch.manual_seed(n)\n    np.random.seed(n)\n"
@@ -116,15 +96,10 @@ REFUSED = {
         ),
         "`prepare` sets seeds",
     ),
-    "comment": (
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # for reproducibility',
-        "a comment asks for it",
-    ),
-    "comment above": (
-        '# the extension needs this,\n# see its README\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
-        "a comment asks for it",
-    ),
-}
+    "comment": ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"  # for reproducibility', "a comment asks for it"),
+    "comment above": ('# the extension needs this,\n# see its README\nos.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+        "a comment asks for it"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSED.values(), ids=REFUSED)
@@ -132,16 +107,13 @@ def test_is_refused(code: str, reason: str) -> None:
     assert reason in " | ".join(FILES.reasons(code))
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"',
-        'os.environ["CUDA_LAUNCH_BLOCKING"] = value',
-        'if debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
-        'print("CUDA_LAUNCH_BLOCKING=1 may help")',
-        'HELP = {"CUDA_LAUNCH_BLOCKING": text}',
-    ],
-)
+@pytest.mark.parametrize("code", [
+    'os.environ["CUDA_LAUNCH_BLOCKING"] = "0"',
+    'os.environ["CUDA_LAUNCH_BLOCKING"] = value',
+    'if debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"',
+    'print("CUDA_LAUNCH_BLOCKING=1 may help")',
+    'HELP = {"CUDA_LAUNCH_BLOCKING": text}',
+])  # fmt: skip
 def test_is_silent(code: str) -> None:
     assert FILES.reasons(code) == []
 
@@ -157,18 +129,15 @@ def test_another_file_may_read_it() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("line", "starts"),
-    [
-        ("subprocess.run([sys.executable, 'eval.py'])", "subprocess.run"),
-        ("subprocess.Popen('python eval.py', shell=True)", "subprocess.Popen"),
-        ("os.system(f'./run {x}')", "os.system"),
-        ("multiprocessing.Process(target=tools.work).start()", "multiprocessing.Process"),
-        ("subprocess.check_output(['git', 'rev-parse', 'HEAD'])", ""),
-        ("multiprocessing.Process(target=work).start()", ""),
-        ("torch.multiprocessing.spawn(work, nprocs=2)", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "starts"), [
+    ("subprocess.run([sys.executable, 'eval.py'])", "subprocess.run"),
+    ("subprocess.Popen('python eval.py', shell=True)", "subprocess.Popen"),
+    ("os.system(f'./run {x}')", "os.system"),
+    ("multiprocessing.Process(target=tools.work).start()", "multiprocessing.Process"),
+    ("subprocess.check_output(['git', 'rev-parse', 'HEAD'])", ""),
+    ("multiprocessing.Process(target=work).start()", ""),
+    ("torch.multiprocessing.spawn(work, nprocs=2)", ""),
+])  # fmt: skip
 def test_programs_that_inherit_it(line: str, starts: str) -> None:
     imports = "import multiprocessing\nimport subprocess\nimport sys\n"
     code = f"{imports}\n\ndef work(rank=0):\n    pass\n\n\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n{line}"

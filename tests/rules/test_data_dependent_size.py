@@ -93,17 +93,14 @@ def test_sizes_are_advised_about(body: str, reason: str) -> None:
     assert reason in found
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "z = F.one_hot(y, 10)",
-        "z = F.one_hot(y, num_classes=n)",
-        "z = x.repeat_interleave(2, dim=0)",
-        "z = torch.repeat_interleave(x, y, output_size=n)",
-        "z = F.one_hot(torch.zeros(3, dtype=torch.long))",
-        "if i % 10 == 0:\n    z = F.one_hot(y)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "z = F.one_hot(y, 10)",
+    "z = F.one_hot(y, num_classes=n)",
+    "z = x.repeat_interleave(2, dim=0)",
+    "z = torch.repeat_interleave(x, y, output_size=n)",
+    "z = F.one_hot(torch.zeros(3, dtype=torch.long))",
+    "if i % 10 == 0:\n    z = F.one_hot(y)",
+])  # fmt: skip
 def test_no_sizes_are_missing(body: str) -> None:
     assert reports(body) == []
 

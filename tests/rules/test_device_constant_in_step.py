@@ -162,15 +162,12 @@ HOISTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        ("torch.tensor(True, device=device)", "True"),
-        ("torch.tensor([0.5]).to(device)", "0.5"),
-        ("torch.tensor(0.1, device=device)", "torch.full((), 0.1, device=device)"),
-        ("torch.tensor([0, 0], device=device)", "torch.zeros(2, dtype=torch.long, device=device)"),
-    ],
-)
+@pytest.mark.parametrize(("value", "written"), [
+    ("torch.tensor(True, device=device)", "True"),
+    ("torch.tensor([0.5]).to(device)", "0.5"),
+    ("torch.tensor(0.1, device=device)", "torch.full((), 0.1, device=device)"),
+    ("torch.tensor([0, 0], device=device)", "torch.zeros(2, dtype=torch.long, device=device)"),
+])  # fmt: skip
 def test_elements_take_the_number_itself(value: str, written: str) -> None:
     """In float64, 0.1 is another number than that of float32."""
     found = result(step(f"x[0] = {value}"))
@@ -201,7 +198,7 @@ REFUSED = {
     "args.device = i\ny = x - torch.tensor([1.0, 2.0], device=args.device)": "`args.device` is assigned in the loop",
     "torch.set_default_dtype(x.dtype)\ny = x - torch.tensor([1.0, 2.0], device=device)": "line 14 changes",
     "def to_double():\n    torch.set_default_dtype(torch.float64)\n"
-    "to_double()\ny = x - torch.tensor([1.0, 2.0], device=device)": "line 15 changes PyTorch's default dtype or device",
+    "to_double()\ny = x - torch.tensor([1.0, 2.0], device=device)": "line 15 changes PyTorch's default dtype",
     "y = torch.tensor([x.size(0), 3], device=device)": "the numbers in `[x.size(0), 3]` may change from step to step",
     "y = torch.tensor(args.weights, device=device)": "`args.weights` is not known to be a number or a constant",
     "y = torch.tensor(0.1).double().to(device)": (
@@ -224,49 +221,40 @@ def test_is_refused(body: str, reason: str) -> None:
     assert reason in found[0]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "y = torch.tensor(0.1)",
-        "y = torch.tensor(0.1, device='cpu')",
-        "y = torch.tensor([1.0, 2.0]).to('cpu')",
-        "y = torch.as_tensor(x, device=device)",
-        "y = torch.FloatTensor(3, 4).to(device)",
-        "y = torch.ByteTensor(size=(len(x),)).to(device)",
-        "y = torch.zeros(3, device=device)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "y = torch.tensor(0.1)",
+    "y = torch.tensor(0.1, device='cpu')",
+    "y = torch.tensor([1.0, 2.0]).to('cpu')",
+    "y = torch.as_tensor(x, device=device)",
+    "y = torch.FloatTensor(3, 4).to(device)",
+    "y = torch.ByteTensor(size=(len(x),)).to(device)",
+    "y = torch.zeros(3, device=device)",
+])  # fmt: skip
 def test_is_no_instance(body: str) -> None:
     assert reasons(body) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("y = torch.as_tensor(np.zeros(3), device=device)", ""),
-        ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", ""),
-        ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", ""),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    ("y = torch.as_tensor(np.zeros(3), device=device)", ""),
+    ("if i % 100 == 0:\n    y = torch.tensor(0.1, device=device)", ""),
+    ("if i > 0:\n    pass\nelse:\n    y = x.new_tensor(0)", ""),
+])  # fmt: skip
 def test_what_is_no_constant_of_every_step_stays(body: str, reason: str) -> None:
     found = reasons(body)
     assert len(found) == bool(reason)
     assert not reason or found[0].startswith(reason)
 
 
-@pytest.mark.parametrize(
-    ("number", "is_pythons"),
-    [
-        ("reward", False),
-        ("-reward", False),
-        ("2 * reward", False),
-        ("kept.reward", False),
-        ("later", False),
-        ("float(reward)", True),
-        ("rounds", True),
-        ("x.shape[0]", True),
-    ],
-)
+@pytest.mark.parametrize(("number", "is_pythons"), [
+    ("reward", False),
+    ("-reward", False),
+    ("2 * reward", False),
+    ("kept.reward", False),
+    ("later", False),
+    ("float(reward)", True),
+    ("rounds", True),
+    ("x.shape[0]", True),
+])  # fmt: skip
 def test_numbers_that_may_be_of_numpy(number: str, is_pythons: bool) -> None:
     """np.float64 is a `float`: `torch.tensor` makes float64 of it, and `torch.full` float32."""
     code = (
@@ -287,63 +275,48 @@ def test_an_element_that_needs_a_gradient_is_no_leaf() -> None:
     assert "[0]" in result(step(body)).after.decode()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "n = torch.tensor([len(y)], device=device)\nn = (n / 2).item()",
-        "n = torch.tensor(len(y), device=device)\ntorch.distributed.all_reduce(n)\nn = torch.clamp(n, 1).item()",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "n = torch.tensor([len(y)], device=device)\nn = (n / 2).item()",
+    "n = torch.tensor(len(y), device=device)\ntorch.distributed.all_reduce(n)\nn = torch.clamp(n, 1).item()",
+])  # fmt: skip
 def test_what_the_host_reads_back_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
     assert held.safety is Safety.LOW_IMPACT
     assert held.reason.startswith("its value is read back on line")
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (
-            "scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))",
-            "`0.5` needs no tensor here: use the Python number",
-        ),
-        ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` needs no tensor here: "),
-        ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` needs no tensor here: "),
-        ("y = x * torch.tensor(2.0, device=device)", "`2.0` needs no tensor here: "),
-        ("y = torch.max(x, torch.tensor(0.0, device=device))", "`0.0` needs no tensor here: "),
-        ("y = x.max(torch.tensor(i + 1, device=device))", "`i + 1` needs no tensor here: "),
-        ("low = torch.tensor(len(y), device=device)\ny = torch.log(low)", "`len(y)` needs no tensor here"),
-        (
-            "n = torch.tensor(float(i), device=device)\ny = torch.div(x, n)\nz = x / n",
-            "`float(i)` needs no tensor",
-        ),
-        ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "`0.1` needs no tensor here"),
-        ("kept = [torch.tensor(0., device=device)] * 3\nkept[0] = x", "the list holds one tensor many times: write"),
-        ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing since torch 0.4: "),
-        ("t = torch.tensor(data=1, device=device)\nkeep(t)", "a filled tensor would have to spell out its type"),
-        ("t = torch.tensor(True, device=x.device)\nkeep(t)", "a filled tensor would have to spell out its type"),
-        ("t = torch.tensor([1], device=device)[0]\nkeep(t)", "a filled tensor would have to spell out its type"),
-        ("t = torch.tensor(1).cuda(0)\nkeep(t)", "a filled tensor would have to spell out its type"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    ("scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))", "`0.5` needs no tensor"),
+    ("y = torch.max(x, torch.tensor(1e-7, device=device))", "`1e-7` needs no tensor"),
+    ("y = x.max(torch.tensor(1.0, device=device))", "`1.0` needs no tensor"),
+    ("y = x * torch.tensor(2.0, device=device)", "`2.0` needs no tensor"),
+    ("y = torch.max(x, torch.tensor(0.0, device=device))", "`0.0` needs no tensor"),
+    ("y = x.max(torch.tensor(i + 1, device=device))", "`i + 1` needs no tensor"),
+    ("low = torch.tensor(len(y), device=device)\ny = torch.log(low)", "`len(y)` needs no tensor"),
+    ("n = torch.tensor(float(i), device=device)\ny = torch.div(x, n)\nz = x / n", "`float(i)` needs no tensor"),
+    ("x[x > 3] = torch.Tensor([0.1]).to(x.device)", "`0.1` needs no tensor"),
+    ("kept = [torch.tensor(0., device=device)] * 3\nkept[0] = x", "the list holds one tensor many times: write"),
+    ("y = Variable(torch.FloatTensor([0.0]).cuda())", "`Variable` does nothing"),
+    ("t = torch.tensor(data=1, device=device)\nkeep(t)", "a filled tensor"),
+    ("t = torch.tensor(True, device=x.device)\nkeep(t)", "a filled tensor"),
+    ("t = torch.tensor([1], device=device)[0]\nkeep(t)", "a filled tensor"),
+    ("t = torch.tensor(1).cuda(0)\nkeep(t)", "a filled tensor"),
+])  # fmt: skip
 def test_constants_that_an_expert_would_not_fill(body: str, reason: str) -> None:
     (held,) = result("from torch.autograd import Variable\n" + step(body)).held_back
     assert held.safety is Safety.LOW_IMPACT
     assert held.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "n = torch.tensor(float(i), device=device)\ny = x / n\nkeep(n)",
-        "x[x > 3] = torch.tensor(0.5, device=device)",
-        "loss = x.sum() + torch.tensor(0.0, device=device)",
-        "total = torch.tensor(2.0, device=device)",
-        "x.sum().backward(torch.tensor(args.scale * 1.0, device=device))",
-        "nn.functional.binary_cross_entropy(x, y, weight=torch.tensor([2.0], device=device))",
-        "model(x, torch.tensor([7], device=device))",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "n = torch.tensor(float(i), device=device)\ny = x / n\nkeep(n)",
+    "x[x > 3] = torch.tensor(0.5, device=device)",
+    "loss = x.sum() + torch.tensor(0.0, device=device)",
+    "total = torch.tensor(2.0, device=device)",
+    "x.sum().backward(torch.tensor(args.scale * 1.0, device=device))",
+    "nn.functional.binary_cross_entropy(x, y, weight=torch.tensor([2.0], device=device))",
+    "model(x, torch.tensor([7], device=device))",
+])  # fmt: skip
 def test_constants_that_are_filled_where_they_stand(body: str) -> None:
     assert not result(step(body)).held_back
 
@@ -363,13 +336,10 @@ def test_an_early_return_is_filled_where_the_rest_of_the_function_fills_the_same
     assert held.reason == "it runs only under the `if` on line 18, not in every step"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if len(y) == 0:\n    keep(torch.tensor(0.0, device=device))\n    continue",
-        "loss = x.sum() if len(y) else torch.tensor(0.0, device=device)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "if len(y) == 0:\n    keep(torch.tensor(0.0, device=device))\n    continue",
+    "loss = x.sum() if len(y) else torch.tensor(0.0, device=device)",
+])  # fmt: skip
 def test_what_few_steps_make_is_no_gain(body: str) -> None:
     (held,) = result(step(body)).held_back
     assert held.safety is Safety.LOW_IMPACT

@@ -137,14 +137,11 @@ def test_is_refused(body: str, reason: str) -> None:
     assert not reason or reason in found[0]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if args.step % 10 == 0:\n    torch.cuda.empty_cache()",
-        "try:\n    y = 1\nexcept RuntimeError:\n    torch.cuda.empty_cache()",
-        "if args.log:\n    torch.cuda.synchronize()",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "if args.step % 10 == 0:\n    torch.cuda.empty_cache()",
+    "try:\n    y = 1\nexcept RuntimeError:\n    torch.cuda.empty_cache()",
+    "if args.log:\n    torch.cuda.synchronize()",
+])  # fmt: skip
 def test_what_runs_now_and_then_stays(body: str) -> None:
     assert reasons(step(body)) == []
 
@@ -221,13 +218,10 @@ def test_the_clock_of_a_function_that_is_called_counts() -> None:
     assert "`watch.stop` on line 15" in reason
 
 
-@pytest.mark.parametrize(
-    "decorator",
-    [
-        "def watched(f):\n    def g(*a):\n        log(time.time())\n        return f(*a)\n    return g",
-        "from utils import timeit",
-    ],
-)
+@pytest.mark.parametrize("decorator", [
+    "def watched(f):\n    def g(*a):\n        log(time.time())\n        return f(*a)\n    return g",
+    "from utils import timeit",
+])  # fmt: skip
 def test_a_decorator_may_measure(decorator: str) -> None:
     name = "timeit" if "timeit" in decorator else "watched"
     helper = f"\n\n{decorator}\n\n\n@{name}\ndef wait():\n    torch.cuda.synchronize()\n    return 1\n"

@@ -45,18 +45,15 @@ def run(rule: Rule, *, sample: str = "row", batch: str = "samples", options: str
     return result
 
 
-@pytest.mark.parametrize(
-    ("options", "advice"),
-    [
-        ("num_workers=1", "only 2 batches are loaded ahead (one worker, prefetch_factor 2): raise num_workers"),
-        ("num_workers=2, prefetch_factor=1", "only 2 batches are loaded ahead (2 workers, prefetch_factor 1)"),
-        ("num_workers=2", ""),
-        ("num_workers=0", ""),
-        ("num_workers=count", ""),
-        ("num_workers=1, prefetch_factor=count", ""),
-        ("num_workers=1, **count", ""),
-    ],
-)
+@pytest.mark.parametrize(("options", "advice"), [
+    ("num_workers=1", "only 2 batches are loaded ahead (one worker, prefetch_factor 2): raise num_workers"),
+    ("num_workers=2, prefetch_factor=1", "only 2 batches are loaded ahead (2 workers, prefetch_factor 1)"),
+    ("num_workers=2", ""),
+    ("num_workers=0", ""),
+    ("num_workers=count", ""),
+    ("num_workers=1, prefetch_factor=count", ""),
+    ("num_workers=1, **count", ""),
+])  # fmt: skip
 def test_batches_in_store(options: str, advice: str) -> None:
     found = run(ShallowPrefetch(), options=options).refused
     assert [advice in finding.reason for finding in found] == ([True] if advice else [])
@@ -70,22 +67,19 @@ def test_workers_of_the_command_line_are_a_default() -> None:
     assert "only 2 batches are loaded ahead (one worker by default, prefetch_factor 2)" in result.refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("sample", "batch", "advice"),
-    [
-        ("torch.from_numpy(row.astype(np.float64))", "samples", "float64: twice"),
-        ("torch.zeros(3, dtype=torch.float64)", "samples", "float64: twice"),
-        ("row.astype('float64')", "samples", "float64: twice"),
-        ("torch.tensor([float(v) for v in row])", "samples", "a Python object"),
-        ("torch.tensor(list(row))", "samples", "an array becomes a list"),
-        ("torch.FloatTensor(row.tolist())", "samples", "an array becomes a list"),
-        ("row", "torch.stack([torch.tensor(s) for s in samples])", "one tensor per element"),
-        ("torch.from_numpy(row)", "torch.stack(samples)", ""),
-        ("torch.tensor([index, index])", "samples", ""),
-        ("torch.zeros(3, dtype=torch.float32)", "samples", ""),
-        ("torch.zeros(3, dtype=float)", "samples", ""),
-    ],
-)
+@pytest.mark.parametrize(("sample", "batch", "advice"), [
+    ("torch.from_numpy(row.astype(np.float64))", "samples", "float64: twice"),
+    ("torch.zeros(3, dtype=torch.float64)", "samples", "float64: twice"),
+    ("row.astype('float64')", "samples", "float64: twice"),
+    ("torch.tensor([float(v) for v in row])", "samples", "a Python object"),
+    ("torch.tensor(list(row))", "samples", "an array becomes a list"),
+    ("torch.FloatTensor(row.tolist())", "samples", "an array becomes a list"),
+    ("row", "torch.stack([torch.tensor(s) for s in samples])", "one tensor per element"),
+    ("torch.from_numpy(row)", "torch.stack(samples)", ""),
+    ("torch.tensor([index, index])", "samples", ""),
+    ("torch.zeros(3, dtype=torch.float32)", "samples", ""),
+    ("torch.zeros(3, dtype=float)", "samples", ""),
+])  # fmt: skip
 def test_costs_of_samples(sample: str, batch: str, advice: str) -> None:
     found = run(CostlySamples(), sample=sample, batch=batch).refused
     assert [advice in finding.reason for finding in found] == ([True] if advice else [])

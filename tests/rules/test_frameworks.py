@@ -126,17 +126,12 @@ def test_a_hook_between_the_loader_and_its_first_batch() -> None:
     assert held.reason == "with workers the order of the samples is drawn before line 33 runs, not after it"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("max_epochs=1", "max_epochs=1, accelerator='cpu'", "the Trainer runs on the CPU (line 38)"),
-        (
-            "    def configure",
-            "    def transfer_batch_to_device(self, batch, device, index):\n        return batch\n\n    def configure",
-            "line 33 copies the batches in its own way",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("max_epochs=1", "max_epochs=1, accelerator='cpu'", "the Trainer runs on the CPU (line 38)"),
+    ("    def configure",
+     "    def transfer_batch_to_device(self, batch, device, index):\n        return batch\n\n    def configure",
+     "line 33 copies the batches in its own way"),
+])  # fmt: skip
 def test_lightning_that_copies_otherwise(old: str, new: str, reason: str) -> None:
     result = run(LIGHTNING.replace(old, new), PageableTransfer())
     assert result.after == result.before

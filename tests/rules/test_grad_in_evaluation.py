@@ -73,46 +73,29 @@ def test_a_function_that_only_evaluates_is_decorated(code: str) -> None:
 
 
 BLOCKS = {
-    "loop behind eval": (
-        "model.eval()\nn = 0\nfor x, y in val_loader:\n    n += int((model(x).argmax(1) == y).sum())\nprint(n)",
-        (
-            "model.eval()\nn = 0\nwith torch.no_grad():\n    for x, y in val_loader:\n"
-            "        n += int((model(x).argmax(1) == y).sum())\nprint(n)"
-        ),
-    ),
-    "loop over validation data": (
-        "hits = 0\nfor step, (x, y) in enumerate(val_loader):\n    hits += int((model(x).argmax(1) == y).sum())",
-        (
-            "hits = 0\nwith torch.no_grad():\n    for step, (x, y) in enumerate(val_loader):\n"
-            "        hits += int((model(x).argmax(1) == y).sum())"
-        ),
-    ),
-    "one line": (
-        "model.eval()\npred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
-        "model.eval()\nwith torch.no_grad():\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
-    ),
-    "all of a block": (
-        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
-        (
-            "model.eval()\nwith torch.autocast('cuda'), torch.no_grad():\n    pred = model(x).argmax(1)\n"
-            "print(int((pred == y).sum()))"
-        ),
-    ),
-    "part of a block": (
-        "model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\n    print(int((pred == y).sum()))",
-        (
-            "model.eval()\nwith torch.autocast('cuda'):\n    with torch.no_grad():\n"
-            "        pred = model(x).argmax(1)\n    print(int((pred == y).sum()))"
-        ),
-    ),
-    "lines together": (
-        "model.eval()\na = model(x).argmax(1)\nb = model(y).argmax(1)\nprint(int((a == b).sum()))\nmodel.train()",
-        (
-            "model.eval()\nwith torch.no_grad():\n    a = model(x).argmax(1)\n    b = model(y).argmax(1)\n"
-            "print(int((a == b).sum()))\nmodel.train()"
-        ),
-    ),
-}
+    "loop behind eval": (("model.eval()\nn = 0\nfor x, y in val_loader:\n"
+          "    n += int((model(x).argmax(1) == y).sum())\nprint(n)"),
+        ("model.eval()\nn = 0\nwith torch.no_grad():\n    for x, y in val_loader:\n"
+          "        n += int((model(x).argmax(1) == y).sum())\nprint(n)")),
+    "loop over validation data": (("hits = 0\nfor step, (x, y) in enumerate(val_loader):\n"
+          "    hits += int((model(x).argmax(1) == y).sum())"),
+        ("hits = 0\nwith torch.no_grad():\n    for step, (x, y) in enumerate(val_loader):\n"
+          "        hits += int((model(x).argmax(1) == y).sum())")),
+    "one line": ("model.eval()\npred = model(x).argmax(1)\nprint(int((pred == y).sum()))",
+        "model.eval()\nwith torch.no_grad():\n    pred = model(x).argmax(1)\nprint(int((pred == y).sum()))"),
+    "all of a block": (("model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\n"
+          "print(int((pred == y).sum()))"),
+        ("model.eval()\nwith torch.autocast('cuda'), torch.no_grad():\n    pred = model(x).argmax(1)\n"
+          "print(int((pred == y).sum()))")),
+    "part of a block": (("model.eval()\nwith torch.autocast('cuda'):\n    pred = model(x).argmax(1)\n"
+          "    print(int((pred == y).sum()))"),
+        ("model.eval()\nwith torch.autocast('cuda'):\n    with torch.no_grad():\n"
+          "        pred = model(x).argmax(1)\n    print(int((pred == y).sum()))")),
+    "lines together": (("model.eval()\na = model(x).argmax(1)\nb = model(y).argmax(1)\nprint(int((a == b).sum()))\n"
+          "model.train()"),
+        ("model.eval()\nwith torch.no_grad():\n    a = model(x).argmax(1)\n    b = model(y).argmax(1)\n"
+          "print(int((a == b).sum()))\nmodel.train()")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after"), BLOCKS.values(), ids=BLOCKS)
@@ -140,20 +123,14 @@ HELD_BACK = {
     "logged": (evaluation("loss = criterion(model(x), y)\nlogging.info('%s', loss)"), "`grad_fn`"),
     "as text": (evaluation("loss = criterion(model(x), y)\ntotal = 'loss %s' % loss"), "`grad_fn`"),
     "kept": (evaluation("loss = criterion(model(x), y)\nself.last = loss"), "where other code may differentiate it"),
-    "handed on": (
-        evaluation("loss = criterion(model(x), y)\nagent.learn(loss)"),
-        "where other code may differentiate it",
-    ),
-    "meter of the caller": (
-        evaluation("meter.update(criterion(model(x), y), 1)"),
-        "where other code may differentiate it",
-    ),
+    "handed on": (evaluation("loss = criterion(model(x), y)\nagent.learn(loss)"),
+        "where other code may differentiate it"),
+    "meter of the caller": (evaluation("meter.update(criterion(model(x), y), 1)"),
+        "where other code may differentiate it"),
     "suggestive": (evaluation("total += model(x, support=y).sum().item()"), "`support`"),
-    "other path": (
-        "layer = nn.TransformerEncoderLayer(4, 1)\n" + evaluation("total += model(x).sum().item()"),
-        "`TransformerEncoderLayer` computes slightly different values",
-    ),
-}
+    "other path": ("layer = nn.TransformerEncoderLayer(4, 1)\n" + evaluation("total += model(x).sum().item()"),
+        "`TransformerEncoderLayer` computes slightly different values"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "reason"), HELD_BACK.values(), ids=HELD_BACK)
@@ -168,19 +145,11 @@ REFUSED = {
     "grad": (evaluation("g = torch.autograd.grad(model(x).sum(), x)\ntotal += g[0].sum().item()"), "autograd.grad"),
     "requires_grad_": (evaluation("x.requires_grad_()\ntotal += model(x).sum().item()"), "requires_grad_"),
     "requires_grad": (evaluation("x.requires_grad = True\ntotal += model(x).sum().item()"), "`requires_grad`"),
-    "new leaf": (
-        evaluation("d = torch.zeros(3, requires_grad=True)\ntotal += model(x + d).sum().item()"),
-        "`requires_grad`",
-    ),
+    "new leaf": (evaluation("d = torch.zeros(3, requires_grad=True)\ntotal += model(x + d).sum().item()"),
+        "`requires_grad`"),
     "gradient": (evaluation("total += model(x).sum().item() + x.grad.sum().item()"), "gradient is read"),
-    "attack": (
-        evaluation("x = pgd_attack(model, x, y)\ntotal += model(x).sum().item()"),
-        "which may need gradients",
-    ),
-    "enabled": (
-        evaluation("h = torch.is_grad_enabled()\ntotal += model(x).sum().item()"),
-        "is_grad_enabled",
-    ),
+    "attack": (evaluation("x = pgd_attack(model, x, y)\ntotal += model(x).sum().item()"), "which may need gradients"),
+    "enabled": (evaluation("h = torch.is_grad_enabled()\ntotal += model(x).sum().item()"), "is_grad_enabled"),
     "in a helper": (
         "def penalty_of(x):\n    return torch.autograd.grad(x.sum(), x)[0]\n\n\n"
         + evaluation("total += model(x).sum().item() + penalty_of(x).sum().item()"),
@@ -195,25 +164,14 @@ REFUSED = {
         evaluation("try:\n    total += model(x).numpy().sum()\nexcept RuntimeError:\n    total += 1"),
         "the error of `numpy()`",
     ),
-    "differentiated": (
-        evaluation("loss = criterion(model(x), y)\ntotal += loss", "total.backward()"),
-        "differentiated",
-    ),
-    "later": (
-        (
-            "def run(model, val_loader):\n    model.eval()\n    outs = []\n    for x, y in val_loader:\n"
-            "        outs.append(model(x))\n    loss = torch.cat(outs).sum()\n    return torch.autograd.grad(loss, x)\n"
-        ),
-        "differentiated",
-    ),
-    "flag": (
-        (
-            "def epoch(model, loader, training):\n    for x, y in loader:\n        loss = model(x).sum()\n"
-            "        if training:\n            loss.backward()\n"
-        ),
-        "",
-    ),
-}
+    "differentiated": (evaluation("loss = criterion(model(x), y)\ntotal += loss", "total.backward()"),
+        "differentiated"),
+    "later": (("def run(model, val_loader):\n    model.eval()\n    outs = []\n    for x, y in val_loader:\n"
+          "        outs.append(model(x))\n    loss = torch.cat(outs).sum()\n"
+          "    return torch.autograd.grad(loss, x)\n"), "differentiated"),
+    "flag": (("def epoch(model, loader, training):\n    for x, y in loader:\n        loss = model(x).sum()\n"
+          "        if training:\n            loss.backward()\n"), ""),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSED.values(), ids=REFUSED)

@@ -16,38 +16,26 @@ CALLS = {
     "before keywords of others": ("make(a, **more)", "make(a, flag=True, **more)"),
     "a line each": ("make(\n    a,\n    b,\n)", "make(\n    a,\n    b,\n    flag=True,\n)"),
     "a line each, no comma": ("make(\n    a,\n    b\n)", "make(\n    a,\n    b,\n    flag=True\n)"),
-    "a line each, comment": (
-        "make(\n    a,  # one\n    b  # two\n)",
-        "make(\n    a,  # one\n    b,  # two\n    flag=True\n)",
-    ),
+    "a line each, comment": ("make(\n    a,  # one\n    b  # two\n)",
+        "make(\n    a,  # one\n    b,  # two\n    flag=True\n)"),
     "a line each, aligned": ("make(a,\n     b)", "make(a,\n     b,\n     flag=True)"),
     "a line each, aligned, comma": ("make(a,\n     b,\n     )", "make(a,\n     b,\n     flag=True,\n     )"),
-    "a line each, comment behind the last": (
-        "make(a,  # one\n     b)  # two",
-        "make(a,  # one\n     b,  # two\n     flag=True)",
-    ),
-    "a line each, bracket on the next line": (
-        "make(a,  # one\n     b  # two\n     )",
-        "make(a,  # one\n     b,  # two\n     flag=True\n     )",
-    ),
+    "a line each, comment behind the last": ("make(a,  # one\n     b)  # two",
+        "make(a,  # one\n     b,  # two\n     flag=True)"),
+    "a line each, bracket on the next line": ("make(a,  # one\n     b  # two\n     )",
+        "make(a,  # one\n     b,  # two\n     flag=True\n     )"),
     "a comment behind several": ("make(a, b  # two\n     )", "make(a, b,  # two\n     flag=True\n     )"),
-    "a comment behind the last line": (
-        "make(\n    a, b,\n    c)  # three",
-        "make(\n    a, b,\n    c,  # three\n    flag=True)",
-    ),
+    "a comment behind the last line": ("make(\n    a, b,\n    c)  # three",
+        "make(\n    a, b,\n    c,  # three\n    flag=True)"),
     "a comment behind all": ("make(a, b)  # both", "make(a, b, flag=True)  # both"),
-    "on a line that is too long already": (
-        f"make({'a' * 80}, {'b' * 80})",
-        f"make({'a' * 80}, {'b' * 80},\n     flag=True)",
-    ),
+    "on a line that is too long already": (f"make({'a' * 80}, {'b' * 80})",
+        f"make({'a' * 80}, {'b' * 80},\n     flag=True)"),
     "before other code": (f"make({'a' * 70}), 1", f"make({'a' * 70},\n     flag=True), 1"),
     "before another call": (f"make({'a' * 70}), f()", f"make({'a' * 70}, flag=True), f()"),
     "before a comment": (f"make({'a' * 70})  # {'b' * 40}", f"make({'a' * 70}, flag=True)  # {'b' * 40}"),
     "in a list": (f"[make({'a' * 70}), 1]", f"[make({'a' * 70},\n      flag=True), 1]"),
-    "in the head of a loop": (
-        f"for x in zip(make({'a' * 70}), y): pass",
-        f"for x in zip(make({'a' * 70},\n                  flag=True), y): pass",
-    ),
+    "in the head of a loop": (f"for x in zip(make({'a' * 70}), y): pass",
+        f"for x in zip(make({'a' * 70},\n                  flag=True), y): pass"),
     "spaces around =": ("make(a, b = 1)", "make(a, b = 1, flag = True)"),
     "spaces around one =": ("make(a = 1, b=1)", "make(a = 1, b=1, flag=True)"),
     "several lines": ("make(a, b,\n     c, d)", "make(a, b,\n     c, d, flag=True)"),
@@ -61,19 +49,13 @@ CALLS = {
     "the only one, a call with a comma": ("make(\n    len(a,))", "make(\n    len(a,), flag=True)"),
     "the only one on a long line": (f"make(\n    {'a' * 80})", f"make(\n    {'a' * 80},\n    flag=True)"),
     "several on a line of their own": ("make(\n    a, b\n)", "make(\n    a, b, flag=True\n)"),
-    "several on a line that is too long already": (
-        f"make(\n    {'a' * 80}, {'b' * 60}\n)",
-        f"make(\n    {'a' * 80}, {'b' * 60},\n    flag=True\n)",
-    ),
-    "several on a long line with the bracket": (
-        f"make(\n    {'a' * 40}, {'b' * 30})",
-        f"make(\n    {'a' * 40}, {'b' * 30},\n    flag=True)",
-    ),
-    "several on a long line of their own": (
-        f"make(\n    {'a' * 40}, {'b' * 30}\n)",
-        f"make(\n    {'a' * 40},\n    {'b' * 30},\n    flag=True,\n)",
-    ),
-}
+    "several on a line that is too long already": (f"make(\n    {'a' * 80}, {'b' * 60}\n)",
+        f"make(\n    {'a' * 80}, {'b' * 60},\n    flag=True\n)"),
+    "several on a long line with the bracket": (f"make(\n    {'a' * 40}, {'b' * 30})",
+        f"make(\n    {'a' * 40}, {'b' * 30},\n    flag=True)"),
+    "several on a long line of their own": (f"make(\n    {'a' * 40}, {'b' * 30}\n)",
+        f"make(\n    {'a' * 40},\n    {'b' * 30},\n    flag=True,\n)"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)

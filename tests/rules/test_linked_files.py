@@ -101,19 +101,16 @@ def test_normalisation_moves_to_the_loop_of_another_file() -> None:
     assert results["data.py"].together == ("engine.py",)
 
 
-@pytest.mark.parametrize(
-    ("imported", "made"),
-    [
-        ("from data import build", "NormalizeOnDevice(MEAN, STD)"),
-        ("from data import Zoo, build", "NormalizeOnDevice(MEAN, STD)"),
-        ("from data import build, Zoo", "NormalizeOnDevice(MEAN, STD)"),
-        ("from data import build\nSTD = 1", "NormalizeOnDevice((0.5, 0.4, 0.3), (0.2, 0.2, 0.1))"),
-        ("import data", "data.NormalizeOnDevice(data.MEAN, data.STD)"),
-        ("import data as d", "d.NormalizeOnDevice(d.MEAN, d.STD)"),
-        ("from data import *", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("imported", "made"), [
+    ("from data import build", "NormalizeOnDevice(MEAN, STD)"),
+    ("from data import Zoo, build", "NormalizeOnDevice(MEAN, STD)"),
+    ("from data import build, Zoo", "NormalizeOnDevice(MEAN, STD)"),
+    ("from data import build\nSTD = 1", "NormalizeOnDevice((0.5, 0.4, 0.3), (0.2, 0.2, 0.1))"),
+    ("import data", "data.NormalizeOnDevice(data.MEAN, data.STD)"),
+    ("import data as d", "d.NormalizeOnDevice(d.MEAN, d.STD)"),
+    ("from data import *", ""),
+    ("", ""),
+])  # fmt: skip
 def test_the_module_comes_from_the_file_of_the_pipeline(imported: str, made: str) -> None:
     data = DATA.replace("(0.2, 0.2, 0.1)", "STD").replace("MEAN =", "STD = (0.2, 0.2, 0.1)\nZoo = 3\nMEAN =")
     files = {"data.py": data, "engine.py": f"{imported}\n{ENGINE.lstrip()}", "main.py": MAIN}
@@ -132,13 +129,10 @@ def test_the_module_comes_from_the_file_of_the_pipeline(imported: str, made: str
     assert after(results, "engine.py").startswith(lines.get(imported, imported))
 
 
-@pytest.mark.parametrize(
-    "returned",
-    [
-        'return {"train": a, "val": b}',
-        "return Loaders(a, b)",
-    ],
-)
+@pytest.mark.parametrize("returned", [
+    'return {"train": a, "val": b}',
+    "return Loaders(a, b)",
+])  # fmt: skip
 def test_loaders_come_in_dictionaries_and_on_objects(returned: str) -> None:
     data = DATA.replace(
         "return DataLoader(dataset(True), batch_size=size), ", "a = DataLoader(dataset(True), batch_size=size)\n    "
@@ -319,13 +313,10 @@ def test_a_script_that_only_hands_functions_on_keeps_its_guard_as_it_is() -> Non
     assert results["main.py"].outcome is Outcome.UNCHANGED, "what stands in a guard needs none"
 
 
-@pytest.mark.parametrize(
-    ("helper", "safety"),
-    [
-        ("def shift(x):\n    return x + 1\n", Safety.SAFE),
-        ("import random\ndef shift(x):\n    return x * random.random()\n", Safety.UNSAFE),
-    ],
-)
+@pytest.mark.parametrize(("helper", "safety"), [
+    ("def shift(x):\n    return x + 1\n", Safety.SAFE),
+    ("import random\ndef shift(x):\n    return x * random.random()\n", Safety.UNSAFE),
+])  # fmt: skip
 def test_what_a_sample_calls_in_another_file_is_read(helper: str, safety: Safety) -> None:
     data = "from helper import shift\n" + SAMPLES.replace(".sqrt()", ".sqrt() + shift(index)")
     files = {"data.py": data, "engine.py": ENGINE, "main.py": MAIN, "helper.py": helper}

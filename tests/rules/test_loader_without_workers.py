@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from cases import says
 
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given
@@ -69,36 +70,30 @@ def test_a_training_on_the_cpu_is_held_back() -> None:
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "this script trains on the CPU: workers would take time away from the training"
+    assert "trains on the CPU" in held.reason
 
 
-@pytest.mark.parametrize(
-    ("loader", "comment"),
-    [
-        ("DataLoader(\n        Squares(),\n        # num_workers=4,\n        batch_size=2)", "# num_workers=4,"),
-        ("DataLoader(Squares(), batch_size=2)  # , num_workers=args.n", "# , num_workers=args.n"),
-    ],
-)
+@pytest.mark.parametrize(("loader", "comment"), [
+    ("DataLoader(\n        Squares(),\n        # num_workers=4,\n        batch_size=2)", "# num_workers=4,"),
+    ("DataLoader(Squares(), batch_size=2)  # , num_workers=args.n", "# , num_workers=args.n"),
+])  # fmt: skip
 def test_workers_that_somebody_switched_off(loader: str, comment: str) -> None:
     code = HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", loader)
     result = run(code)
     assert result.after == code.encode()
     (held,) = result.held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == f"somebody switched it off: `{comment}` stands in the call on line 16"
+    assert says(held.reason, f"switched it off … `{comment}` … line 16")
 
 
-@pytest.mark.parametrize(
-    ("lines", "is_chosen"),
-    [
-        ("    workers = 0  # 0 on Windows", True),
-        ("    seed = 1\n    workers = 0", True),
-        ("    workers = 0\n    shuffle = True", True),
-        ("    size, workers = 32, 0", True),
-        ("    torch.manual_seed(0)\n    workers = 0", False),
-        ("    squares = Squares()\n    workers = 0", False),
-    ],
-)
+@pytest.mark.parametrize(("lines", "is_chosen"), [
+    ("    workers = 0  # 0 on Windows", True),
+    ("    seed = 1\n    workers = 0", True),
+    ("    workers = 0\n    shuffle = True", True),
+    ("    size, workers = 32, 0", True),
+    ("    torch.manual_seed(0)\n    workers = 0", False),
+    ("    squares = Squares()\n    workers = 0", False),
+])  # fmt: skip
 def test_a_zero_that_somebody_chose(lines: str, is_chosen: bool) -> None:
     loader = lines + "\n" + LOADER.replace("batch_size=2", "batch_size=2, num_workers=workers")
     code = HEAD + MAIN.replace(LOADER, loader)
@@ -125,16 +120,13 @@ def test_a_default_with_workers_that_a_call_overrides(default: str, given: str, 
     assert [(each.safety, each.reason) for each in result.held_back] == [(Safety.OPT_IN, expected)] * is_overridden
 
 
-@pytest.mark.parametrize(
-    ("default", "use", "raised", "safety"),
-    [
-        (0, "", 4, Safety.SAFE),
-        (8, "", 8, Safety.SAFE),
-        (8, "    threads = args.num_workers\n", 8, Safety.SAFE),
-        (0, "    print(args)\n", 4, Safety.UNSAFE),
-        (0, "    threads = args.num_workers\n", None, Safety.SAFE),
-    ],
-)
+@pytest.mark.parametrize(("default", "use", "raised", "safety"), [
+    (0, "", 4, Safety.SAFE),
+    (8, "", 8, Safety.SAFE),
+    (8, "    threads = args.num_workers\n", 8, Safety.SAFE),
+    (0, "    print(args)\n", 4, Safety.UNSAFE),
+    (0, "    threads = args.num_workers\n", None, Safety.SAFE),
+])  # fmt: skip
 @pytest.mark.parametrize("forked", [False, True])
 def test_an_option_for_it_is_used(default: int, use: str, raised: int | None, safety: Safety, forked: bool) -> None:
     options = (
@@ -157,30 +149,24 @@ def test_an_option_for_it_is_used(default: int, use: str, raised: int | None, sa
     assert "cpu_count" not in after
 
 
-@pytest.mark.parametrize(
-    ("settings", "loader", "number"),
-    [
-        ("@dataclass\nclass Config:\n    size: int = 2\n    num_workers: int = 6\n\n\nconfig = Config()",
-            "batch_size=config.size", "config.num_workers"),
-        ('config = {"size": 2, "workers": 3}', 'batch_size=config["size"]', 'config["workers"]'),
-        ('config = {"size": 2, "workers": 0}', 'batch_size=config["size"]', COUNT),
-        ('config = {"size": 2}', 'batch_size=config["size"]', COUNT),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "loader", "number"), [
+    ("@dataclass\nclass Config:\n    size: int = 2\n    num_workers: int = 6\n\n\nconfig = Config()",
+     "batch_size=config.size", "config.num_workers"),
+    ('config = {"size": 2, "workers": 3}', 'batch_size=config["size"]', 'config["workers"]'),
+    ('config = {"size": 2, "workers": 0}', 'batch_size=config["size"]', COUNT),
+    ('config = {"size": 2}', 'batch_size=config["size"]', COUNT),
+])  # fmt: skip
 def test_settings_for_it_are_used(settings: str, loader: str, number: str) -> None:
     code = "from dataclasses import dataclass\n" + HEAD + settings + "\n\n\n" + MAIN.replace("batch_size=2", loader)
     assert flat(f", num_workers={number})") in flat(run(code).after.decode())
 
 
-@pytest.mark.parametrize(
-    ("head", "number"),
-    [
-        ('@click.option("--workers", default=4)\ndef main(workers):', "workers"),
-        ('@click.option("--workers", default=0)\ndef main(workers):', COUNT),
-        ("def main(num_workers=2):", "num_workers"),
-        ("def main(num_workers=None):", COUNT),
-    ],
-)
+@pytest.mark.parametrize(("head", "number"), [
+    ('@click.option("--workers", default=4)\ndef main(workers):', "workers"),
+    ('@click.option("--workers", default=0)\ndef main(workers):', COUNT),
+    ("def main(num_workers=2):", "num_workers"),
+    ("def main(num_workers=None):", COUNT),
+])  # fmt: skip
 def test_parameters_for_it_are_used(head: str, number: str) -> None:
     code = "import click\n" + HEAD + MAIN.replace("def main():", head)
     assert f"num_workers={number})" in run(code).after.decode()
@@ -193,7 +179,7 @@ def test_a_default_of_a_class_that_a_call_overrides() -> None:
     )
     code = HEAD + MAIN.replace(LOADER, "    loader = Data(0).loader\n").replace("def main", own)
     (held,) = run(code).held_back
-    assert held.reason == "the call on line 21 overrides the default num_workers=2 on line 15"
+    assert says(held.reason, "line 21 … num_workers=2 on line 15")
 
 
 def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
@@ -201,7 +187,7 @@ def test_a_zero_at_the_top_of_a_script_is_somebodys_choice() -> None:
         "batch_size=2", "batch_size=2, num_workers=WORKERS"
     )
     (held,) = run(code).held_back
-    assert held.reason.endswith("sets the number of workers to 0")
+    assert "number of workers to 0" in held.reason
 
 
 READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replace(
@@ -218,27 +204,24 @@ READY = HEAD.replace("torch.full((3,), float(index)).square()", "SAMPLE").replac
 READY = f"from orders import shuffled\n{READY}"
 
 
-@pytest.mark.parametrize(
-    ("sample", "is_ready"),
-    [
-        ("self.x[index]", True),
-        ("torch.tensor(self.rows[index])", True),
-        ("torch.LongTensor(self.rows[index]).float()", True),
-        ("{'x': self.x[index], 'row': torch.as_tensor(self.rows[index])}['x']", True),
-        ("{name: torch.tensor(rows[index]) for name, rows in {'x': self.rows}.items()}['x']", True),
-        ("self.x[index].square()", False),
-        ("self.x[index] @ self.x.T", False),
-        ("self.x[index] / 255", False),
-        ("self.x[index + 1 - 1]", True),
-        ("str(self.rows[index]).lower().split()", True),
-        ("torch.tensor([int(each) for each in str(self.rows[index]).split()])", False),
-        ("self.rows[self.order[index]]", True),
-        ("self.order[index]", False),
-        ("clean(self.rows[index])", False),
-        ("torch.load(f'{index}.pt')", False),
-        ("torch.tensor(self.rows[index]).normal_()", False),
-    ],
-)
+@pytest.mark.parametrize(("sample", "is_ready"), [
+    ("self.x[index]", True),
+    ("torch.tensor(self.rows[index])", True),
+    ("torch.LongTensor(self.rows[index]).float()", True),
+    ("{'x': self.x[index], 'row': torch.as_tensor(self.rows[index])}['x']", True),
+    ("{name: torch.tensor(rows[index]) for name, rows in {'x': self.rows}.items()}['x']", True),
+    ("self.x[index].square()", False),
+    ("self.x[index] @ self.x.T", False),
+    ("self.x[index] / 255", False),
+    ("self.x[index + 1 - 1]", True),
+    ("str(self.rows[index]).lower().split()", True),
+    ("torch.tensor([int(each) for each in str(self.rows[index]).split()])", False),
+    ("self.rows[self.order[index]]", True),
+    ("self.order[index]", False),
+    ("clean(self.rows[index])", False),
+    ("torch.load(f'{index}.pt')", False),
+    ("torch.tensor(self.rows[index]).normal_()", False),
+])  # fmt: skip
 def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
     code = READY.replace("SAMPLE", sample) + MAIN
     result = run(code)
@@ -246,7 +229,7 @@ def test_samples_that_are_ready_in_memory(sample: str, is_ready: bool) -> None:
         assert not result.applied
         (held,) = result.held_back
         assert held.safety is Safety.LOW_IMPACT
-        assert held.reason == "its samples are ready in memory: workers would only copy them"
+        assert "ready in memory" in held.reason
     else:
         assert "ready in memory" not in "".join(each.reason for each in (*result.held_back, *result.refused))
 
@@ -257,17 +240,14 @@ def test_a_sample_behind_local_names_and_a_check_of_the_index() -> None:
     assert run(code).held_back[0].safety is Safety.LOW_IMPACT
 
 
-@pytest.mark.parametrize(
-    ("dataset", "is_ready"),
-    [
-        ("TensorDataset(torch.randn(8, 3))", True),
-        ("random_split(TensorDataset(torch.randn(8, 3)), [6, 2])[0]", True),
-        ("ConcatDataset([Squares(), Squares()])", True),
-        ("torch.randn(8, 3)", True),
-        ("CIFAR10('data', transform=ToTensor())", False),
-        ("MNIST('data', transform=ToTensor())", False),
-    ],
-)
+@pytest.mark.parametrize(("dataset", "is_ready"), [
+    ("TensorDataset(torch.randn(8, 3))", True),
+    ("random_split(TensorDataset(torch.randn(8, 3)), [6, 2])[0]", True),
+    ("ConcatDataset([Squares(), Squares()])", True),
+    ("torch.randn(8, 3)", True),
+    ("CIFAR10('data', transform=ToTensor())", False),
+    ("MNIST('data', transform=ToTensor())", False),
+])  # fmt: skip
 def test_datasets_that_are_ready_in_memory(dataset: str, is_ready: bool) -> None:
     imports = (
         "from torch.utils.data import ConcatDataset, TensorDataset, random_split\n"
@@ -278,15 +258,12 @@ def test_datasets_that_are_ready_in_memory(dataset: str, is_ready: bool) -> None
     assert bool(result.applied) is not is_ready
 
 
-@pytest.mark.parametrize(
-    ("batch", "is_ready"),
-    [
-        ("torch.stack(items)", True),
-        ("torch.tensor([item.tolist() + [0.0] * (3 - len(item)) for item in items])", True),
-        ("torch.nn.utils.rnn.pad_sequence(items, batch_first=True)", True),
-        ("torch.stack([torch.fft.rfft(item).abs() for item in items])", False),
-    ],
-)
+@pytest.mark.parametrize(("batch", "is_ready"), [
+    ("torch.stack(items)", True),
+    ("torch.tensor([item.tolist() + [0.0] * (3 - len(item)) for item in items])", True),
+    ("torch.nn.utils.rnn.pad_sequence(items, batch_first=True)", True),
+    ("torch.stack([torch.fft.rfft(item).abs() for item in items])", False),
+])  # fmt: skip
 def test_collate_functions_that_only_pad_or_stack(batch: str, is_ready: bool) -> None:
     collate = f"def gather(items):\n    return {batch}\n\n\n"
     loader = MAIN.replace("batch_size=2", "batch_size=2, collate_fn=gather")
@@ -331,7 +308,7 @@ def test_keywords_that_a_caller_may_pass() -> None:
         HEAD + maker + MAIN.replace("DataLoader(Squares(), batch_size=2)", "Maker().make(Squares())")
     ).held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == "`**self.options` may hold num_workers already"
+    assert says(held.reason, "`**self.options` … num_workers")
     passed = MAIN.replace("DataLoader(Squares(), batch_size=2)", "Maker({'drop_last': True}).make(Squares())")
     assert run(HEAD + maker + passed).applied
 
@@ -343,27 +320,18 @@ def constructions(result: FileResult) -> str:
     return text[start : text.index("\n    for ", start)]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("DataLoader(Squares())", "DataLoader(Squares(), num_workers=COUNT)"),
-        (
-            "DataLoader(Squares(), batch_size=2)",
-            "DataLoader(Squares(), batch_size=2,\n                        num_workers=COUNT)",
-        ),
-        ("DataLoader(Squares(), 2)", "DataLoader(Squares(), 2, num_workers=COUNT)"),
-        ("DataLoader(Squares(), num_workers=0)", "DataLoader(Squares(), num_workers=COUNT)"),
-        ("DataLoader(Squares(), 2, False, None, None, 0)", "DataLoader(Squares(), 2, False, None, None, COUNT)"),
-        (
-            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n    )",
-            "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n        num_workers=COUNT,\n    )",
-        ),
-        (
-            "DataLoader(Squares(),\n                        shuffle=True)",
-            "DataLoader(Squares(),\n                        shuffle=True,\n                        num_workers=COUNT)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("DataLoader(Squares())", "DataLoader(Squares(), num_workers=COUNT)"),
+    ("DataLoader(Squares(), batch_size=2)",
+     "DataLoader(Squares(), batch_size=2,\n                        num_workers=COUNT)"),
+    ("DataLoader(Squares(), 2)", "DataLoader(Squares(), 2, num_workers=COUNT)"),
+    ("DataLoader(Squares(), num_workers=0)", "DataLoader(Squares(), num_workers=COUNT)"),
+    ("DataLoader(Squares(), 2, False, None, None, 0)", "DataLoader(Squares(), 2, False, None, None, COUNT)"),
+    ("DataLoader(\n        Squares(),\n        batch_size=2,  # small\n    )",
+     "DataLoader(\n        Squares(),\n        batch_size=2,  # small\n        num_workers=COUNT,\n    )"),
+    ("DataLoader(Squares(),\n                        shuffle=True)",
+     "DataLoader(Squares(),\n                        shuffle=True,\n                        num_workers=COUNT)"),
+])  # fmt: skip
 def test_the_keyword_follows_the_authors_style(before: str, after: str) -> None:
     result = run(HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", before))
     assert constructions(result) == f"loader = {after}".replace("COUNT", COUNT)
@@ -371,14 +339,11 @@ def test_the_keyword_follows_the_authors_style(before: str, after: str) -> None:
     assert not run(result.after.decode()).applied
 
 
-@pytest.mark.parametrize(
-    ("imported", "written"),
-    [
-        ("from os import path", "os.cpu_count()"),
-        ("import os as system", "system.cpu_count()"),
-        ("import os.path", "os.cpu_count()"),
-    ],
-)
+@pytest.mark.parametrize(("imported", "written"), [
+    ("from os import path", "os.cpu_count()"),
+    ("import os as system", "system.cpu_count()"),
+    ("import os.path", "os.cpu_count()"),
+])  # fmt: skip
 def test_os_is_called_what_the_file_calls_it(imported: str, written: str) -> None:
     after = run(f"{imported}\n{HEAD}{MAIN}").after.decode()
     assert f"min(8, {written} or 1)" in after
@@ -389,18 +354,15 @@ def test_a_name_that_is_taken() -> None:
     assert "os has another meaning on line 14" in refusal(HEAD + "os = 3\n\n\n" + MAIN)
 
 
-@pytest.mark.parametrize(
-    ("above", "others", "number"),
-    [
-        ("WORKERS = 6", "num_workers=WORKERS", "WORKERS"),
-        ("", "num_workers=args.workers", "args.workers"),
-        ("", "num_workers=4", "4"),
-        ("", "num_workers=1", COUNT),
-        ("", "num_workers=read()", COUNT),
-        ("", "num_workers=unseen", COUNT),
-        ("size = 3\nsize = 4", "num_workers=size", COUNT),
-    ],
-)
+@pytest.mark.parametrize(("above", "others", "number"), [
+    ("WORKERS = 6", "num_workers=WORKERS", "WORKERS"),
+    ("", "num_workers=args.workers", "args.workers"),
+    ("", "num_workers=4", "4"),
+    ("", "num_workers=1", COUNT),
+    ("", "num_workers=read()", COUNT),
+    ("", "num_workers=unseen", COUNT),
+    ("size = 3\nsize = 4", "num_workers=size", COUNT),
+])  # fmt: skip
 def test_the_number_of_another_loader(above: str, others: str, number: str) -> None:
     """It is written if it means the same here."""
     other = f"    test = DataLoader(Squares(), {others})\n"
@@ -408,14 +370,11 @@ def test_the_number_of_another_loader(above: str, others: str, number: str) -> N
     assert f"num_workers={number})" in run(code).after.decode()
 
 
-@pytest.mark.parametrize(
-    ("option", "number"),
-    [
-        ('"--n_cpu", type=int, default=8', "opt.n_cpu"),
-        ('"-j", "--workers", type=int, default=8', "opt.workers"),
-        ('"--n_crit", type=int, default=5', COUNT),
-    ],
-)
+@pytest.mark.parametrize(("option", "number"), [
+    ('"--n_cpu", type=int, default=8', "opt.n_cpu"),
+    ('"-j", "--workers", type=int, default=8', "opt.workers"),
+    ('"--n_crit", type=int, default=5', COUNT),
+])  # fmt: skip
 def test_the_number_that_the_user_is_asked_for(option: str, number: str) -> None:
     parsed = f"    parser = argparse.ArgumentParser()\n    parser.add_argument({option})\n"
     parsed += '    parser.add_argument("--size", default=2)\n    opt = parser.parse_args()\n'
@@ -424,17 +383,14 @@ def test_the_number_that_the_user_is_asked_for(option: str, number: str) -> None
     assert f"num_workers={number})" in run(code).after.decode()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "num_workers=2",
-        "num_workers=workers",
-        "num_workers=args.workers",
-        "2, False, None, None, workers",
-        "**({'num_workers': 2} if cuda else {})",
-        "**dict(num_workers=4)",
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    "num_workers=2",
+    "num_workers=workers",
+    "num_workers=args.workers",
+    "2, False, None, None, workers",
+    "**({'num_workers': 2} if cuda else {})",
+    "**dict(num_workers=4)",
+])  # fmt: skip
 def test_a_number_that_somebody_gives_is_a_decision(arguments: str) -> None:
     result = run(HEAD + MAIN.replace("batch_size=2", arguments))
     assert not result.applied
@@ -454,75 +410,50 @@ def test_keywords_collected_in_a_dictionary() -> None:
     assert not result.refused
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
-        (
-            HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"),
-            "this loader only evaluates, where starting workers may cost more than it gains",
-        ),
-        (HEAD + MAIN.replace("batch_size=2", "**options()"), "could not be determined"),
-        (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b).cuda()"), "uses the GPU"),
-        (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
-        (HEAD.replace(".square()", ".cuda()") + MAIN, "which worker processes must not do"),
-        (HEAD.replace(".square()", ".to('cuda')") + MAIN, "which worker processes must not do"),
-        (
-            HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full") + MAIN,
-            "self.last",
-        ),
-        (
-            HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__")
-            + MAIN,
-            "open('x')",
-        ),
-        (
-            HEAD.replace(
-                "    def __len__", "    def __init__(self):\n        self.f = threading.Lock()\n\n    def __len__"
-            ).replace("import torch\n", "import threading, torch\n", 1)
-            + MAIN,
-            "threading.Lock() (line 8) is opened before the workers start",
-        ),
-        (HEAD.replace("        return torch", "        print(index)\n        return torch") + MAIN, "prints"),
-        (
-            HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
-            "restarts it in every step",
-        ),
-        (
-            HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
-            "changes data that the loader reads while it runs, which workers would not see",
-        ),
-        (
-            HEAD.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
-            .replace(
-                "    def __len__",
-                "    def __init__(self):\n        self.rng = np.random.default_rng(0)\n\n    def __len__",
-            )
-            .replace(".square()", " * self.rng.random()")
-            + MAIN,
-            "equal copy",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("code", "reason"), [
+    (HEAD + MAIN.replace("model(x.to(model.weight.device)).sum().backward()", "model(x)"),
+     "only evaluates"),
+    (HEAD + MAIN.replace("batch_size=2", "**options()"), "could not be determined"),
+    (HEAD + MAIN.replace("batch_size=2", "collate_fn=lambda b: torch.stack(b).cuda()"), "uses the GPU"),
+    (HEAD.replace("(Dataset)", "(torch.utils.data.IterableDataset)") + MAIN, "get_worker_info"),
+    (HEAD.replace(".square()", ".cuda()") + MAIN, "worker processes must not"),
+    (HEAD.replace(".square()", ".to('cuda')") + MAIN, "worker processes must not"),
+    (HEAD.replace("        return torch.full", "        self.last = index\n        return torch.full") + MAIN,
+     "self.last"),
+    (HEAD.replace("    def __len__", "    def __init__(self):\n        self.f = open('x')\n\n    def __len__") + MAIN,
+     "open('x')"),
+    (
+        HEAD.replace(
+            "    def __len__", "    def __init__(self):\n        self.f = threading.Lock()\n\n    def __len__"
+        ).replace("import torch\n", "import threading, torch\n", 1)
+        + MAIN,
+        "threading.Lock() (line 8)",
+    ),
+    (HEAD.replace("        return torch", "        print(index)\n        return torch") + MAIN, "prints"),
+    (HEAD + MAIN.replace("for x in loader:", "for _ in range(9):\n        x = next(iter(loader))"),
+     "restarts it in every step"),
+    (HEAD + MAIN.replace("        print(", "        loader.dataset.scale = 2\n        print("),
+     "changes data that the loader reads"),
+    (
+        HEAD.replace("import torch\n", "import numpy as np\nimport torch\n", 1)
+        .replace(
+            "    def __len__",
+            "    def __init__(self):\n        self.rng = np.random.default_rng(0)\n\n    def __len__",
+        )
+        .replace(".square()", " * self.rng.random()")
+        + MAIN,
+        "equal copy",
+    ),
+])  # fmt: skip
 def test_refusals_say_why(code: str, reason: str) -> None:
     assert reason in refusal(code)
 
 
-@pytest.mark.parametrize(
-    ("code", "numerics", "reason"),
-    [
-        (HEAD.replace(".square()", " * torch.rand(3)") + MAIN, Numerics.SAMPLING, "torch.rand()"),
-        (
-            "from data import Photos\n" + HEAD + MAIN.replace("Squares()", "Photos()"),
-            Numerics.SAMPLING,
-            "data.Photos",
-        ),
-        (
-            "from data import pad\n" + HEAD + MAIN.replace("batch_size=2", "collate_fn=pad"),
-            Numerics.SAMPLING,
-            "data.pad",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("code", "numerics", "reason"), [
+    (HEAD.replace(".square()", " * torch.rand(3)") + MAIN, Numerics.SAMPLING, "torch.rand()"),
+    ("from data import Photos\n" + HEAD + MAIN.replace("Squares()", "Photos()"), Numerics.SAMPLING, "data.Photos"),
+    ("from data import pad\n" + HEAD + MAIN.replace("batch_size=2", "collate_fn=pad"), Numerics.SAMPLING, "data.pad"),
+])  # fmt: skip
 def test_what_could_not_be_shown_is_held_back(code: str, numerics: Numerics, reason: str) -> None:
     result = run(code)
     assert result.after == code.encode()
@@ -601,9 +532,7 @@ def test_a_script_that_trains_at_module_level_forks_its_workers() -> None:
     before = "loader = DataLoader(Waves(), 3, True, collate_fn=collate)"
     after = f'{before[:-1]}, num_workers={COUNT}, multiprocessing_context="fork")'
     assert flat(result.after.decode()) == flat(SCRIPT.replace(before, after).replace("import", "import os import", 1))
-    assert result.applied[0].reason.endswith(
-        "; workers are forked, because line 43 trains as soon as the script is imported, without a `__main__` guard"
-    )
+    assert says(result.applied[0].reason, "workers are forked … line 43 … `__main__`")
     assert result.applied[0].min_torch == "1.2"
 
 
@@ -622,30 +551,27 @@ def test_what_the_target_and_the_python_of_a_project_ask_for(
         return
     (held,) = result.held_back
     assert held.safety is Safety.UNSAFE
-    assert "Windows and macOS do not fork workers, and line 43 trains as soon as the script is imported" in held.reason
+    assert says(held.reason, "Windows and macOS do not fork … line 43")
     assert [asked.predicate for asked in held.questions] == ["forks-workers"]
     guarded = Given("train.py", (HEAD + MAIN).encode())
     assert rewrite_together([guarded], [LoaderWithoutWorkers()], choice)[0].applied
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "is_forked"),
-    [
-        ("", "", False),
-        ("batch_size=2", "collate_fn=lambda items: torch.stack(items)", True),
-        ("Squares()", "Subset(Squares(), [0])", False),
-        ("    loader =",
-            ("    class Squares(Dataset):\n        def __getitem__(self, i):\n"
-            "            return torch.full((3,), float(i)).square()\n\n    loader ="), True),
-        ("DataLoader(Squares()", "DataLoader(Squares(), collate_fn=joined", False),
-        ("    loader = DataLoader(",
-            ("    def joined(items):\n        return torch.stack(items)\n\n"
-            "    loader = DataLoader(collate_fn=joined, dataset="), True),
-        ("batch_size=2", "collate_fn=Trainer().join", True),
-        ("    main()", "    SCALE = 2\n    main()", True),
-        ("if __name__", "main()\n\n\nif __name__", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("old", "new", "is_forked"), [
+    ("", "", False),
+    ("batch_size=2", "collate_fn=lambda items: torch.stack(items)", True),
+    ("Squares()", "Subset(Squares(), [0])", False),
+    ("    loader =",
+     ("    class Squares(Dataset):\n        def __getitem__(self, i):\n"
+       "            return torch.full((3,), float(i)).square()\n\n    loader ="), True),
+    ("DataLoader(Squares()", "DataLoader(Squares(), collate_fn=joined", False),
+    ("    loader = DataLoader(",
+     "    def joined(items):\n        return torch.stack(items)\n\n    loader = DataLoader(collate_fn=joined, dataset=",
+     True),
+    ("batch_size=2", "collate_fn=Trainer().join", True),
+    ("    main()", "    SCALE = 2\n    main()", True),
+    ("if __name__", "main()\n\n\nif __name__", True),
+])  # fmt: skip
 def test_workers_are_only_forked_where_they_need_it(old: str, new: str, is_forked: bool) -> None:
     trainer = "class Trainer:\n    def join(self, items):\n        return torch.stack(items)\n\n\n"
     trainer += "def joined(items):\n    return torch.stack(items)\n\n\n"
@@ -674,14 +600,11 @@ def test_a_start_method_that_the_script_chooses(method: str, lambdas: bool, is_a
     assert 'context="fork"' not in result.after.decode()
 
 
-@pytest.mark.parametrize(
-    "launched",
-    [
-        "torch.distributed.init_process_group('nccl')",
-        "sampler = torch.utils.data.distributed.DistributedSampler(range(8))",
-        "from accelerate import Accelerator; print(Accelerator().is_main_process)",
-    ],
-)
+@pytest.mark.parametrize("launched", [
+    "torch.distributed.init_process_group('nccl')",
+    "sampler = torch.utils.data.distributed.DistributedSampler(range(8))",
+    "from accelerate import Accelerator; print(Accelerator().is_main_process)",
+])  # fmt: skip
 def test_several_processes_share_the_processors(launched: str) -> None:
     code = HEAD + MAIN.replace("    model =", f"    {launched}\n    model =")
     (held,) = run(code).held_back
@@ -738,14 +661,11 @@ def test_explicit_iterators_may_change_the_order_of_draws() -> None:
     assert run(direct).applied
 
 
-@pytest.mark.parametrize(
-    ("begin", "loop"),
-    [
-        ("batches = enumerate(loader)", "for i, x in batches:"),
-        ("batches = zip(loader, range(9))", "for x, i in batches:"),
-        ("batches = itertools.islice(loader, 3)", "for x in batches:"),
-    ],
-)
+@pytest.mark.parametrize(("begin", "loop"), [
+    ("batches = enumerate(loader)", "for i, x in batches:"),
+    ("batches = zip(loader, range(9))", "for x, i in batches:"),
+    ("batches = itertools.islice(loader, 3)", "for x in batches:"),
+])  # fmt: skip
 def test_iterators_that_are_begun_before_others_draw(begin: str, loop: str) -> None:
     code = HEAD + SHUFFLED.replace("    for x in loader:", f"    {begin}\n    z = torch.randn(3)\n    {loop}")
     code = code.replace("import torch\n", "import itertools\n\nimport torch\n", 1)
@@ -772,16 +692,13 @@ def test_loaders_side_by_side() -> None:
     assert run(code.replace("shuffle=True", "shuffle=False")).applied
 
 
-@pytest.mark.parametrize(
-    ("expression", "numerics"),
-    [
-        ("x - x.mean()", Numerics.ROUNDING),
-        ("x / torch.sum(x)", Numerics.ROUNDING),
-        ("x @ x", Numerics.ROUNDING),
-        ("x * 2 + 1", Numerics.BITWISE),
-        ("torch.as_tensor(np.ones(3).mean() * x.numpy())", Numerics.BITWISE),
-    ],
-)
+@pytest.mark.parametrize(("expression", "numerics"), [
+    ("x - x.mean()", Numerics.ROUNDING),
+    ("x / torch.sum(x)", Numerics.ROUNDING),
+    ("x @ x", Numerics.ROUNDING),
+    ("x * 2 + 1", Numerics.BITWISE),
+    ("torch.as_tensor(np.ones(3).mean() * x.numpy())", Numerics.BITWISE),
+])  # fmt: skip
 def test_sums_round_by_the_number_of_threads(expression: str, numerics: Numerics) -> None:
     body = f"x = torch.full((3,), float(index))\n        return {expression}"
     code = "import numpy as np\n" + HEAD.replace("return torch.full((3,), float(index)).square()", body) + MAIN
@@ -790,16 +707,13 @@ def test_sums_round_by_the_number_of_threads(expression: str, numerics: Numerics
     assert ("one thread" in applied[0].reason) == (numerics is Numerics.ROUNDING)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "sampler.update(0, 2.0)",
-        "loader.sampler.update(0, 2.0)",
-        "dataset.grow()",
-        "loader.dataset.grow()",
-        "setattr(dataset, 'size', 3)",
-    ],
-)
+@pytest.mark.parametrize("change", [
+    "sampler.update(0, 2.0)",
+    "loader.sampler.update(0, 2.0)",
+    "dataset.grow()",
+    "loader.dataset.grow()",
+    "setattr(dataset, 'size', 3)",
+])  # fmt: skip
 def test_methods_that_change_what_is_read(change: str) -> None:
     sampler = """\
 class Hard(Sampler):
@@ -869,15 +783,12 @@ def test_the_default_of_the_command_line() -> None:
     assert not run(after).applied
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (("default=0", "default=4"), ""),
-        (("default=0", "required=True"), ""),
-        (("    args = ", "    args = parser.parse_args([])\n    args.workers = 3\n    other = "), ""),
-        (("    loader = ", "    torch.set_num_threads(args.workers)\n    loader = "), "uses for something else"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    (("default=0", "default=4"), ""),
+    (("default=0", "required=True"), ""),
+    (("    args = ", "    args = parser.parse_args([])\n    args.workers = 3\n    other = "), ""),
+    (("    loader = ", "    torch.set_num_threads(args.workers)\n    loader = "), "uses for something else"),
+])  # fmt: skip
 def test_what_the_user_chooses_stays(change: tuple[str, str], reason: str) -> None:
     result = run(HEAD + MAIN.replace(LOADER, PARSER.replace(*change)), unsafe=True)
     assert not result.applied
@@ -900,22 +811,16 @@ class Config:
 """
 
 
-@pytest.mark.parametrize(
-    ("config", "use", "outcome"),
-    [
-        ("Config()", "", "applied"),
-        ("Config(batch_size=4)", "size = config.batch_size", "applied"),
-        ("Config(**yaml.safe_load(open('config.yaml')))", "", "applied"),
-        ("Config()", "print(config)", "prints or passes on all settings, which would show another number of workers"),
-        (
-            "Config()",
-            "logged = asdict(config)",
-            "prints or passes on all settings, which would show another number of workers",
-        ),
-        ("Config()", "torch.set_num_threads(config.num_workers)", "uses for something else"),
-        ("yaml.safe_load(open('config.yaml'))", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("config", "use", "outcome"), [
+    ("Config()", "", "applied"),
+    ("Config(batch_size=4)", "size = config.batch_size", "applied"),
+    ("Config(**yaml.safe_load(open('config.yaml')))", "", "applied"),
+    ("Config()", "print(config)", "all settings"),
+    ("Config()", "logged = asdict(config)",
+     "all settings"),
+    ("Config()", "torch.set_num_threads(config.num_workers)", "uses for something else"),
+    ("yaml.safe_load(open('config.yaml'))", "", ""),
+])  # fmt: skip
 def test_the_default_of_a_dataclass(config: str, use: str, outcome: str) -> None:
     loader = LOADER.replace("batch_size=2", "batch_size=config.batch_size, num_workers=config.num_workers")
     head = f"from dataclasses import asdict, dataclass\nimport yaml\n{HEAD}{CONFIG}"
@@ -929,16 +834,13 @@ def test_the_default_of_a_dataclass(config: str, use: str, outcome: str) -> None
     assert [outcome in each.reason for each in (*result.held_back, *result.refused)] == ([True] if outcome else [])
 
 
-@pytest.mark.parametrize(
-    ("head", "arguments", "after"),
-    [
-        ("workers = 0", "num_workers=workers", "workers = COUNT"),
-        ("options = {'num_workers': 0}", "**options", "options = {'num_workers': COUNT}"),
-        ("options = dict(num_workers=0)", "**options", "options = dict(num_workers=COUNT)"),
-        ("options = dict(drop_last=True)", "**options", "num_workers=COUNT, **options)"),
-        ("options = {}; options['num_workers'] = 0", "**options", "options['num_workers'] = COUNT"),
-    ],
-)
+@pytest.mark.parametrize(("head", "arguments", "after"), [
+    ("workers = 0", "num_workers=workers", "workers = COUNT"),
+    ("options = {'num_workers': 0}", "**options", "options = {'num_workers': COUNT}"),
+    ("options = dict(num_workers=0)", "**options", "options = dict(num_workers=COUNT)"),
+    ("options = dict(drop_last=True)", "**options", "num_workers=COUNT, **options)"),
+    ("options = {}; options['num_workers'] = 0", "**options", "options['num_workers'] = COUNT"),
+])  # fmt: skip
 def test_settings_in_variables_and_dictionaries(head: str, arguments: str, after: str) -> None:
     loader = f"    {head}\n{LOADER}".replace("batch_size=2", f"batch_size=2, {arguments}")
     result = run(HEAD + MAIN.replace(LOADER, loader))
@@ -977,14 +879,11 @@ def test_keywords_of_a_function() -> None:
     assert f"num_workers={COUNT}, **options)" in run(without).after.decode()
 
 
-@pytest.mark.parametrize(
-    ("module", "made", "reason"),
-    [
-        ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours would be sampled"),
-        ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "comes from elsewhere"),
-        ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "comes from elsewhere"),
-    ],
-)
+@pytest.mark.parametrize(("module", "made", "reason"), [
+    ("torch_geometric.loader", "NeighborLoader(torch.load('x'), [2], batch_size=2)", "neighbours would be sampled"),
+    ("torch_geometric.loader", "NeighborLoader(graph, [2], batch_size=2)", "comes from elsewhere"),
+    ("torch_geometric.loader", "DataLoader(Squares(), batch_size=2)", "comes from elsewhere"),
+])  # fmt: skip
 def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) -> None:
     code = f"from {module} import DataLoader, NeighborLoader\nfrom data import graph\n" + HEAD.replace(
         "DataLoader, ", ""
@@ -996,13 +895,10 @@ def test_loaders_of_graphs_are_held_back(module: str, made: str, reason: str) ->
         assert reason in result.held_back[0].reason
 
 
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        ("DataLoader(graph, nodes, sampler, device='cuda')", "formats already created"),
-        ("DataLoader(graph, nodes, sampler, use_uva=True)", "use_uva"),
-    ],
-)
+@pytest.mark.parametrize(("made", "reason"), [
+    ("DataLoader(graph, nodes, sampler, device='cuda')", "formats already created"),
+    ("DataLoader(graph, nodes, sampler, use_uva=True)", "use_uva"),
+])  # fmt: skip
 def test_loaders_of_dgl(made: str, reason: str) -> None:
     code = "from dgl.dataloading import DataLoader\nfrom data import graph, nodes, sampler\n" + HEAD.replace(
         "DataLoader, ", ""
@@ -1072,34 +968,24 @@ if __name__ == "__main__":
 )
 
 
-@pytest.mark.parametrize(
-    "handler",
-    [
-        ("ValueError as error", 'print("stopped:", error)'),
-        ("(OSError, ValueError) as e", "log.append(str(e))"),
-        ("Exception", "traceback.print_exc()"),
-        ("Exception", 'logging.error("stopped", exc_info=True)'),
-    ],
-)
+@pytest.mark.parametrize("handler", [
+    ("ValueError as error", 'print("stopped:", error)'),
+    ("(OSError, ValueError) as e", "log.append(str(e))"),
+    ("Exception", "traceback.print_exc()"),
+    ("Exception", 'logging.error("stopped", exc_info=True)'),
+])  # fmt: skip
 def test_the_text_of_an_error_that_is_shown(handler: tuple[str, str]) -> None:
     code = GUARDED.replace("ValueError as error", handler[0]).replace('print("stopped:", error)', handler[1])
     result = run(code)
     assert result.after == code.encode()
-    assert [each.reason for each in result.held_back] == [
-        (
-            "line 26 handles errors, and one that a sample raises (line 12) has another message, or another class, "
-            "when it comes from a worker"
-        )
-    ]
+    (held,) = result.held_back
+    assert says(held.reason, "line 26 handles errors … (line 12)")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("ValueError as error", "KeyboardInterrupt as error"),
-        ('            raise ValueError("bad sample")\n', "            index = 0\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("ValueError as error", "KeyboardInterrupt as error"),
+    ('            raise ValueError("bad sample")\n', "            index = 0\n"),
+])  # fmt: skip
 def test_errors_that_nobody_looks_into(before: str, after: str) -> None:
     result = run(GUARDED.replace(before, after))
     assert len(result.applied) == 1
@@ -1115,20 +1001,17 @@ def test_an_error_that_a_worker_cannot_make_again() -> None:
     assert len(result.held_back) == 1
 
 
-@pytest.mark.parametrize(
-    ("made", "taken", "is_rewritten"),
-    [
-        ("[DataLoader(Squares(), batch_size=2) for _ in range(9)]", "loader[0]", False),
-        ("{name: DataLoader(Squares(), batch_size=2) for name in ['train', 'val']}", "loader['train']", True),
-    ],
-)
+@pytest.mark.parametrize(("made", "taken", "is_rewritten"), [
+    ("[DataLoader(Squares(), batch_size=2) for _ in range(9)]", "loader[0]", False),
+    ("{name: DataLoader(Squares(), batch_size=2) for name in ['train', 'val']}", "loader['train']", True),
+])  # fmt: skip
 def test_loaders_that_are_made_in_numbers(made: str, taken: str, is_rewritten: bool) -> None:
     code = HEAD + MAIN.replace("DataLoader(Squares(), batch_size=2)", made).replace("in loader:", f"in {taken}:")
     result = run(code)
     assert bool(result.applied) is is_rewritten
     if not is_rewritten:
         (held,) = result.held_back
-        assert held.reason.endswith("makes many such loaders, and each would start workers of its own")
+        assert "many such loaders" in held.reason
 
 
 FEW_FLOATS = """\
@@ -1181,17 +1064,14 @@ if __name__ == "__main__":
 def test_many_short_epochs_over_samples_in_memory() -> None:
     (held,) = run(FEW_FLOATS).held_back
     assert held.safety is Safety.OPT_IN
-    assert held.reason == "the loop on line 38 would start workers anew for each of its many short epochs"
+    assert says(held.reason, "line 38 … short epochs")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("default=100000", "default=90"),
-        ("[T.ToTensor()]", "[T.ToTensor(), T.Resize(64)]"),
-        ("self.transform(self.points[index])", "np.load(self.points[index])"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("default=100000", "default=90"),
+    ("[T.ToTensor()]", "[T.ToTensor(), T.Resize(64)]"),
+    ("self.transform(self.points[index])", "np.load(self.points[index])"),
+])  # fmt: skip
 def test_other_epochs_over_samples_in_memory(old: str, new: str) -> None:
     assert run(FEW_FLOATS.replace(old, new)).applied
 
@@ -1221,20 +1101,17 @@ PARSED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("before", "value", "is_told"),
-    [
-        ("", "cfg['n_cpu']", True),
-        ("    count = cfg.get('n_cpu')\n", "count", True),
-        ("    count = yaml.safe_load(open('a.json'))['data']['n_cpu']\n", "count", True),
-        (PARSED.format(", required=True"), "cfg.n_cpu", True),
-        (PARSED.format(", default=2"), "cfg.n_cpu", False),
-        ("    cfg = {'n_cpu': 2}\n", "cfg['n_cpu']", False),
-        ("", "2 if cfg.quick else cfg.n_cpu", False),
-        ("", "cfg.other", False),
-        ("    cfg = other.n_cpu\n", "cfg.other", False),
-    ],
-)
+@pytest.mark.parametrize(("before", "value", "is_told"), [
+    ("", "cfg['n_cpu']", True),
+    ("    count = cfg.get('n_cpu')\n", "count", True),
+    ("    count = yaml.safe_load(open('a.json'))['data']['n_cpu']\n", "count", True),
+    (PARSED.format(", required=True"), "cfg.n_cpu", True),
+    (PARSED.format(", default=2"), "cfg.n_cpu", False),
+    ("    cfg = {'n_cpu': 2}\n", "cfg['n_cpu']", False),
+    ("", "2 if cfg.quick else cfg.n_cpu", False),
+    ("", "cfg.other", False),
+    ("    cfg = other.n_cpu\n", "cfg.other", False),
+])  # fmt: skip
 def test_which_numbers_come_from_a_configuration(before: str, value: str, is_told: bool) -> None:
     code = CONFIGURED.replace("cfg.data.num_workers", value).replace("    model =", f"{before}    model =", 1)
     assert bool(advice("import argparse, yaml, other\n" + code)) is is_told
@@ -1247,13 +1124,10 @@ def test_a_number_that_is_handed_to_the_class_that_makes_the_loader() -> None:
     assert len(advice("from settings import CONFIG\n" + HEAD + cls + main)) == 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("x.to(model.weight.device)", "x"),
-        ("float(index))", "float(index), device='cuda')"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("x.to(model.weight.device)", "x"),
+    ("float(index))", "float(index), device='cuda')"),
+])  # fmt: skip
 def test_no_advice_where_workers_gain_nothing_or_fail(old: str, new: str) -> None:
     assert advice(CONFIGURED.replace(old, new, 1)) == []
 

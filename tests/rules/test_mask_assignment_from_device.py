@@ -16,110 +16,64 @@ from perfmod.transforms.syncs.mask_assignment_from_device import MaskAssignmentF
 BODIES = Bodies(MaskAssignmentFromDevice())
 
 CHANGES = {
-    "fresh tensor": (
-        "t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t",
-        "t = x * 2\nb = t > 0\nt = torch.where(b, w, t)\nreturn t",
-    ),
-    "running minimum": (
-        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t[b] = w[b]\n    w = w - t.mean()\nreturn t",
-        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t = torch.where(b, w, t)\n    w = w - t.mean()\nreturn t",
-    ),
-    "argument": (
-        "b = labels == 1\nlabels[b] = w[b].detach().long()\nreturn b",
-        "b = labels == 1\nlabels.copy_(torch.where(b, w.detach().long(), labels))\nreturn b",
-    ),
-    "view keeps the write": (
-        "t = x * 2\nv = t.view(-1)\nb = t > 0\nt[b] = w[b]\nreturn v",
-        "t = x * 2\nv = t.view(-1)\nb = t > 0\nt.copy_(torch.where(b, w, t))\nreturn v",
-    ),
-    "layout is asked for": (
-        "t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t.is_contiguous(), t",
-        "t = x * 2\nb = t > 0\nt.copy_(torch.where(b, w, t))\nreturn t.is_contiguous(), t",
-    ),
-    "attribute of the data": (
-        "t = x.clone()\nb = t > 0\nt.data[b] = w.data[b]\nreturn t",
-        "t = x.clone()\nb = t > 0\nt.data.copy_(torch.where(b, w.data, t.data))\nreturn t",
-    ),
-    "item of a dictionary": (
-        "d = {'k': x.clone()}\nb = d['k'].isnan()\nd['k'][b] = w[b]\nreturn d",
-        "d = {'k': x.clone()}\nb = d['k'].isnan()\nd['k'].copy_(torch.where(b, w, d['k']))\nreturn d",
-    ),
-    "condition written twice": (
-        "t = x + 0\nt[t > w] = w[t>w]\nreturn t",
-        "t = x + 0\nt = torch.where(t > w, w, t)\nreturn t",
-    ),
-    "calls in the condition": (
-        "t = x + 0\nt[torch.isnan(t)] = w[torch.isnan(t)]\nreturn t",
-        "t = x + 0\nt = torch.where(torch.isnan(t), w, t)\nreturn t",
-    ),
-    "affine expression": (
-        "t = x + 0\nb = t > 0\nt[b] = 0.5 * t[b] - w[b] / 3 + 1\nreturn t",
-        "t = x + 0\nb = t > 0\nt = torch.where(b, 0.5 * t - w / 3 + 1, t)\nreturn t",
-    ),
-    "parenthesised source": (
-        "t = x + 0\nb = t > 0\nt[b] = -(w * 2)[b] * 3\nreturn t",
-        "t = x + 0\nb = t > 0\nt = torch.where(b, -(w * 2) * 3, t)\nreturn t",
-    ),
-    "cast": (
-        "t = x + 0\nb = t > 0\nt[b] = labels[b].to(t.dtype)\nreturn t",
-        "t = x + 0\nb = t > 0\nt = torch.where(b, labels.to(t.dtype), t)\nreturn t",
-    ),
-    "product without a graph": (
-        "with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t[b] = w[b] * x[b]\nreturn t",
-        "with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t = torch.where(b, w * x, t)\nreturn t",
-    ),
-    "graph that a new tensor would lose": (
-        "t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t[b] = w[b] * 3\nreturn t",
-        "t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t.copy_(torch.where(b, w * 3, t))\nreturn t",
-    ),
-    "graph that a new tensor may lose": (
-        "t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n    t[b] = w[b]\nreturn t",
-        "t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n    t.copy_(torch.where(b, w, t))\nreturn t",
-    ),
-    "product of detached": (
-        "t = x + 0\nb = t > 0\nt[b] = w.detach()[b].abs() * x.detach()[b]\nreturn t",
-        "t = x + 0\nb = t > 0\nt = torch.where(b, w.detach().abs() * x.detach(), t)\nreturn t",
-    ),
-    "logical": (
-        "t = labels > 0\nb = labels == 2\nt[b] = ~t[b] & (labels[b] == 1)\nreturn t",
-        "t = labels > 0\nb = labels == 2\nt = torch.where(b, ~t & (labels == 1), t)\nreturn t",
-    ),
-    "number added": (
-        "b = labels == 1\nlabels[b] += 2\nreturn b",
-        "b = labels == 1\nlabels.copy_(torch.where(b, labels + 2, labels))\nreturn b",
-    ),
-    "number multiplied": (
-        "t = x + 0\nt[t > 0] *= 0.1\nt[t.isnan()] /= -2\nreturn t",
-        "t = x + 0\nt = torch.where(t > 0, t * 0.1, t)\nt = torch.where(t.isnan(), t / -2, t)\nreturn t",
-    ),
-    "tensor of a wider type added": (
-        "t = x + 0\nb = t > 0\nt[b] += w.double()[b] - 1\nreturn t",
-        "t = x + 0\nb = t > 0\nt.copy_(torch.where(b, t + (w.double() - 1), t))\nreturn t",
-    ),
-    "scalar of the device": (
-        "t = x + 0\nt[t.isnan()] = x.detach().nansum()\nreturn t",
-        "t = x + 0\nt = torch.where(t.isnan(), x.detach().nansum(), t)\nreturn t",
-    ),
-    "scalar in an expression": (
-        "s = w.detach().max()\nt = x + 0\nb = t > 0\nt[b] = w[b] - s\nreturn t",
-        "s = w.detach().max()\nt = x + 0\nb = t > 0\nt = torch.where(b, w - s, t)\nreturn t",
-    ),
-    "one line": (
-        "t = x + 0\nb = t > 0\nif labels is not None: t[b] = w[b]; t = t + 1  # next\nreturn t",
-        "t = x + 0\nb = t > 0\nif labels is not None: t = torch.where(b, w, t); t = t + 1  # next\nreturn t",
-    ),
-}
+    "fresh tensor": ("t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t",
+        "t = x * 2\nb = t > 0\nt = torch.where(b, w, t)\nreturn t"),
+    "running minimum": ("t = x * 2\nfor _ in range(3):\n    b = w < t\n    t[b] = w[b]\n    w = w - t.mean()\nreturn t",
+        "t = x * 2\nfor _ in range(3):\n    b = w < t\n    t = torch.where(b, w, t)\n    w = w - t.mean()\nreturn t"),
+    "argument": ("b = labels == 1\nlabels[b] = w[b].detach().long()\nreturn b",
+        "b = labels == 1\nlabels.copy_(torch.where(b, w.detach().long(), labels))\nreturn b"),
+    "view keeps the write": ("t = x * 2\nv = t.view(-1)\nb = t > 0\nt[b] = w[b]\nreturn v",
+        "t = x * 2\nv = t.view(-1)\nb = t > 0\nt.copy_(torch.where(b, w, t))\nreturn v"),
+    "layout is asked for": ("t = x * 2\nb = t > 0\nt[b] = w[b]\nreturn t.is_contiguous(), t",
+        "t = x * 2\nb = t > 0\nt.copy_(torch.where(b, w, t))\nreturn t.is_contiguous(), t"),
+    "attribute of the data": ("t = x.clone()\nb = t > 0\nt.data[b] = w.data[b]\nreturn t",
+        "t = x.clone()\nb = t > 0\nt.data.copy_(torch.where(b, w.data, t.data))\nreturn t"),
+    "item of a dictionary": ("d = {'k': x.clone()}\nb = d['k'].isnan()\nd['k'][b] = w[b]\nreturn d",
+        "d = {'k': x.clone()}\nb = d['k'].isnan()\nd['k'].copy_(torch.where(b, w, d['k']))\nreturn d"),
+    "condition written twice": ("t = x + 0\nt[t > w] = w[t>w]\nreturn t",
+        "t = x + 0\nt = torch.where(t > w, w, t)\nreturn t"),
+    "calls in the condition": ("t = x + 0\nt[torch.isnan(t)] = w[torch.isnan(t)]\nreturn t",
+        "t = x + 0\nt = torch.where(torch.isnan(t), w, t)\nreturn t"),
+    "affine expression": ("t = x + 0\nb = t > 0\nt[b] = 0.5 * t[b] - w[b] / 3 + 1\nreturn t",
+        "t = x + 0\nb = t > 0\nt = torch.where(b, 0.5 * t - w / 3 + 1, t)\nreturn t"),
+    "parenthesised source": ("t = x + 0\nb = t > 0\nt[b] = -(w * 2)[b] * 3\nreturn t",
+        "t = x + 0\nb = t > 0\nt = torch.where(b, -(w * 2) * 3, t)\nreturn t"),
+    "cast": ("t = x + 0\nb = t > 0\nt[b] = labels[b].to(t.dtype)\nreturn t",
+        "t = x + 0\nb = t > 0\nt = torch.where(b, labels.to(t.dtype), t)\nreturn t"),
+    "product without a graph": ("with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t[b] = w[b] * x[b]\nreturn t",
+        "with torch.no_grad():\n    t = x + 0\n    b = t > 0\n    t = torch.where(b, w * x, t)\nreturn t"),
+    "graph that a new tensor would lose": (("t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t[b] = w[b] * 3\n"
+          "return t"),
+        "t = x * 2\nwith torch.no_grad():\n    b = t > 0\n    t.copy_(torch.where(b, w * 3, t))\nreturn t"),
+    "graph that a new tensor may lose": (("t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n"
+          "    t[b] = w[b]\nreturn t"),
+        "t = x * 2\nb = t > 0\nwith torch.set_grad_enabled(len(x) > 1):\n    t.copy_(torch.where(b, w, t))\nreturn t"),
+    "product of detached": ("t = x + 0\nb = t > 0\nt[b] = w.detach()[b].abs() * x.detach()[b]\nreturn t",
+        "t = x + 0\nb = t > 0\nt = torch.where(b, w.detach().abs() * x.detach(), t)\nreturn t"),
+    "logical": ("t = labels > 0\nb = labels == 2\nt[b] = ~t[b] & (labels[b] == 1)\nreturn t",
+        "t = labels > 0\nb = labels == 2\nt = torch.where(b, ~t & (labels == 1), t)\nreturn t"),
+    "number added": ("b = labels == 1\nlabels[b] += 2\nreturn b",
+        "b = labels == 1\nlabels.copy_(torch.where(b, labels + 2, labels))\nreturn b"),
+    "number multiplied": ("t = x + 0\nt[t > 0] *= 0.1\nt[t.isnan()] /= -2\nreturn t",
+        "t = x + 0\nt = torch.where(t > 0, t * 0.1, t)\nt = torch.where(t.isnan(), t / -2, t)\nreturn t"),
+    "tensor of a wider type added": ("t = x + 0\nb = t > 0\nt[b] += w.double()[b] - 1\nreturn t",
+        "t = x + 0\nb = t > 0\nt.copy_(torch.where(b, t + (w.double() - 1), t))\nreturn t"),
+    "scalar of the device": ("t = x + 0\nt[t.isnan()] = x.detach().nansum()\nreturn t",
+        "t = x + 0\nt = torch.where(t.isnan(), x.detach().nansum(), t)\nreturn t"),
+    "scalar in an expression": ("s = w.detach().max()\nt = x + 0\nb = t > 0\nt[b] = w[b] - s\nreturn t",
+        "s = w.detach().max()\nt = x + 0\nb = t > 0\nt = torch.where(b, w - s, t)\nreturn t"),
+    "one line": ("t = x + 0\nb = t > 0\nif labels is not None: t[b] = w[b]; t = t + 1  # next\nreturn t",
+        "t = x + 0\nb = t > 0\nif labels is not None: t = torch.where(b, w, t); t = t + 1  # next\nreturn t"),
+}  # fmt: skip
 
 SEEN_ELSEWHERE = {
     "dropout may return its argument": ("y = x * 1\nt = torch.nn.functional.dropout(y, 0.5, False)", "return t, y"),
     "in place by position": ("y = x.detach() * 1\nt = torch.nn.functional.relu(y, True)", "return t, y"),
     "plus makes no copy": ("y = x * 1\nt = +y", "return t, y"),
     "autograd watches the tensor": ("t = x * 2\nt.retain_grad()", "t.sum().backward()\nreturn t.grad"),
-    "kept by a distribution": (
-        "t = x * 2\nd = torch.distributions.Normal(t, 1.0, validate_args=False)",
-        "return d.mean",
-    ),
-}
+    "kept by a distribution": ("t = x * 2\nd = torch.distributions.Normal(t, 1.0, validate_args=False)",
+        "return d.mean"),
+}  # fmt: skip
 """A tensor `t` that others see, or whose identity matters, and what shows whether it was written in place."""
 CHANGES |= {
     name: (f"{made}\nb = t > 0\nt[b] = w[b]\n{shown}", f"{made}\nb = t > 0\nt.copy_(torch.where(b, w, t))\n{shown}")

@@ -50,87 +50,46 @@ def test_every_spelling_of_a_vector(index: str, tmp_path: Path) -> None:
 
 
 CHANGES = {
-    "inline": (
-        "labels[torch.where(labels == 1)] = 0\nreturn labels",
-        "labels[labels == 1] = 0\nreturn labels",
-    ),
-    "condition written behind an index inside the target": (
-        "c = labels == 1\nlabels[c.nonzero(as_tuple=True)] = -1\nc |= labels == 2\nreturn c",
-        "c = labels == 1\nlabels[c] = -1\nc |= labels == 2\nreturn c",
-    ),
-    "integers as truth values": (
-        "labels[labels.nonzero(as_tuple=True)] = 0\nreturn labels",
-        "labels[labels != 0] = 0\nreturn labels",
-    ),
-    "floats as truth values": (
-        "t = x.clone()\nt[torch.nonzero(t + 1.0, as_tuple=True)] = 0.0\nreturn t",
-        "t = x.clone()\nt[(t + 1.0) != 0] = 0.0\nreturn t",
-    ),
-    "used several times": (
-        "t = x.clone()\ni = torch.where(t > 0)\nt[i] = 2\nt[i] += 5\nreturn t",
-        "t = x.clone()\ni = t > 0\nt[i] = 2\nt = torch.where(i, t + 5, t)\nreturn t",
-    ),
-    "a mask that has a name": (
-        "b = labels == 1\ni = torch.where(b)\nlabels[i] = 5\nreturn b",
-        "b = labels == 1\nlabels[b] = 5\nreturn b",
-    ),
-    "a mask that has a name, and a value of the device": (
-        "t = x * 2\nb = t > 0\ni = b.nonzero(as_tuple=True)\nt[i] = x[i]\nreturn t, b",
-        "t = x * 2\nb = t > 0\nt = torch.where(b, x, t)\nreturn t, b",
-    ),
-    "condition changes before the write": (
-        "i = torch.where(labels == 1)\nlabels += 1\nlabels[i] = -1\nreturn labels",
-        "i = labels == 1\nlabels += 1\nlabels[i] = -1\nreturn labels",
-    ),
-    "one variable per dimension": (
-        "rows, cols = torch.where(labels == 1)\nlabels[rows, cols] = 2\nreturn labels",
-        "labels[labels == 1] = 2\nreturn labels",
-    ),
-    "only dimension unpacked": (
-        "t = labels.flatten()\n(i,) = torch.where(t == 1)\nt[i] = 7\nreturn t",
-        "t = labels.flatten()\ni = t == 1\nt[i] = 7\nreturn t",
-    ),
-    "added to in place": (
-        "labels[torch.where(labels == 1)] += 3\nreturn labels",
-        "labels.copy_(torch.where(labels == 1, labels + 3, labels))\nreturn labels",
-    ),
-    "added to a fresh tensor": (
-        "t = x * 2\ni = torch.where(x > 0)\nt[i] -= 0.5\nreturn t",
-        "t = x * 2\ni = x > 0\nt = torch.where(i, t - 0.5, t)\nreturn t",
-    ),
-    "gathered from another tensor": (
-        "t = x + 1\ni = torch.where(t > 0)\nt[i] = x[i]\nreturn t",
-        "t = x + 1\ni = t > 0\nt = torch.where(i, x, t)\nreturn t",
-    ),
-    "gathered at both coordinates": (
-        "t = x + 1\ni, j = torch.where(t > 0)\nt[i, j] = x[i, j] * 2\nreturn t",
-        "t = x + 1\nt = torch.where(t > 0, x * 2, t)\nreturn t",
-    ),
-    "scalar of the device": (
-        "t = x + 1\ni = torch.where(t.isnan())\nt[i] = x.detach().nansum()\nreturn t",
-        "t = x + 1\ni = t.isnan()\nt = torch.where(i, x.detach().nansum(), t)\nreturn t",
-    ),
-    "deleted afterwards": (
-        "i = torch.where(labels == 1)\nlabels[i] = -1\ndel i\nreturn labels",
-        "i = labels == 1\nlabels[i] = -1\ndel i\nreturn labels",
-    ),
-    "on one line": (
-        "i = torch.where(labels == 1); labels[i] = -1  # void\nreturn labels",
-        "i = labels == 1; labels[i] = -1  # void\nreturn labels",
-    ),
-    "over several lines": (
-        "i = torch.nonzero(\n    labels == 1,\n    as_tuple=True,\n)\nlabels[i] = -1\nreturn labels",
-        "i = labels == 1\nlabels[i] = -1\nreturn labels",
-    ),
-    "condition over several lines": (
-        "i = torch.where((labels == 1)\n    | (labels == 2))\nlabels[i] = -1\nreturn labels",
-        "i = ((labels == 1)\n    | (labels == 2))\nlabels[i] = -1\nreturn labels",
-    ),
-    "a view is written": (
-        "t = x.clone()\nt.data[torch.where(t.data > 1)] = 0.0\nreturn t",
-        "t = x.clone()\nt.data[t.data > 1] = 0.0\nreturn t",
-    ),
-}
+    "inline": ("labels[torch.where(labels == 1)] = 0\nreturn labels", "labels[labels == 1] = 0\nreturn labels"),
+    "condition written behind an index inside the target": (("c = labels == 1\nlabels[c.nonzero(as_tuple=True)] = "
+          "-1\nc |= labels == 2\nreturn c"), "c = labels == 1\nlabels[c] = -1\nc |= labels == 2\nreturn c"),
+    "integers as truth values": ("labels[labels.nonzero(as_tuple=True)] = 0\nreturn labels",
+        "labels[labels != 0] = 0\nreturn labels"),
+    "floats as truth values": ("t = x.clone()\nt[torch.nonzero(t + 1.0, as_tuple=True)] = 0.0\nreturn t",
+        "t = x.clone()\nt[(t + 1.0) != 0] = 0.0\nreturn t"),
+    "used several times": ("t = x.clone()\ni = torch.where(t > 0)\nt[i] = 2\nt[i] += 5\nreturn t",
+        "t = x.clone()\ni = t > 0\nt[i] = 2\nt = torch.where(i, t + 5, t)\nreturn t"),
+    "a mask that has a name": ("b = labels == 1\ni = torch.where(b)\nlabels[i] = 5\nreturn b",
+        "b = labels == 1\nlabels[b] = 5\nreturn b"),
+    "a mask that has a name, and a value of the device": (("t = x * 2\nb = t > 0\ni = b.nonzero(as_tuple=True)\n"
+          "t[i] = x[i]\nreturn t, b"), "t = x * 2\nb = t > 0\nt = torch.where(b, x, t)\nreturn t, b"),
+    "condition changes before the write": ("i = torch.where(labels == 1)\nlabels += 1\nlabels[i] = -1\nreturn labels",
+        "i = labels == 1\nlabels += 1\nlabels[i] = -1\nreturn labels"),
+    "one variable per dimension": ("rows, cols = torch.where(labels == 1)\nlabels[rows, cols] = 2\nreturn labels",
+        "labels[labels == 1] = 2\nreturn labels"),
+    "only dimension unpacked": ("t = labels.flatten()\n(i,) = torch.where(t == 1)\nt[i] = 7\nreturn t",
+        "t = labels.flatten()\ni = t == 1\nt[i] = 7\nreturn t"),
+    "added to in place": ("labels[torch.where(labels == 1)] += 3\nreturn labels",
+        "labels.copy_(torch.where(labels == 1, labels + 3, labels))\nreturn labels"),
+    "added to a fresh tensor": ("t = x * 2\ni = torch.where(x > 0)\nt[i] -= 0.5\nreturn t",
+        "t = x * 2\ni = x > 0\nt = torch.where(i, t - 0.5, t)\nreturn t"),
+    "gathered from another tensor": ("t = x + 1\ni = torch.where(t > 0)\nt[i] = x[i]\nreturn t",
+        "t = x + 1\ni = t > 0\nt = torch.where(i, x, t)\nreturn t"),
+    "gathered at both coordinates": ("t = x + 1\ni, j = torch.where(t > 0)\nt[i, j] = x[i, j] * 2\nreturn t",
+        "t = x + 1\nt = torch.where(t > 0, x * 2, t)\nreturn t"),
+    "scalar of the device": ("t = x + 1\ni = torch.where(t.isnan())\nt[i] = x.detach().nansum()\nreturn t",
+        "t = x + 1\ni = t.isnan()\nt = torch.where(i, x.detach().nansum(), t)\nreturn t"),
+    "deleted afterwards": ("i = torch.where(labels == 1)\nlabels[i] = -1\ndel i\nreturn labels",
+        "i = labels == 1\nlabels[i] = -1\ndel i\nreturn labels"),
+    "on one line": ("i = torch.where(labels == 1); labels[i] = -1  # void\nreturn labels",
+        "i = labels == 1; labels[i] = -1  # void\nreturn labels"),
+    "over several lines": ("i = torch.nonzero(\n    labels == 1,\n    as_tuple=True,\n)\nlabels[i] = -1\nreturn labels",
+        "i = labels == 1\nlabels[i] = -1\nreturn labels"),
+    "condition over several lines": (("i = torch.where((labels == 1)\n    | (labels == 2))\nlabels[i] = -1\n"
+          "return labels"), "i = ((labels == 1)\n    | (labels == 2))\nlabels[i] = -1\nreturn labels"),
+    "a view is written": ("t = x.clone()\nt.data[torch.where(t.data > 1)] = 0.0\nreturn t",
+        "t = x.clone()\nt.data[t.data > 1] = 0.0\nreturn t"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from cases import says
 
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given
@@ -47,52 +48,35 @@ def run(code: str, *, unsafe: bool = False) -> FileResult:
     return rewrite(code.encode(), "train.py", [PageableTransfer()], Choice(unsafe=unsafe))
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("x = batch[0].to(device)", "x = batch[0].to(device, non_blocking=True)"),
-        ("x = batch[0].to(device=device)", "x = batch[0].to(device=device, non_blocking=True)"),
-        ("x = batch[0].to(device, torch.half)", "x = batch[0].to(device, torch.half, non_blocking=True)"),
-        ("x = batch['x'].cuda()", "x = batch['x'].cuda(non_blocking=True)"),
-        ("x = batch['x'].cuda(0)", "x = batch['x'].cuda(0, non_blocking=True)"),
-        ("x = Variable(batch[0].cuda())", "x = Variable(batch[0].cuda(non_blocking=True))"),
-        ("x = Variable(batch[0]).cuda()", "x = Variable(batch[0]).cuda(non_blocking=True)"),
-        ("x = [t.to(device) for t in batch]", "x = [t.to(device, non_blocking=True) for t in batch]"),
-        (
-            "batch = {k: v.to(device) for k, v in batch.items()}",
-            "batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}",
-        ),
-        ("loss = model(batch[0].to(device))", "loss = model(batch[0].to(device, non_blocking=True))"),
-        ("x = batch[0].view(4, -1).to(device)", "x = batch[0].view(4, -1).to(device, non_blocking=True)"),
-        ("x = batch[0].type(Kind)", "x = batch[0].type(Kind, non_blocking=True)"),
-        ("x = Variable(batch[0].type(Kind))", "x = Variable(batch[0].type(Kind, non_blocking=True))"),
-        (
-            "x = batch[0].type('torch.cuda.FloatTensor')",
-            "x = batch[0].type('torch.cuda.FloatTensor', non_blocking=True)",
-        ),
-        ("x = batch[0].to(weights)", "x = batch[0].to(weights, non_blocking=True)"),
-        (
-            "x, y = Variable(batch[0].cuda()), batch[1].cuda(0)",
-            "x = Variable(batch[0].cuda(non_blocking=True))\n    y = batch[1].cuda(0, non_blocking=True)",
-        ),
-        ("x = batch[1][0].to(device)", "x = batch[1][0].to(device, non_blocking=True)"),
-        ("batch['x'] = batch['x'].to(device)", "batch['x'] = batch['x'].to(device, non_blocking=True)"),
-        ("x, (y, z) = batch; y = y.cuda()", "x, (y, z) = batch; y = y.cuda(non_blocking=True)"),
-        (
-            "x = batch[0].to(device=device, dtype=torch.half)",
-            "x = batch[0].to(device=device, dtype=torch.half, non_blocking=True)",
-        ),
-        (
-            "x = batch[0].to(device=device, dtype=torch.float32)",
-            "x = batch[0].to(device=device, non_blocking=True).float()",
-        ),
-        (
-            "x = batch[0].to(device, torch.long, copy=True)",
-            "x = batch[0].to(device, non_blocking=True, copy=True).long()",
-        ),
-        ("x = batch[0].to(device, kind)", "x = batch[0].to(device, kind, non_blocking=True)"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("x = batch[0].to(device)", "x = batch[0].to(device, non_blocking=True)"),
+    ("x = batch[0].to(device=device)", "x = batch[0].to(device=device, non_blocking=True)"),
+    ("x = batch[0].to(device, torch.half)", "x = batch[0].to(device, torch.half, non_blocking=True)"),
+    ("x = batch['x'].cuda()", "x = batch['x'].cuda(non_blocking=True)"),
+    ("x = batch['x'].cuda(0)", "x = batch['x'].cuda(0, non_blocking=True)"),
+    ("x = Variable(batch[0].cuda())", "x = Variable(batch[0].cuda(non_blocking=True))"),
+    ("x = Variable(batch[0]).cuda()", "x = Variable(batch[0]).cuda(non_blocking=True)"),
+    ("x = [t.to(device) for t in batch]", "x = [t.to(device, non_blocking=True) for t in batch]"),
+    ("batch = {k: v.to(device) for k, v in batch.items()}",
+     "batch = {k: v.to(device, non_blocking=True) for k, v in batch.items()}"),
+    ("loss = model(batch[0].to(device))", "loss = model(batch[0].to(device, non_blocking=True))"),
+    ("x = batch[0].view(4, -1).to(device)", "x = batch[0].view(4, -1).to(device, non_blocking=True)"),
+    ("x = batch[0].type(Kind)", "x = batch[0].type(Kind, non_blocking=True)"),
+    ("x = Variable(batch[0].type(Kind))", "x = Variable(batch[0].type(Kind, non_blocking=True))"),
+    ("x = batch[0].type('torch.cuda.FloatTensor')", "x = batch[0].type('torch.cuda.FloatTensor', non_blocking=True)"),
+    ("x = batch[0].to(weights)", "x = batch[0].to(weights, non_blocking=True)"),
+    ("x, y = Variable(batch[0].cuda()), batch[1].cuda(0)",
+     "x = Variable(batch[0].cuda(non_blocking=True))\n    y = batch[1].cuda(0, non_blocking=True)"),
+    ("x = batch[1][0].to(device)", "x = batch[1][0].to(device, non_blocking=True)"),
+    ("batch['x'] = batch['x'].to(device)", "batch['x'] = batch['x'].to(device, non_blocking=True)"),
+    ("x, (y, z) = batch; y = y.cuda()", "x, (y, z) = batch; y = y.cuda(non_blocking=True)"),
+    ("x = batch[0].to(device=device, dtype=torch.half)",
+     "x = batch[0].to(device=device, dtype=torch.half, non_blocking=True)"),
+    ("x = batch[0].to(device=device, dtype=torch.float32)",
+     "x = batch[0].to(device=device, non_blocking=True).float()"),
+    ("x = batch[0].to(device, torch.long, copy=True)", "x = batch[0].to(device, non_blocking=True, copy=True).long()"),
+    ("x = batch[0].to(device, kind)", "x = batch[0].to(device, kind, non_blocking=True)"),
+])  # fmt: skip
 def test_shapes_of_copies(before: str, after: str) -> None:
     result = run(written(before))
     assert result.after.decode() == written(
@@ -110,35 +94,20 @@ def test_unpacking_in_one_assignment() -> None:
     assert "x, y = x.to(device, non_blocking=True), y.cuda(non_blocking=True)" in result.after.decode()
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            "images, labels = images.to(device), labels.to(device)",
-            "images = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True)",
-        ),
-        (
-            "images, y = images.float().to(device), (labels).to(device)",
-            "images = images.to(device, non_blocking=True).float()\n    y = (labels).to(device, non_blocking=True)",
-        ),
-        (
-            "x, labels = images.to(device), labels.to(device, torch.long)",
-            "x = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True).long()",
-        ),
-        (
-            "images, labels = labels.to(device), images.to(device)",
-            "images, labels = labels.to(device, non_blocking=True), images.to(device, non_blocking=True)",
-        ),
-        (
-            "images, labels = images.to(device), labels.to(device)  # all",
-            "images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)  # all",
-        ),
-        (
-            "pair = images, labels = images.to(device), labels.to(device)",
-            "pair = images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("images, labels = images.to(device), labels.to(device)",
+     "images = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True)"),
+    ("images, y = images.float().to(device), (labels).to(device)",
+     "images = images.to(device, non_blocking=True).float()\n    y = (labels).to(device, non_blocking=True)"),
+    ("x, labels = images.to(device), labels.to(device, torch.long)",
+     "x = images.to(device, non_blocking=True)\n    labels = labels.to(device, non_blocking=True).long()"),
+    ("images, labels = labels.to(device), images.to(device)",
+     "images, labels = labels.to(device, non_blocking=True), images.to(device, non_blocking=True)"),
+    ("images, labels = images.to(device), labels.to(device)  # all",
+     "images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)  # all"),
+    ("pair = images, labels = images.to(device), labels.to(device)",
+     "pair = images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)"),
+])  # fmt: skip
 def test_two_lines_where_one_would_be_too_long(before: str, after: str) -> None:
     narrow = TRAIN.replace('device = torch.device("cuda" if torch.cuda.is_available() else "cpu")', 'device = "cuda"')
     narrow = narrow.replace("Kind = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor\n", "")
@@ -197,16 +166,13 @@ def test_a_caller_that_passes_what_has_no_items_is_no_other_source(passed: str) 
     assert run(textwrap.dedent(code).replace("PASSED", "get()")).after.decode().count("pin_memory=True") < 2
 
 
-@pytest.mark.parametrize(
-    ("sample", "copied", "after"),
-    [
-        ("torch.tensor(self.y[index], dtype=torch.long)", "device, dtype=torch.long", "device, dtype=torch.long, "),
-        ("torch.LongTensor(self.y[index])", "device, dtype=torch.int64", "device, dtype=torch.int64, "),
-        ("torch.tensor(self.y[index]).float()", "device, torch.float32", "device, torch.float32, "),
-        ("torch.tensor(self.y[index])", "device, dtype=torch.long", "device, "),
-        ("torch.tensor(self.y[index], dtype=torch.int32)", "device, dtype=torch.long", "device, "),
-    ],
-)
+@pytest.mark.parametrize(("sample", "copied", "after"), [
+    ("torch.tensor(self.y[index], dtype=torch.long)", "device, dtype=torch.long", "device, dtype=torch.long, "),
+    ("torch.LongTensor(self.y[index])", "device, dtype=torch.int64", "device, dtype=torch.int64, "),
+    ("torch.tensor(self.y[index]).float()", "device, torch.float32", "device, torch.float32, "),
+    ("torch.tensor(self.y[index])", "device, dtype=torch.long", "device, "),
+    ("torch.tensor(self.y[index], dtype=torch.int32)", "device, dtype=torch.long", "device, "),
+])  # fmt: skip
 def test_a_copy_that_casts_to_the_type_that_the_samples_have(sample: str, copied: str, after: str) -> None:
     code = f"""\
         import torch
@@ -258,13 +224,10 @@ def main(device):
     assert after.count("pin_memory=True") == 2
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [
-        "DataLoader(photos, num_workers=2, pin_memory=True)",
-        "DataLoader(photos, num_workers=2, pin_memory=torch.cuda.is_available())",
-    ],
-)
+@pytest.mark.parametrize("loader", [
+    "DataLoader(photos, num_workers=2, pin_memory=True)",
+    "DataLoader(photos, num_workers=2, pin_memory=torch.cuda.is_available())",
+])  # fmt: skip
 def test_pinned_already(loader: str) -> None:
     result = run(written("x = batch[0].to(device)", loader=loader))
     assert result.after.decode() == written("x = batch[0].to(device, non_blocking=True)", loader=loader)
@@ -278,89 +241,65 @@ def test_not_blocking_already() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "x = batch[0]",
-        "x = batch[0].to('cpu')",
-        "x = batch[0].to(torch.float64)",
-        "x = batch[0].to(dtype=torch.half)",
-        "x = model(batch[0]).to(device)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "x = batch[0]",
+    "x = batch[0].to('cpu')",
+    "x = batch[0].to(torch.float64)",
+    "x = batch[0].to(dtype=torch.half)",
+    "x = model(batch[0]).to(device)",
+])  # fmt: skip
 def test_no_copy_of_a_batch(body: str) -> None:
     assert not run(written(body)).applied
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (("x = batch[0].float().long().to(device)",), "long() on line 21 makes a new tensor"),
-        (("x = batch[0].half().to(device)",), "half() on line 21 makes a new tensor, which is not pinned"),
-        (("x = batch[0].bool().cuda()",), "bool() on line 21 makes a new tensor"),
-        (("x = batch[0].float().unsqueeze(1).cuda()",), "float() on line 21 makes a new tensor"),
-        (("x = Variable(batch[0].float(), volatile=True).cuda()",), "float() on line 21 makes a new tensor"),
-        (("x = batch[0].float().to(device, torch.half)",), "float() on line 21 makes a new tensor"),
-        (("x = batch[0].float()", "x = x.to(device)"), "float() on line 21 makes a new tensor"),
-        (("y = batch[1].long()", "x, y = batch[0].to(device), y.to(device)"), "long() on line 21 makes a new tensor"),
-        (("x, y = batch[0].half().to(device), batch[1].to(device)",), "half() on line 21 makes a new tensor"),
-        (("x = batch[0].half().to(device)", "y = batch[1].to(device)"), "half() on line 21 makes a new tensor"),
-        (
-            ("x, y = (batch[0] / 255).to(device), batch[1].to(device)",),
-            "another copy on line 21 would still wait: its source is not pinned",
-        ),
-        (
-            ("x, m, y = batch", "x, m, y = read(x).to(device), m.to(device, non_blocking=True), y.to(device)"),
-            "another copy on line 22 would still wait: its source is not pinned",
-        ),
-        (("x = batch[0].to(device)", "batch[0].add_(1)"), "modifies the batch"),
-        (("x = batch[0].to(device)", "batch[0][0] = 1"), "modifies the batch"),
-        (("x = batch[0].to(device)", "batch[0][0], y = 1, 2"), "line 22 modifies the batch"),
-        (("x, y = batch", "g = x.to(device)", "x -= 1"), "modifies the batch"),
-        (("x = batch['shape'].to(device)", "size = batch['shape'][0]", "size *= 2"), "modifies the batch"),
-        (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 modifies"),
-        (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 checks whether its batches are pinned"),
-        (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 checks whether its batches are pinned"),
-        (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
-        (("with torch.cuda.stream(side):", "    x = batch[0].to(device)"), "it runs on the stream of line 21"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    (("x = batch[0].float().long().to(device)",), "long() on line 21"),
+    (("x = batch[0].half().to(device)",), "half() on line 21"),
+    (("x = batch[0].bool().cuda()",), "bool() on line 21"),
+    (("x = batch[0].float().unsqueeze(1).cuda()",), "float() on line 21"),
+    (("x = Variable(batch[0].float(), volatile=True).cuda()",), "float() on line 21"),
+    (("x = batch[0].float().to(device, torch.half)",), "float() on line 21"),
+    (("x = batch[0].float()", "x = x.to(device)"), "float() on line 21"),
+    (("y = batch[1].long()", "x, y = batch[0].to(device), y.to(device)"), "long() on line 21"),
+    (("x, y = batch[0].half().to(device), batch[1].to(device)",), "half() on line 21"),
+    (("x = batch[0].half().to(device)", "y = batch[1].to(device)"), "half() on line 21"),
+    (("x, y = (batch[0] / 255).to(device), batch[1].to(device)",),
+     "another copy on line 21"),
+    (("x, m, y = batch", "x, m, y = read(x).to(device), m.to(device, non_blocking=True), y.to(device)"),
+     "another copy on line 22"),
+    (("x = batch[0].to(device)", "batch[0].add_(1)"), "modifies the batch"),
+    (("x = batch[0].to(device)", "batch[0][0] = 1"), "modifies the batch"),
+    (("x = batch[0].to(device)", "batch[0][0], y = 1, 2"), "line 22 modifies the batch"),
+    (("x, y = batch", "g = x.to(device)", "x -= 1"), "modifies the batch"),
+    (("x = batch['shape'].to(device)", "size = batch['shape'][0]", "size *= 2"), "modifies the batch"),
+    (("x, y = batch", "if last is not None: last.zero_()", "last = x", "g = x.to(device)"), "line 22 modifies"),
+    (("x = batch[0].to(device)", "print(loader.pin_memory)"), "line 22 checks"),
+    (("x = batch[0].to(device)", "print(batch[0].is_pinned())"), "line 22 checks"),
+    (("x = batch[0].pin_memory().to(device)",), "pinned by hand"),
+    (("with torch.cuda.stream(side):", "    x = batch[0].to(device)"), "stream of line 21"),
+])  # fmt: skip
 def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
     result = run(written(*body))
     assert result.after.decode() == written(*body)
     assert any(reason in finding.reason for finding in result.refused)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        ("batch[0].add_(1)", "x = batch[0].to(device)"),
-        ("batch[0] = batch[0].to(device)",),
-        ("x = batch[0].to(device)", "x -= 1"),
-        ("x = batch[0].to(device)", "size = batch[0].shape[0]", "total = size; total *= 2"),
-    ],
-)
+@pytest.mark.parametrize("body", [
+    ("batch[0].add_(1)", "x = batch[0].to(device)"),
+    ("batch[0] = batch[0].to(device)",),
+    ("x = batch[0].to(device)", "x -= 1"),
+    ("x = batch[0].to(device)", "size = batch[0].shape[0]", "total = size; total *= 2"),
+])  # fmt: skip
 def test_writes_that_do_not_matter(body: tuple[str, ...]) -> None:
     assert run(written(*body)).applied
 
 
-@pytest.mark.parametrize(
-    ("loader", "body", "reason"),
-    [
-        ("DataLoader(photos, num_workers=2, pin_memory=False)", "x = batch[0].to(device)", "pin_memory=False"),
-        (LOADER, "x = batch[0].to(device, non_blocking=False)", "non_blocking=False"),
-        (
-            "DataLoader(photos, num_workers=2, collate_fn=pad)",
-            "x = batch.to(device)",
-            "whose `to` may not accept `non_blocking`",
-        ),
-        (
-            "DataLoader(photos, num_workers=2, batch_size=None)",
-            "x = batch.to(device)",
-            "whose `to` may not accept `non_blocking`",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("loader", "body", "reason"), [
+    ("DataLoader(photos, num_workers=2, pin_memory=False)", "x = batch[0].to(device)", "pin_memory=False"),
+    (LOADER, "x = batch[0].to(device, non_blocking=False)", "non_blocking=False"),
+    ("DataLoader(photos, num_workers=2, collate_fn=pad)", "x = batch.to(device)", "accept `non_blocking`"),
+    ("DataLoader(photos, num_workers=2, batch_size=None)", "x = batch.to(device)", "accept `non_blocking`"),
+])  # fmt: skip
 def test_what_could_not_be_shown_is_held_back(loader: str, body: str, reason: str) -> None:
     code = written(body, loader=loader)
     result = run(code)
@@ -372,24 +311,21 @@ def test_what_could_not_be_shown_is_held_back(loader: str, body: str, reason: st
     assert "False" not in forced
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        "batch[0].numpy()[0] = 1",
-        "np.asarray(batch[0])[0] = 1",
-        "np.random.shuffle(batch[0].numpy())",
-        "torch.relu_(batch[0])",
-        "torch.nn.functional.relu(batch[0], inplace=True)",
-        "torch.add(batch[0], 1, out=batch[0])",
-        "np.add.at(batch[0].numpy(), [0], 1)",
-        "batch[0].__setitem__(0, 1)",
-        "batch[0].numpy().__iadd__(1)",
-        "operator.setitem(batch[0], 0, 1)",
-        "torch.distributed.all_reduce(batch[0])",
-        "torch.distributed.broadcast(batch[0], 0)",
-        "torch.nn.ReLU(inplace=True)(batch[0])",
-    ],
-)
+@pytest.mark.parametrize("write", [
+    "batch[0].numpy()[0] = 1",
+    "np.asarray(batch[0])[0] = 1",
+    "np.random.shuffle(batch[0].numpy())",
+    "torch.relu_(batch[0])",
+    "torch.nn.functional.relu(batch[0], inplace=True)",
+    "torch.add(batch[0], 1, out=batch[0])",
+    "np.add.at(batch[0].numpy(), [0], 1)",
+    "batch[0].__setitem__(0, 1)",
+    "batch[0].numpy().__iadd__(1)",
+    "operator.setitem(batch[0], 0, 1)",
+    "torch.distributed.all_reduce(batch[0])",
+    "torch.distributed.broadcast(batch[0], 0)",
+    "torch.nn.ReLU(inplace=True)(batch[0])",
+])  # fmt: skip
 def test_writes_through_arrays_and_functions(write: str) -> None:
     code = "import operator; import numpy as np\n" + written("x = batch[0].to(device)", write)
     result = run(code)
@@ -398,22 +334,19 @@ def test_writes_through_arrays_and_functions(write: str) -> None:
     assert run(code.replace(write, f"y = batch[0].clone()\n    {write.replace('batch[0]', 'y')}")).applied
 
 
-@pytest.mark.parametrize(
-    ("lines", "is_held_back"),
-    [
-        (("target = batch[1].to(device)", "scrub(batch[1])"), True),
-        (("target = batch[1].to(device)", "kept.update(batch[1], 3)"), True),
-        (("target = batch[1].to(device)", "scrub(batch)"), True),
-        (("target = batch[1].to(device)", "cv2.rectangle(batch[1].numpy(), (0, 0), (1, 1), 3)"), True),
-        (("scrub(batch[1])", "target = batch[1].to(device)"), False),
-        (("target = batch[1].to(device)", "scrub(target, batch[0])"), False),
-        (("target = batch[1].to(device)", "loss = model(batch[1])"), False),
-        (("target = batch[1].to(device)", "print(len(batch[1]), batch[1])"), False),
-        (("target = batch[1].to(device)", "names.append(batch[1])"), False),
-        (("target = batch[1].to(device)", "hits = target.cpu().eq(batch[1])"), False),
-        (("target = batch[1].to(device)", "score = sklearn.metrics.f1_score(batch[1], batch[1])"), False),
-    ],
-)
+@pytest.mark.parametrize(("lines", "is_held_back"), [
+    (("target = batch[1].to(device)", "scrub(batch[1])"), True),
+    (("target = batch[1].to(device)", "kept.update(batch[1], 3)"), True),
+    (("target = batch[1].to(device)", "scrub(batch)"), True),
+    (("target = batch[1].to(device)", "cv2.rectangle(batch[1].numpy(), (0, 0), (1, 1), 3)"), True),
+    (("scrub(batch[1])", "target = batch[1].to(device)"), False),
+    (("target = batch[1].to(device)", "scrub(target, batch[0])"), False),
+    (("target = batch[1].to(device)", "loss = model(batch[1])"), False),
+    (("target = batch[1].to(device)", "print(len(batch[1]), batch[1])"), False),
+    (("target = batch[1].to(device)", "names.append(batch[1])"), False),
+    (("target = batch[1].to(device)", "hits = target.cpu().eq(batch[1])"), False),
+    (("target = batch[1].to(device)", "score = sklearn.metrics.f1_score(batch[1], batch[1])"), False),
+])  # fmt: skip
 def test_functions_out_of_sight_may_write_into_the_batch(lines: tuple[str, ...], *, is_held_back: bool) -> None:
     code = "import cv2; import sklearn; from data import kept, scrub\n" + written(*lines)
     result = run(code)
@@ -470,37 +403,31 @@ def _with_collate(body: str, more: str = "") -> str:
     return code.replace("loader =", f"{collate}loader =")
 
 
-@pytest.mark.parametrize(
-    ("body", "name"),
-    [
-        ("x = torch.stack(samples)\nreturn x[:, :1].expand(-1, 3), 1", "expand"),
-        ("x = torch.stack(samples)\nm = x[0].expand_as(x)\nbatch = {0: x, 1: m.t()}\nreturn batch", "expand_as"),
-        (
-            "x = torch.stack(samples)\nbatch = {}\nbatch[0] = torch.broadcast_to(x, (2, 3))\nreturn batch",
-            "broadcast_to",
-        ),
-        ("x = torch.stack(samples)\nreturn [x, *[1]] + [1], dict(y=x.broadcast_to(2, 3).float())", "broadcast_to"),
-        ("x, y = torch.broadcast_tensors(*samples)\nreturn x.unsqueeze(0), 1", "broadcast_tensors"),
-        ("grid = torch.meshgrid(torch.arange(3), torch.arange(3))\nreturn torch.stack(samples), grid", "meshgrid"),
-        ("x = torch.as_strided(torch.stack(samples), (3, 2), (1, 0))\nreturn [x, 1]", "as_strided"),
-        ("rows = []\nfor s in samples:\n    rows.append(s.expand(3, -1))\nreturn rows", "expand"),
-        ("return [s.expand(3, -1) for s in samples]", "expand"),
-        ("return wide(torch.stack(samples)), 1", "expand"),
-        ("x = torch.stack(samples)\nreturn torch.as_tensor(x[:1].expand(4, 3)), 1", "expand"),
-        ("import numpy\nreturn torch.from_numpy(numpy.broadcast_to(samples[0], (4, 3))), 1", "broadcast_to"),
-        ("x = torch.stack(samples)\nbatch = {0: x}\nbatch.update({1: x[:1].expand(4, 3)})\nreturn batch", "expand"),
-        ("x = torch.stack(samples)\nmore = {1: x[:1].expand(4, 3)}\nreturn {0: x, **more}", "expand"),
-        ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x, *more]", "expand"),
-        ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x] + more", "expand"),
-        ("samples[0] = samples[0].expand(4, 3)\nreturn samples", "expand"),
-        ("x = torch.stack(samples)\nreturn Pair(x, x[:1].expand(4, 3))", "expand"),
-        ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).clone(), 1", ""),
-        ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).contiguous(), 1", ""),
-        ("x = torch.stack(samples)\nm = x[:1].expand(4, 3)\nreturn x * m, m[x > 0], m.sum(0)", ""),
-        ("x = torch.stack([s.expand(3, -1) for s in samples])\nreturn x, 1", ""),
-        ("grid = torch.stack(torch.meshgrid(torch.arange(3), torch.arange(3)))\nreturn torch.stack(samples), grid", ""),
-    ],
-)
+@pytest.mark.parametrize(("body", "name"), [
+    ("x = torch.stack(samples)\nreturn x[:, :1].expand(-1, 3), 1", "expand"),
+    ("x = torch.stack(samples)\nm = x[0].expand_as(x)\nbatch = {0: x, 1: m.t()}\nreturn batch", "expand_as"),
+    ("x = torch.stack(samples)\nbatch = {}\nbatch[0] = torch.broadcast_to(x, (2, 3))\nreturn batch", "broadcast_to"),
+    ("x = torch.stack(samples)\nreturn [x, *[1]] + [1], dict(y=x.broadcast_to(2, 3).float())", "broadcast_to"),
+    ("x, y = torch.broadcast_tensors(*samples)\nreturn x.unsqueeze(0), 1", "broadcast_tensors"),
+    ("grid = torch.meshgrid(torch.arange(3), torch.arange(3))\nreturn torch.stack(samples), grid", "meshgrid"),
+    ("x = torch.as_strided(torch.stack(samples), (3, 2), (1, 0))\nreturn [x, 1]", "as_strided"),
+    ("rows = []\nfor s in samples:\n    rows.append(s.expand(3, -1))\nreturn rows", "expand"),
+    ("return [s.expand(3, -1) for s in samples]", "expand"),
+    ("return wide(torch.stack(samples)), 1", "expand"),
+    ("x = torch.stack(samples)\nreturn torch.as_tensor(x[:1].expand(4, 3)), 1", "expand"),
+    ("import numpy\nreturn torch.from_numpy(numpy.broadcast_to(samples[0], (4, 3))), 1", "broadcast_to"),
+    ("x = torch.stack(samples)\nbatch = {0: x}\nbatch.update({1: x[:1].expand(4, 3)})\nreturn batch", "expand"),
+    ("x = torch.stack(samples)\nmore = {1: x[:1].expand(4, 3)}\nreturn {0: x, **more}", "expand"),
+    ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x, *more]", "expand"),
+    ("x = torch.stack(samples)\nmore = [x[:1].expand(4, 3)]\nreturn [x] + more", "expand"),
+    ("samples[0] = samples[0].expand(4, 3)\nreturn samples", "expand"),
+    ("x = torch.stack(samples)\nreturn Pair(x, x[:1].expand(4, 3))", "expand"),
+    ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).clone(), 1", ""),
+    ("x = torch.stack(samples)\nreturn x[:1].expand(4, 3).contiguous(), 1", ""),
+    ("x = torch.stack(samples)\nm = x[:1].expand(4, 3)\nreturn x * m, m[x > 0], m.sum(0)", ""),
+    ("x = torch.stack([s.expand(3, -1) for s in samples])\nreturn x, 1", ""),
+    ("grid = torch.stack(torch.meshgrid(torch.arange(3), torch.arange(3)))\nreturn torch.stack(samples), grid", ""),
+])  # fmt: skip
 def test_elements_in_one_place_cannot_be_pinned(body: str, name: str) -> None:
     code = _with_collate(body).replace("def pad", "def wide(x):\n    y = x[:1]\n    return y.expand(4, 3)\n\n\ndef pad")
     code = code.replace("device =", "Pair = namedtuple('Pair', 'a b')\ndevice =", 1)
@@ -545,19 +472,16 @@ OVERLAPPING = {
 }
 
 
-@pytest.mark.parametrize(
-    ("collate", "more", "is_held"),
-    [
-        ("", "", False),
-        ("", ", batch_size=None", True),
-        ("return samples", ", batch_size=None", True),
-        ("return [s[0] for s in samples]", "", True),
-        ("return tuple(zip(*samples))", "", True),
-        ("x, y = zip(*samples)\nreturn list(x), torch.stack(y)", "", True),
-        ("x, y = map(list, zip(*samples))\nreturn x, y", "", True),
-        ("return torch.stack([s[0] for s in samples])", "", False),
-    ],
-)
+@pytest.mark.parametrize(("collate", "more", "is_held"), [
+    ("", "", False),
+    ("", ", batch_size=None", True),
+    ("return samples", ", batch_size=None", True),
+    ("return [s[0] for s in samples]", "", True),
+    ("return tuple(zip(*samples))", "", True),
+    ("x, y = zip(*samples)\nreturn list(x), torch.stack(y)", "", True),
+    ("x, y = map(list, zip(*samples))\nreturn x, y", "", True),
+    ("return torch.stack([s[0] for s in samples])", "", False),
+])  # fmt: skip
 @pytest.mark.parametrize("sample", OVERLAPPING)
 def test_samples_with_elements_in_one_place(sample: str, collate: str, more: str, is_held: bool) -> None:
     methods = textwrap.dedent(OVERLAPPING[sample])
@@ -587,27 +511,24 @@ def test_a_tuple_that_is_used_whole_would_become_a_list() -> None:
     assert run(code.replace("    model(batch)\n", "")).applied
 
 
-@pytest.mark.parametrize(
-    ("collate", "use", "is_equal"),
-    [
-        ("torch.stack(samples), torch.ones(3)", "model(*batch)", True),
-        ("torch.stack(samples), torch.ones(3)", "count = len(batch)", True),
-        ("torch.stack(samples), torch.ones(3)", "parts = [part for part in batch]", True),
-        ("torch.stack(samples), torch.ones(3)", "first, last = batch", True),
-        ("torch.stack(samples), torch.ones(3)", "rest = batch[1:]", False),
-        ("torch.stack(samples), torch.ones(3)", "rest = batch + (1,)", False),
-        ("torch.stack(samples), torch.ones(3)", "kept = {batch}", False),
-        ("torch.stack(samples), torch.ones(3)", "if isinstance(batch, tuple):\n        pass", False),
-        ("torch.stack(samples), torch.ones(3)", "helper(batch, device)", False),
-        ("torch.stack(samples), samples", "more = batch[1]", True),
-        ("torch.stack(samples), tuple(samples)", "size = len(batch[1])", True),
-        ("torch.stack(samples), tuple(samples)", "model(batch[1])", False),
-        ("tuple(zip(*samples))", "x = torch.stack(batch[0])", True),
-        ("tuple(zip(*samples))", "model(batch[1])", False),
-        ("list(zip(*samples))", "model(batch[1])", False),
-        ("list(zip(*samples))", "first, last = batch", True),
-    ],
-)
+@pytest.mark.parametrize(("collate", "use", "is_equal"), [
+    ("torch.stack(samples), torch.ones(3)", "model(*batch)", True),
+    ("torch.stack(samples), torch.ones(3)", "count = len(batch)", True),
+    ("torch.stack(samples), torch.ones(3)", "parts = [part for part in batch]", True),
+    ("torch.stack(samples), torch.ones(3)", "first, last = batch", True),
+    ("torch.stack(samples), torch.ones(3)", "rest = batch[1:]", False),
+    ("torch.stack(samples), torch.ones(3)", "rest = batch + (1,)", False),
+    ("torch.stack(samples), torch.ones(3)", "kept = {batch}", False),
+    ("torch.stack(samples), torch.ones(3)", "if isinstance(batch, tuple):\n        pass", False),
+    ("torch.stack(samples), torch.ones(3)", "helper(batch, device)", False),
+    ("torch.stack(samples), samples", "more = batch[1]", True),
+    ("torch.stack(samples), tuple(samples)", "size = len(batch[1])", True),
+    ("torch.stack(samples), tuple(samples)", "model(batch[1])", False),
+    ("tuple(zip(*samples))", "x = torch.stack(batch[0])", True),
+    ("tuple(zip(*samples))", "model(batch[1])", False),
+    ("list(zip(*samples))", "model(batch[1])", False),
+    ("list(zip(*samples))", "first, last = batch", True),
+])  # fmt: skip
 def test_uses_of_tuples_in_batches(collate: str, use: str, is_equal: bool) -> None:
     maker = f"def pad(samples):\n    return {collate}\n\n\nloader ="
     first = "batch[0][0]" if "zip" in collate else "batch[0]"
@@ -636,13 +557,10 @@ loader ="""
 @pytest.mark.parametrize(
     "kept", ["x, ids = zip(*samples)\n    return torch.stack(x), ids", "return TENSORS, [s[1] for s in samples]"]
 )
-@pytest.mark.parametrize(
-    ("use", "is_equal"),
-    [
-        ("for start, end in ids:\n        print(start + end)", True),
-        ("for pair in ids:\n        known[pair] = len(ids)", False),
-    ],
-)
+@pytest.mark.parametrize(("use", "is_equal"), [
+    ("for start, end in ids:\n        print(start + end)", True),
+    ("for pair in ids:\n        known[pair] = len(ids)", False),
+])  # fmt: skip
 def test_tuples_in_samples(kept: str, use: str, is_equal: bool) -> None:
     code = f"""\
 import torch
@@ -720,36 +638,30 @@ def train(model, transform):
 BOXES = "class Boxes:\n    def to(self, device):\n        return self\n"
 
 
-@pytest.mark.parametrize(
-    ("above", "other"),
-    [
-        ("import numpy as np", ""),
-        ("from transformers import AutoTokenizer", "transformers before version 4.48"),
-        ("from .boxes import Boxes", ".boxes"),
-        (f"{BOXES}\nall_boxes = [Boxes()]", "Boxes"),
-        (BOXES, ""),
-        (BOXES.replace("device)", "device, **more)"), ""),
-        (f"{BOXES}\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return Boxes()\n", ""),
-        (f"{BOXES}\ndef boxed(x):\n    return Boxes()\n", "Boxes"),
-        ("class Boxes:\n    pass\n\nBoxes.to = lambda self, device: self\n", "Boxes"),
-    ],
-)
+@pytest.mark.parametrize(("above", "other"), [
+    ("import numpy as np", ""),
+    ("from transformers import AutoTokenizer", "transformers before version 4.48"),
+    ("from .boxes import Boxes", ".boxes"),
+    (f"{BOXES}\nall_boxes = [Boxes()]", "Boxes"),
+    (BOXES, ""),
+    (BOXES.replace("device)", "device, **more)"), ""),
+    (f"{BOXES}\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return Boxes()\n", ""),
+    (f"{BOXES}\ndef boxed(x):\n    return Boxes()\n", "Boxes"),
+    ("class Boxes:\n    pass\n\nBoxes.to = lambda self, device: self\n", "Boxes"),
+])  # fmt: skip
 def test_what_else_could_have_a_to(above: str, other: str) -> None:
     result = run(OBJECTS.replace("IMPORT", above))
     assert bool(result.applied) is not other
     assert not other or f"an object of {other}" in result.held_back[0].reason
 
 
-@pytest.mark.parametrize(
-    ("fields", "given", "is_shown"),
-    [
-        ('namedtuple("Batch", "x y")', "torch.stack(samples), None", True),
-        ('namedtuple("Batch", ["x", "y"])', "y=None, x=torch.stack(samples)", True),
-        ('namedtuple("Batch", ("x", "y"))', "*(torch.stack(part) for part in zip(*samples))", True),
-        ('namedtuple("Batch", "x y")', "photos, None", False),
-        ('namedtuple("Batch", photos)', "torch.stack(samples), None", False),
-    ],
-)
+@pytest.mark.parametrize(("fields", "given", "is_shown"), [
+    ('namedtuple("Batch", "x y")', "torch.stack(samples), None", True),
+    ('namedtuple("Batch", ["x", "y"])', "y=None, x=torch.stack(samples)", True),
+    ('namedtuple("Batch", ("x", "y"))', "*(torch.stack(part) for part in zip(*samples))", True),
+    ('namedtuple("Batch", "x y")', "photos, None", False),
+    ('namedtuple("Batch", photos)', "torch.stack(samples), None", False),
+])  # fmt: skip
 def test_named_tuples(fields: str, given: str, is_shown: bool) -> None:
     maker = f"Batch = {fields}\n\n\ndef pad(samples):\n    return Batch({given})\n\n\nloader ="
     code = written("x = batch.x.to(device)", loader="DataLoader(photos, num_workers=2, collate_fn=pad)").replace(
@@ -777,41 +689,35 @@ def test_what_a_tokenizer_gives(given: str) -> None:
     assert not run(untold).applied
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("x = torch.cat(batch, dim=0)", "x = x.to(device)"),
-        ("x = batch[0].numpy()", "x = torch.Tensor(x * 2)", "x = x.cuda()"),
-        ("x = (batch[0] * 2).to(device)",),
-        ("x = batch[0][:, [2, 1, 0]].to(device)",),
-        ("x = batch[0][:, [2, 1, 0]].float().to(device)",),
-        ("order = [2, 1, 0]", "x = batch[0][:, order]", "x = x.to(device)"),
-        ("order = torch.randperm(4)", "x = batch[0][order].to(device)"),
-        ("import numpy as np", "x = batch[0][np.argsort(table)].to(device)"),
-        ("x, y = batch", "x = x[torch.ones(3) > 0].to(device)"),
-    ],
-)
+@pytest.mark.parametrize("lines", [
+    ("x = torch.cat(batch, dim=0)", "x = x.to(device)"),
+    ("x = batch[0].numpy()", "x = torch.Tensor(x * 2)", "x = x.cuda()"),
+    ("x = (batch[0] * 2).to(device)",),
+    ("x = batch[0][:, [2, 1, 0]].to(device)",),
+    ("x = batch[0][:, [2, 1, 0]].float().to(device)",),
+    ("order = [2, 1, 0]", "x = batch[0][:, order]", "x = x.to(device)"),
+    ("order = torch.randperm(4)", "x = batch[0][order].to(device)"),
+    ("import numpy as np", "x = batch[0][np.argsort(table)].to(device)"),
+    ("x, y = batch", "x = x[torch.ones(3) > 0].to(device)"),
+])  # fmt: skip
 def test_what_the_host_computes_of_a_batch(lines: tuple[str, ...]) -> None:
     result = run(written(*lines))
     assert not result.applied
     assert not result.held_back
 
 
-@pytest.mark.parametrize(
-    ("lines", "is_half"),
-    [
-        (("x = torch.Tensor(x)", "x = x.to(device)", "y = y.to(device)"), True),
-        (("x = read(x)", "x, z = x.to(device), 3", "y = y.to(device)"), True),
-        (("x = (x / 255).to(device)", "y = y.to(device)"), True),
-        (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
-        (("x = x[:, [2, 1, 0]].to(device)", "y = y.to(device)"), True),
-        (("x = x[:8].to(device)", "y = y.to(device)"), False),
-        (("x, y = x.to(device), y.to(device)", "x = x[y > 0].to(device)"), False),
-        (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
-        (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
-        (("y = y.to(device)", "w = torch.tensor([table[i] for i in x])", "w = w.to(device)"), False),
-    ],
-)
+@pytest.mark.parametrize(("lines", "is_half"), [
+    (("x = torch.Tensor(x)", "x = x.to(device)", "y = y.to(device)"), True),
+    (("x = read(x)", "x, z = x.to(device), 3", "y = y.to(device)"), True),
+    (("x = (x / 255).to(device)", "y = y.to(device)"), True),
+    (("x = x.flip(1).to(device)", "y = y.to(device)"), True),
+    (("x = x[:, [2, 1, 0]].to(device)", "y = y.to(device)"), True),
+    (("x = x[:8].to(device)", "y = y.to(device)"), False),
+    (("x, y = x.to(device), y.to(device)", "x = x[y > 0].to(device)"), False),
+    (("x = x.to(device)", "y = y.to(device)", "m = (y > 0).to(device)"), False),
+    (("y = y.to(device)", "w = torch.tensor([table[i] for i in x]).to(device)"), False),
+    (("y = y.to(device)", "w = torch.tensor([table[i] for i in x])", "w = w.to(device)"), False),
+])  # fmt: skip
 def test_parts_of_one_batch_go_together(lines: tuple[str, ...], is_half: bool) -> None:
     result = run(written("x, y = batch", *lines))
     assert bool(result.applied) is not is_half
@@ -829,7 +735,7 @@ def test_devices_by_number(number: str) -> None:
 
 def test_the_loader_is_built_elsewhere() -> None:
     result = run(written("x = batch[0].to(device)").replace("in loader", "in other_loader"))
-    assert [finding.reason for finding in result.refused] == ["no copy of its batches to the device was found"]
+    assert ["no copy of its batches" in finding.reason for finding in result.refused] == [True]
     assert not result.held_back
 
 
@@ -847,13 +753,10 @@ def test_loaders_of_graphs() -> None:
     assert "may be on the device" in run(cut.replace("for batch", "graph.to(device)\nfor batch")).refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("loader", "reason"),
-    [
-        ("DataLoader(graph, nodes, sampler, device=device)", "copies its batches itself"),
-        ("DataLoader(graph, nodes, sampler)", "if it is given a device"),
-    ],
-)
+@pytest.mark.parametrize(("loader", "reason"), [
+    ("DataLoader(graph, nodes, sampler, device=device)", "copies its batches itself"),
+    ("DataLoader(graph, nodes, sampler)", "if it is given a device"),
+])  # fmt: skip
 def test_loaders_of_dgl(loader: str, reason: str) -> None:
     code = written("batch = batch.to(device)", loader=loader).replace("torch.utils.data", "dgl.dataloading")
     code = code.replace("import DataLoader", "import DataLoader, GraphDataLoader")
@@ -878,38 +781,32 @@ def test_a_loader_of_dgl_that_gives_anything(more: str) -> None:
     assert "an object of monai" in result.held_back[0].reason
 
 
-@pytest.mark.parametrize(
-    ("write", "matters"),
-    [
-        ("batch.ndata['h'] = x", False),
-        ("batch.ndata[key] = x", False),
-        ("batch.edata['w'] = x", False),
-        ("batch['h'] = x", False),
-        ("batch.ndata['h'][0] = x", True),
-        ("batch.ndata[key][0] = x", True),
-        ("batch.ndata['h'] += x", True),
-        ("batch.ndata['h'].zero_()", True),
-        ("batch[0] = x", True),
-    ],
-)
+@pytest.mark.parametrize(("write", "matters"), [
+    ("batch.ndata['h'] = x", False),
+    ("batch.ndata[key] = x", False),
+    ("batch.edata['w'] = x", False),
+    ("batch['h'] = x", False),
+    ("batch.ndata['h'][0] = x", True),
+    ("batch.ndata[key][0] = x", True),
+    ("batch.ndata['h'] += x", True),
+    ("batch.ndata['h'].zero_()", True),
+    ("batch[0] = x", True),
+])  # fmt: skip
 def test_new_features_of_a_graph_are_no_writes_into_the_old(write: str, *, matters: bool) -> None:
     result = run(OF_DGL.replace("batch = batch.to(device)", f"graph = batch.to(device)\n    {write}"))
     assert bool(result.applied) is not matters
     assert not matters or "modifies the batch" in result.refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("result", "is_graph"),
-    [
-        ("dgl.to_block(g, batch)", True),
-        ("dgl.add_self_loop(dgl.remove_self_loop(g))", True),
-        ("dgl.node_subgraph(g, batch) if batch else [1, 2]", True),
-        ("parts", True),
-        ("make(g)", False),
-        ("[make(g)]", False),
-        ("dgl.sampling.global_uniform_negative_sampling(g, 4)", False),
-    ],
-)
+@pytest.mark.parametrize(("result", "is_graph"), [
+    ("dgl.to_block(g, batch)", True),
+    ("dgl.add_self_loop(dgl.remove_self_loop(g))", True),
+    ("dgl.node_subgraph(g, batch) if batch else [1, 2]", True),
+    ("parts", True),
+    ("make(g)", False),
+    ("[make(g)]", False),
+    ("dgl.sampling.global_uniform_negative_sampling(g, 4)", False),
+])  # fmt: skip
 def test_collate_functions_that_make_graphs(result: str, is_graph: bool) -> None:
     code = written(
         f"x = batch{'[0]' * ('parts' in result or '[m' in result)}.to(device)",
@@ -947,18 +844,15 @@ def test_what_a_library_beside_its_examples_imports_is_part_of_it(package: str, 
     assert is_sure or "an object of .logging" in result.held_back[0].reason
 
 
-@pytest.mark.parametrize(
-    ("other", "imported", "reason"),
-    [
-        ("import dgl\nimport monai\n", "dgl", ""),
-        ("import dgl\nimport monai\nimport train\n", "dgl", "an object of monai"),
-        ("import dgl\nimport helpers\n", "dgl", ""),
-        ("import dgl\nimport helpers\nimport train\n", "dgl", "an object of monai"),
-        ("import dgl\nclass Box:\n    def to(self, device):\n        return self\n", "dgl", ""),
-        ("import dgl\n", "dgl.sparse", "an object of dgl"),
-        ("import dgl\n", "other", "an object of other"),
-    ],
-)
+@pytest.mark.parametrize(("other", "imported", "reason"), [
+    ("import dgl\nimport monai\n", "dgl", ""),
+    ("import dgl\nimport monai\nimport train\n", "dgl", "an object of monai"),
+    ("import dgl\nimport helpers\n", "dgl", ""),
+    ("import dgl\nimport helpers\nimport train\n", "dgl", "an object of monai"),
+    ("import dgl\nclass Box:\n    def to(self, device):\n        return self\n", "dgl", ""),
+    ("import dgl\n", "dgl.sparse", "an object of dgl"),
+    ("import dgl\n", "other", "an object of other"),
+])  # fmt: skip
 def test_scripts_that_only_share_a_library(other: str, imported: str, reason: str) -> None:
     code = written("x = batch[0].to(device)", loader=f"DataLoader([1], num_workers=2, collate_fn={imported}.join)")
     code = code.replace("from data import photos, pad, tensors, other_loader", f"import {imported}")
@@ -1003,26 +897,13 @@ def test_a_loader_that_is_bound_beforehand_and_a_bar_that_is_entered() -> None:
     assert "model(x.to(device, non_blocking=True)), y.to(device, non_blocking=True)" in after
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "reason"),
-    [
-        (
-            "tqdm.tqdm(loader, ascii=True) as",
-            "opened(loader) as",
-            "no copy of its batches to the device was found",
-        ),
-        (
-            "num_workers=2)",
-            "num_workers=2, pin_memory=False)",
-            "pin_memory=False is set explicitly, perhaps for a reason such as little memory",
-        ),
-        (
-            "num_workers=2)",
-            "num_workers=2, pin_memory=False)\nopened(make)",
-            "pin_memory=False is set through functools.partial, which line 10 also uses for something else",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "reason"), [
+    ("tqdm.tqdm(loader, ascii=True) as", "opened(loader) as", "no copy of its batches"),
+    ("num_workers=2)", "num_workers=2, pin_memory=False)",
+     "pin_memory=False is set explicitly"),
+    ("num_workers=2)", "num_workers=2, pin_memory=False)\nopened(make)",
+     "pin_memory=False is set through functools.partial, which line 10 also uses for something else"),
+])  # fmt: skip
 def test_other_managers_and_other_ways_to_bind(before: str, after: str, reason: str) -> None:
     result = run(BAR.replace(before, after))
     assert not result.applied
@@ -1046,24 +927,19 @@ def test_evaluation_too() -> None:
     assert run(f"{code}optimizer.step()\n").applied
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("batch[0].float().to(device)", "batch[0].to(device, non_blocking=True).float()"),
-        ("batch[0].float().cuda()", "batch[0].cuda(non_blocking=True).float()"),
-        ("batch[0].type(torch.FloatTensor).cuda()", "batch[0].cuda(non_blocking=True).float()"),
-        ("batch[0].to(torch.float32).to(device)", "batch[0].to(device, non_blocking=True).to(torch.float32)"),
-        ("batch[0].argmax(1).long().to(device)", "batch[0].argmax(1).long().to(device)"),
-        ("batch[0].long().to(device)", "batch[0].to(device, non_blocking=True).long()"),
-        ("batch[0].type(torch.LongTensor).cuda()", "batch[0].cuda(non_blocking=True).long()"),
-        ("batch[0].float().to(device, non_blocking=True)", "batch[0].to(device, non_blocking=True).float()"),
-        ("Variable(batch[0].float()).to(device)", "Variable(batch[0]).to(device, non_blocking=True).float()"),
-        (
-            "batch[0].float().to(device), batch[1].long().to(device)",
-            "batch[0].to(device, non_blocking=True).float(), batch[1].to(device, non_blocking=True).long()",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("batch[0].float().to(device)", "batch[0].to(device, non_blocking=True).float()"),
+    ("batch[0].float().cuda()", "batch[0].cuda(non_blocking=True).float()"),
+    ("batch[0].type(torch.FloatTensor).cuda()", "batch[0].cuda(non_blocking=True).float()"),
+    ("batch[0].to(torch.float32).to(device)", "batch[0].to(device, non_blocking=True).to(torch.float32)"),
+    ("batch[0].argmax(1).long().to(device)", "batch[0].argmax(1).long().to(device)"),
+    ("batch[0].long().to(device)", "batch[0].to(device, non_blocking=True).long()"),
+    ("batch[0].type(torch.LongTensor).cuda()", "batch[0].cuda(non_blocking=True).long()"),
+    ("batch[0].float().to(device, non_blocking=True)", "batch[0].to(device, non_blocking=True).float()"),
+    ("Variable(batch[0].float()).to(device)", "Variable(batch[0]).to(device, non_blocking=True).float()"),
+    ("batch[0].float().to(device), batch[1].long().to(device)",
+     "batch[0].to(device, non_blocking=True).float(), batch[1].to(device, non_blocking=True).long()"),
+])  # fmt: skip
 def test_casts_before_the_copy(before: str, after: str) -> None:
     result = run(written(f"x = {before}"))
     assert f"x = {after}\n" in result.after.decode()
@@ -1095,27 +971,24 @@ def test_loaders_side_by_side_pin_together() -> None:
     assert result.after.decode() == code
     (held,) = result.held_back
     assert held.safety is Safety.LOW_IMPACT
-    assert held.reason.startswith("the loader beside it on line 5 could not be pinned: half() on line 8 makes a new")
+    assert says(held.reason, "beside it on line 5 … half() on line 8")
     # What evaluates may stay where what trains is pinned, unless it goes through the same copies.
     code = SIDE_BY_SIDE.replace("STEP", "y.cuda()").replace("evaluate(x.cuda())", "evaluate(x.half().cuda())")
     assert run(code).after.decode().count("pin_memory=True") == 1
 
 
-@pytest.mark.parametrize(
-    ("part", "has_gaps"),
-    [
-        ("batch[0][:, :-1]", True),
-        ("batch[0][:, 0]", True),
-        ("batch[0][..., 0]", True),
-        ("batch[0][::2]", True),
-        ("batch[0][0, :, 1]", True),
-        ("batch[0][:4]", False),
-        ("batch[0][0]", False),
-        ("batch[0][0, 1:]", False),
-        ("batch[0][:4, :, ...]", False),
-        ("batch[0][:4, None]", False),
-    ],
-)
+@pytest.mark.parametrize(("part", "has_gaps"), [
+    ("batch[0][:, :-1]", True),
+    ("batch[0][:, 0]", True),
+    ("batch[0][..., 0]", True),
+    ("batch[0][::2]", True),
+    ("batch[0][0, :, 1]", True),
+    ("batch[0][:4]", False),
+    ("batch[0][0]", False),
+    ("batch[0][0, 1:]", False),
+    ("batch[0][:4, :, ...]", False),
+    ("batch[0][:4, None]", False),
+])  # fmt: skip
 def test_slices_with_gaps_in_memory(part: str, has_gaps: bool) -> None:
     for body in ((f"x = {part}.to(device)",), (f"z = {part}", "x = z.to(device)")):
         result = run(written(*body))
@@ -1163,25 +1036,22 @@ def main():
 """
 
 
-@pytest.mark.parametrize(
-    ("train", "pins"),
-    [
-        ("Photos()", 0),
-        ("Photos(), num_workers=0", 0),
-        ("Photos(), num_workers=2", 2),
-        ("Photos(), num_workers=args.workers", 2),
-        ("TensorDataset(photos, labels)", 1),
-        ("Kept()", 1),
-        ("Photos(), pin_memory=True", 1),
-    ],
-)
+@pytest.mark.parametrize(("train", "pins"), [
+    ("Photos()", 0),
+    ("Photos(), num_workers=0", 0),
+    ("Photos(), num_workers=2", 2),
+    ("Photos(), num_workers=args.workers", 2),
+    ("TensorDataset(photos, labels)", 1),
+    ("Kept()", 1),
+    ("Photos(), pin_memory=True", 1),
+])  # fmt: skip
 def test_loaders_without_workers_pin_in_the_training_process(train: str, pins: int) -> None:
     """What takes samples from memory, has workers, or stands beside what has some gains by it; others may lose."""
     result = run(WITHOUT_WORKERS.replace("TRAIN", train))
     after = result.after.decode()
     assert after.count("pin_memory=True") == pins
     held = [finding.reason for finding in result.held_back if finding.safety is Safety.LOW_IMPACT]
-    assert all(reason.startswith("it has no workers: the training process would pin") for reason in held)
+    assert all("it has no workers" in reason for reason in held)
     assert bool(held) is (pins < 2)
 
 
@@ -1200,18 +1070,15 @@ def test_single_samples_of_an_evaluation(size: str, is_held: bool) -> None:
     assert [each.reason for each in result.held_back] == [reason] * is_held
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_held"),
-    [
-        ("", True),
-        (", batch_size=1, num_workers=0", True),
-        (", batch_sampler=None", True),
-        (", batch_size=2", False),
-        (", num_workers=2", False),
-        (", batch_sampler=sampler", False),
-        (", **settings", False),
-    ],
-)
+@pytest.mark.parametrize(("settings", "is_held"), [
+    ("", True),
+    (", batch_size=1, num_workers=0", True),
+    (", batch_sampler=None", True),
+    (", batch_size=2", False),
+    (", num_workers=2", False),
+    (", batch_sampler=sampler", False),
+    (", **settings", False),
+])  # fmt: skip
 def test_single_samples_from_memory(settings: str, is_held: bool) -> None:
     code = (
         "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
@@ -1220,19 +1087,16 @@ def test_single_samples_from_memory(settings: str, is_held: bool) -> None:
         "for x, y in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
     )
     result = run(code)
-    assert any(each.reason.startswith("each batch is one sample from memory") for each in result.held_back) is is_held
+    assert any("one sample from memory" in each.reason for each in result.held_back) is is_held
     assert (result.after.decode() == code) is is_held or settings.startswith(", **")
     of_files = run(code.replace("TensorDataset(torch.rand(9, 3), torch.rand(9))", "photos"))
     assert not any("from memory" in each.reason for each in of_files.held_back)
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [
-        "DataLoader(\n    photos,\n    num_workers=2,\n    # pin_memory=True,\n    batch_size=4,\n)",
-        f"{LOADER}  # , pin_memory=args.pin",
-    ],
-)
+@pytest.mark.parametrize("loader", [
+    "DataLoader(\n    photos,\n    num_workers=2,\n    # pin_memory=True,\n    batch_size=4,\n)",
+    f"{LOADER}  # , pin_memory=args.pin",
+])  # fmt: skip
 def test_pinning_that_somebody_switched_off(loader: str) -> None:
     code = written("x = batch[0].to(device)", loader=loader)
     result = run(code)
@@ -1260,13 +1124,10 @@ def test_what_is_sure_waits_for_the_rest() -> None:
     assert run(code, unsafe=True).after.decode().count("non_blocking=True") == 2
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("x = next(batches)[0].to(device)",),
-        ("x = batches.next()[0].to(device)",),
-    ],
-)
+@pytest.mark.parametrize("lines", [
+    ("x = next(batches)[0].to(device)",),
+    ("x = batches.next()[0].to(device)",),
+])  # fmt: skip
 def test_iterators(lines: tuple[str, ...]) -> None:
     code = written(*lines).replace("for batch in loader", "batches = iter(loader)\nfor step in range(900)")
     after = run(code).after.decode()
@@ -1274,15 +1135,12 @@ def test_iterators(lines: tuple[str, ...]) -> None:
     assert "pin_memory=True" in after
 
 
-@pytest.mark.parametrize(
-    ("head", "loader", "after"),
-    [
-        ("options = dict(num_workers=2)", "(photos, **options)", "(photos, pin_memory=True, **options)"),
-        ("options = {'pin_memory': True} if cuda else {}", "(photos, **options)", "(photos, **options)"),
-        ("pin = torch.cuda.is_available()", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
-        ("pin = True", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
-    ],
-)
+@pytest.mark.parametrize(("head", "loader", "after"), [
+    ("options = dict(num_workers=2)", "(photos, **options)", "(photos, pin_memory=True, **options)"),
+    ("options = {'pin_memory': True} if cuda else {}", "(photos, **options)", "(photos, **options)"),
+    ("pin = torch.cuda.is_available()", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
+    ("pin = True", "(photos, pin_memory=pin)", "(photos, pin_memory=pin)"),
+])  # fmt: skip
 def test_settings_in_dictionaries_and_variables(head: str, loader: str, after: str) -> None:
     code = written("x = batch[0].to(device)", loader=f"DataLoader{loader}").replace(
         "loader = ", f"{head}\nloader = ", 1
@@ -1302,7 +1160,7 @@ def test_keywords_that_a_caller_may_pass() -> None:
     )
     (held,) = run(code).held_back
     assert held.safety is Safety.UNSAFE
-    assert held.reason == "`**self.options` may hold pin_memory already"
+    assert says(held.reason, "`**self.options` … pin_memory")
     assert run(code.replace("Maker().make(photos)", "Maker({'drop_last': True}).make(photos)")).applied
 
 
@@ -1316,14 +1174,11 @@ def test_a_refusal_to_pin_in_a_dictionary(head: str) -> None:
     assert "uses for something else" in run(other, unsafe=True).refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("option", "pins"),
-    [
-        ("'--pin', action='store_true'", False),
-        ("'--pin', type=bool, default=True", True),
-        ("'--no-pin', dest='pin', action='store_false'", True),
-    ],
-)
+@pytest.mark.parametrize(("option", "pins"), [
+    ("'--pin', action='store_true'", False),
+    ("'--pin', type=bool, default=True", True),
+    ("'--no-pin', dest='pin', action='store_false'", True),
+])  # fmt: skip
 def test_settings_of_the_command_line(option: str, pins: bool) -> None:
     code = written("x = batch[0].to(device)", loader="DataLoader(photos, num_workers=2, pin_memory=args.pin)")
     parser = f"parser = argparse.ArgumentParser()\nparser.add_argument({option})\nargs = parser.parse_args()\nloader = "
@@ -1336,11 +1191,10 @@ def test_settings_of_the_command_line(option: str, pins: bool) -> None:
 def test_a_mapping_that_is_read_by_attributes() -> None:
     loader = "loader = DataLoader(photos, num_workers=2, batch_size=4, collate_fn=tokenizer.pad)"
     code = written("x = model(batch.x.to(device))", loader=loader)
-    reason = "many versions of PyTorch turn a pinned mapping into a plain dictionary, which has no `batch.x`"
     (plain,) = run(code).held_back
     (read,) = run("import transformers\n" + code).held_back
     (by_key,) = run("import transformers\n" + code.replace("batch.x", "batch['x']")).held_back
-    assert read.reason == reason
+    assert says(read.reason, "plain dictionary … `batch.x`")
     assert "dictionary" not in plain.reason + by_key.reason
 
 
@@ -1351,17 +1205,14 @@ def test_loaders_of_old_versions_of_pyg() -> None:
     assert "before 2.0" in held.reason
 
 
-@pytest.mark.parametrize(
-    ("change", "is_equal"),
-    [
-        ("batch[0] = batch[0].to(device)", True),
-        ("for i in range(len(batch)):\n        batch[i] = batch[i].to(device)", True),
-        ("batch[0] = batch[1].to(device)", False),
-        ("batch[0] = batch[0].to(device, torch.half)", False),
-        ("batch[0] = batch[0].to(device) + 1", False),
-        ("batch[0] = batch[0].to(device); batch[1] += 1", False),
-    ],
-)
+@pytest.mark.parametrize(("change", "is_equal"), [
+    ("batch[0] = batch[0].to(device)", True),
+    ("for i in range(len(batch)):\n        batch[i] = batch[i].to(device)", True),
+    ("batch[0] = batch[1].to(device)", False),
+    ("batch[0] = batch[0].to(device, torch.half)", False),
+    ("batch[0] = batch[0].to(device) + 1", False),
+    ("batch[0] = batch[0].to(device); batch[1] += 1", False),
+])  # fmt: skip
 def test_entries_of_a_kept_sample_that_are_moved(change: str, *, is_equal: bool) -> None:
     code = written(change, loader="DataLoader(photos, num_workers=2, collate_fn=lambda samples: samples[0])")
     result = run(code)
@@ -1369,15 +1220,12 @@ def test_entries_of_a_kept_sample_that_are_moved(change: str, *, is_equal: bool)
     assert any("modifies the batch" in reason for reason in reasons) is not is_equal
 
 
-@pytest.mark.parametrize(
-    ("settings", "change", "is_equal"),
-    [
-        ("batch_size=None", "images += 1", False),
-        ("batch_size=None", "images.clamp_(0, 1)", False),
-        ("collate_fn=lambda samples: samples[0]", "images += 1", False),
-        ("batch_size=4", "images += 1", True),
-    ],
-)
+@pytest.mark.parametrize(("settings", "change", "is_equal"), [
+    ("batch_size=None", "images += 1", False),
+    ("batch_size=None", "images.clamp_(0, 1)", False),
+    ("collate_fn=lambda samples: samples[0]", "images += 1", False),
+    ("batch_size=4", "images += 1", True),
+])  # fmt: skip
 def test_writes_into_samples_that_the_dataset_keeps(settings: str, change: str, is_equal: bool) -> None:
     loader = f"DataLoader(TensorDataset(photos, tensors), {settings})"
     code = written("images, labels = batch", change, "y = labels.to(device)", loader=loader)
@@ -1404,7 +1252,7 @@ def test_a_buffer_that_is_filled_anew_for_every_batch() -> None:
 def test_tensors_that_are_filled_with_batches_are_no_copies() -> None:
     code = written("images, labels = batch", "inputs.copy_(images)", "x = model(inputs)")
     (finding,) = run(code.replace("loader = Data", "inputs = torch.empty(4, 3, device=device)\nloader = Data")).refused
-    assert finding.reason == "no copy of its batches to the device was found"
+    assert "no copy of its batches" in finding.reason
 
 
 COMPUTED = """\
@@ -1452,28 +1300,20 @@ fit(encode(model))
 PINNED = "DataLoader(samples, batch_size=4, num_workers=2, pin_memory=True)"
 
 
-@pytest.mark.parametrize(
-    ("collected", "made"),
-    [
-        ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.cat(outputs))"),
-        (
-            "outputs.append(encoder(x.to(device)))",
-            "z = torch.cat(outputs).topk(2, dim=1).values; return TensorDataset(z)",
-        ),
-        ("outputs.extend(encoder(x.to(device)))", "return TensorDataset(torch.stack(outputs) / 2)"),
-        (
-            "outputs += [encoder(x.to(device)).detach()]",
-            "return ConcatDataset([photos, TensorDataset(torch.cat(outputs))])",
-        ),
-        ("outputs.append(torch.full_like(x.to(device), 2))", "return TensorDataset(torch.cat(outputs))"),
-        ("outputs.append((encoder(x.to(device)), y))", "return outputs"),
-        ("outputs.append((encoder(x.to(device)), y))", "return list(zip(outputs, outputs))"),
-        ("x = x.to(device); pairs.push(encoder(x), y)", "return pairs"),
-        ("x = x.to(device); pairs.push(x, y)", "return pairs"),
-        ("pass", "x = torch.rand(9, 3, device=device); return TensorDataset(x, torch.zeros_like(x))"),
-        ("pass", "x = torch.rand(9, 3).cuda()[:5]; return TensorDataset(x.view(-1, 1), x.sum(1))"),
-    ],
-)
+@pytest.mark.parametrize(("collected", "made"), [
+    ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.cat(outputs))"),
+    ("outputs.append(encoder(x.to(device)))", "z = torch.cat(outputs).topk(2, dim=1).values; return TensorDataset(z)"),
+    ("outputs.extend(encoder(x.to(device)))", "return TensorDataset(torch.stack(outputs) / 2)"),
+    ("outputs += [encoder(x.to(device)).detach()]",
+     "return ConcatDataset([photos, TensorDataset(torch.cat(outputs))])"),
+    ("outputs.append(torch.full_like(x.to(device), 2))", "return TensorDataset(torch.cat(outputs))"),
+    ("outputs.append((encoder(x.to(device)), y))", "return outputs"),
+    ("outputs.append((encoder(x.to(device)), y))", "return list(zip(outputs, outputs))"),
+    ("x = x.to(device); pairs.push(encoder(x), y)", "return pairs"),
+    ("x = x.to(device); pairs.push(x, y)", "return pairs"),
+    ("pass", "x = torch.rand(9, 3, device=device); return TensorDataset(x, torch.zeros_like(x))"),
+    ("pass", "x = torch.rand(9, 3).cuda()[:5]; return TensorDataset(x.view(-1, 1), x.sum(1))"),
+])  # fmt: skip
 def test_samples_that_were_made_on_the_device(collected: str, made: str) -> None:
     code = COMPUTED.replace("COLLECTED", collected).replace("MADE", made)
     result = run(code)
@@ -1481,17 +1321,14 @@ def test_samples_that_were_made_on_the_device(collected: str, made: str) -> None
     assert any("its samples may be in CUDA memory" in finding.reason for finding in result.refused)
 
 
-@pytest.mark.parametrize(
-    ("collected", "made"),
-    [
-        ("outputs.append(encoder(x.to(device)).cpu())", "return TensorDataset(torch.cat(outputs))"),
-        ("outputs.append(encoder(x.to(device)))", "z = torch.cat(outputs).cpu(); return TensorDataset(z, z)"),
-        ("outputs.append(encoder(x.to(device)).tolist())", "return TensorDataset(torch.tensor(outputs))"),
-        ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.rand(len(outputs), 3))"),
-        ("pairs.push(x, encoder(x.to(device)).to('cpu'))", "return pairs"),
-        ("pass", "return TensorDataset(torch.rand(9, 3), torch.zeros(9))"),
-    ],
-)
+@pytest.mark.parametrize(("collected", "made"), [
+    ("outputs.append(encoder(x.to(device)).cpu())", "return TensorDataset(torch.cat(outputs))"),
+    ("outputs.append(encoder(x.to(device)))", "z = torch.cat(outputs).cpu(); return TensorDataset(z, z)"),
+    ("outputs.append(encoder(x.to(device)).tolist())", "return TensorDataset(torch.tensor(outputs))"),
+    ("outputs.append(encoder(x.to(device)))", "return TensorDataset(torch.rand(len(outputs), 3))"),
+    ("pairs.push(x, encoder(x.to(device)).to('cpu'))", "return pairs"),
+    ("pass", "return TensorDataset(torch.rand(9, 3), torch.zeros(9))"),
+])  # fmt: skip
 def test_samples_that_were_brought_back_from_the_device(collected: str, made: str) -> None:
     code = COMPUTED.replace("COLLECTED", collected).replace("MADE", made)
     assert PINNED in run(code).after.decode()
@@ -1517,22 +1354,15 @@ def test_samples_of_what_was_moved_to_the_device(move: str) -> None:
     assert run(code.replace(move, "pass")).applied
 
 
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        (
-            "def fit(batches, pin_memory=True):\n    return batches",
-            "line 33 has a parameter pin_memory: this loader should follow it",
-        ),
-        (
-            'test_loader = DataLoader(tensors, pin_memory=device.type != "cpu")',
-            'line 33 sets pin_memory by `device.type != "cpu"`: this loader should follow it',
-        ),
-        ("net = Net(pin_memory=args.pin)", "line 33 sets pin_memory by `args.pin`: this loader should follow it"),
-        ("test_loader = DataLoader(tensors, pin_memory=True)", ""),
-        ("buffer = torch.empty(3, pin_memory=device.type != 'cpu')", ""),
-    ],
-)
+@pytest.mark.parametrize(("more", "reason"), [
+    ("def fit(batches, pin_memory=True):\n    return batches",
+     "line 33 has a parameter pin_memory: this loader should follow it"),
+    ('test_loader = DataLoader(tensors, pin_memory=device.type != "cpu")',
+     'line 33 sets pin_memory by `device.type != "cpu"`: this loader should follow it'),
+    ("net = Net(pin_memory=args.pin)", "line 33 sets pin_memory by `args.pin`: this loader should follow it"),
+    ("test_loader = DataLoader(tensors, pin_memory=True)", ""),
+    ("buffer = torch.empty(3, pin_memory=device.type != 'cpu')", ""),
+])  # fmt: skip
 def test_a_project_that_chooses_whether_it_pins(more: str, reason: str) -> None:
     code = written("x = batch[0].to(device)") + f"\n\n\n{more}\n"
     line = code[: code.index(more)].count("\n") + 1
@@ -1555,7 +1385,7 @@ def test_cycle_keeps_every_batch(given: str) -> None:
     result = run(code)
     assert result.after.decode() == code
     assert result.held_back[0].safety is Safety.UNSAFE
-    assert result.held_back[0].reason.startswith("itertools.cycle (line 22) keeps every batch")
+    assert "itertools.cycle (line 22)" in result.held_back[0].reason
     assert run(code.replace("itertools", "helpers").replace("in cycle", "in iter")).applied
 
 

@@ -49,36 +49,26 @@ def run(result: str, more: str = "pass", pin: Pin | None = None) -> FileResult:
     return found
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        "return Pair(x, y)",
-        "return Typed(x=x, y=y)",
-        "made = Pair(*(x, y))\n    return made",
-        "if photos:\n        return Pair(x, y)\n    return Typed(x, y)",
-        "return BatchEncoding({'x': x, 'y': y}, tensor_type='pt')",
-    ],
-)
+@pytest.mark.parametrize("result", [
+    "return Pair(x, y)",
+    "return Typed(x=x, y=y)",
+    "made = Pair(*(x, y))\n    return made",
+    "if photos:\n        return Pair(x, y)\n    return Typed(x, y)",
+    "return BatchEncoding({'x': x, 'y': y}, tensor_type='pt')",
+])  # fmt: skip
 def test_batches_that_are_read_by_attributes_all_the_same(result: str) -> None:
     after = run(result).after.decode()
     assert "pin_memory=True" in after
     assert after.count("non_blocking=True") == 2
 
 
-@pytest.mark.parametrize(
-    ("result", "more", "reason"),
-    [
-        ("return tokenizer.pad(samples)", "pass", "which has no `batch.x`"),
-        ("if photos:\n        return Pair(x, y)\n    return tokenizer.pad(samples)", "pass", "which has no `batch.x`"),
-        ("return helper(samples)[0]", "pass", "which has no `batch.x`"),
-        (
-            "return BatchEncoding({'x': x, 'y': y})",
-            "print(batch.word_ids(0))",
-            "loses what `batch.word_ids` needs",
-        ),
-        ("return BatchEncoding({'x': x, 'y': y})", "print(batch.encodings)", "loses what `batch.encodings` needs"),
-    ],
-)
+@pytest.mark.parametrize(("result", "more", "reason"), [
+    ("return tokenizer.pad(samples)", "pass", "which has no `batch.x`"),
+    ("if photos:\n        return Pair(x, y)\n    return tokenizer.pad(samples)", "pass", "which has no `batch.x`"),
+    ("return helper(samples)[0]", "pass", "which has no `batch.x`"),
+    ("return BatchEncoding({'x': x, 'y': y})", "print(batch.word_ids(0))", "loses what `batch.word_ids` needs"),
+    ("return BatchEncoding({'x': x, 'y': y})", "print(batch.encodings)", "loses what `batch.encodings` needs"),
+])  # fmt: skip
 def test_batches_that_might_not_be_read_any_more(result: str, more: str, reason: str) -> None:
     (held,) = run(result, more).held_back
     assert reason in held.reason

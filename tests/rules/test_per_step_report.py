@@ -53,59 +53,35 @@ def reasons(code: str) -> list[str]:
 
 
 LATE = {
-    "in a report of every tenth step": (
-        ("v = kl.item()\nif i % 10 == 0:\n    print(i, v)", ""),
-        ("v = kl.detach()\nif i % 10 == 0:\n    print(i, v.item())", ""),
-    ),
-    "under a switch of reports": (
-        ("v = float(kl)\nif args.log_now:\n    args.v = v; print(v)", ""),
-        ("v = kl.detach()\nif args.log_now:\n    v = v.item()\n    args.v = v; print(v)", ""),
-    ),
-    "in many places of one report": (
-        ("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\n    print(-v)", ""),
-        ("v = kl.detach()\nif i % 10 == 0:\n    v = v.item()\n    print(v, v / 2)\n    print(-v)", ""),
-    ),
-    "in two reports": (
-        ("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\nif i % 50 == 0:\n    print(v)", ""),
-        (
-            (
-                "v = kl.detach()\nif i % 10 == 0:\n    print(v.item(), v.item() / 2)\n"
-                "if i % 50 == 0:\n    print(v.item())"
-            ),
-            "",
-        ),
-    ),
-    "a count": (
-        ("v = hits.item()\nif i % 10 == 0:\n    print('%d' % v)", ""),
-        ("v = hits\nif i % 10 == 0:\n    print('%d' % v.item())", ""),
-    ),
-    "computed": (
-        ("v = 100 * hits.item()\nif i % 10 == 0:\n    print(v)", ""),
-        ("v = 100 * hits\nif i % 10 == 0:\n    print(v.item())", ""),
-    ),
-    "changed in place meanwhile": (
-        ("v = kl.item()\nkl.data.zero_()\nif i % 10 == 0:\n    print(v)", ""),
-        ("v = kl.detach().clone()\nkl.data.zero_()\nif i % 10 == 0:\n    print(v.item())", ""),
-    ),
+    "in a report of every tenth step": (("v = kl.item()\nif i % 10 == 0:\n    print(i, v)", ""),
+        ("v = kl.detach()\nif i % 10 == 0:\n    print(i, v.item())", "")),
+    "under a switch of reports": (("v = float(kl)\nif args.log_now:\n    args.v = v; print(v)", ""),
+        ("v = kl.detach()\nif args.log_now:\n    v = v.item()\n    args.v = v; print(v)", "")),
+    "in many places of one report": (("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\n    print(-v)", ""),
+        ("v = kl.detach()\nif i % 10 == 0:\n    v = v.item()\n    print(v, v / 2)\n    print(-v)", "")),
+    "in two reports": (("v = kl.item()\nif i % 10 == 0:\n    print(v, v / 2)\nif i % 50 == 0:\n    print(v)", ""),
+        ("v = kl.detach()\nif i % 10 == 0:\n    print(v.item(), v.item() / 2)\nif i % 50 == 0:\n    print(v.item())",
+         "")),
+    "a count": (("v = hits.item()\nif i % 10 == 0:\n    print('%d' % v)", ""),
+        ("v = hits\nif i % 10 == 0:\n    print('%d' % v.item())", "")),
+    "computed": (("v = 100 * hits.item()\nif i % 10 == 0:\n    print(v)", ""),
+        ("v = 100 * hits\nif i % 10 == 0:\n    print(v.item())", "")),
+    "changed in place meanwhile": (("v = kl.item()\nkl.data.zero_()\nif i % 10 == 0:\n    print(v)", ""),
+        ("v = kl.detach().clone()\nkl.data.zero_()\nif i % 10 == 0:\n    print(v.item())", "")),
     "behind the loop": (("v = kl.item()", "print(v)\n"), ("v = kl.detach()", "print(v.item())\n")),
-    "two in one assignment": (
-        ("v, w = kl.item(), hits.item()\nif i % 10 == 0:\n    print(v, w)", ""),
-        ("v, w = kl.detach(), hits\nif i % 10 == 0:\n    print(v.item(), w.item())", ""),
-    ),
-}
+    "two in one assignment": (("v, w = kl.item(), hits.item()\nif i % 10 == 0:\n    print(v, w)", ""),
+        ("v, w = kl.detach(), hits\nif i % 10 == 0:\n    print(v.item(), w.item())", "")),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("more", "kept"),
-    [
-        ("", "v = p.grad.norm()"),
-        ("p.grad.zero_()", "v = p.grad.norm()"),
-        ("p.grad = None", "v = p.grad.norm()"),
-        ("loss.backward(create_graph=True)", "v = p.grad.norm().detach()"),
-        ("p.grad = 2 * ce", "v = p.grad.norm().detach()"),
-        ("p.grad += 2 * p", "v = p.grad.norm().detach()"),
-    ],
-)
+@pytest.mark.parametrize(("more", "kept"), [
+    ("", "v = p.grad.norm()"),
+    ("p.grad.zero_()", "v = p.grad.norm()"),
+    ("p.grad = None", "v = p.grad.norm()"),
+    ("loss.backward(create_graph=True)", "v = p.grad.norm().detach()"),
+    ("p.grad = 2 * ce", "v = p.grad.norm().detach()"),
+    ("p.grad += 2 * p", "v = p.grad.norm().detach()"),
+])  # fmt: skip
 def test_gradients_have_no_graph_unless_somebody_asks_for_it(more: str, kept: str) -> None:
     after = result(step(f"v = p.grad.norm().item()\n{more}\nif i % 10 == 0:\n    print(v)")).after.decode()
     assert after.endswith(step(f"{kept}\n{more}\nif i % 10 == 0:\n    print(v.item())"))
@@ -129,13 +105,10 @@ def test_a_number_may_be_there_instead_of_the_tensor() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')",
-        "v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "v = kl.item()\nif i % 10 == 0:\n    print(f'{v=}')",
+    "v = kl.item()\nif i % 10 == 0:\n    print(v)\n    print(locals())",
+])  # fmt: skip
 def test_late_reads_that_stay(body: str) -> None:
     assert reasons(step(body)) == []
 

@@ -26,15 +26,10 @@ CHANGES = {
     "enabled": (under("with torch.autograd.profiler.profile(True):"), LOOP),
     "driven": (under("with torch.profiler.profile() as prof:", "    prof.step()\n"), LOOP),
     "started": (f"p = torch.profiler.profile()\np.start()\n{LOOP}p.stop()\n", LOOP),
-    "other manager": (
-        under("with torch.profiler.profile(), torch.enable_grad():"),
-        under("with torch.enable_grad():"),
-    ),
-    "inside of the step": (
-        "for x in loader:\n    with torch.profiler.profile():\n        loss = model(x).sum()\n    loss.backward()",
-        "for x in loader:\n    loss = model(x).sum()\n    loss.backward()",
-    ),
-}
+    "other manager": (under("with torch.profiler.profile(), torch.enable_grad():"), under("with torch.enable_grad():")),
+    "inside of the step": (("for x in loader:\n    with torch.profiler.profile():\n        loss = model(x).sum()\n"
+          "    loss.backward()"), "for x in loader:\n    loss = model(x).sum()\n    loss.backward()"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
@@ -75,18 +70,15 @@ def test_a_check_that_decides_is_refused() -> None:
     assert found.refused
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        under("with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=1)) as prof:"),
-        under("with torch.autograd.profiler.profile(enabled=args.profile) as prof:"),
-        under("with torch.autograd.profiler.profile(False) as prof:"),
-        f"if args.profile:\n{textwrap.indent(under('with torch.profiler.profile():'), '    ')}",
-        f"{LOOP}with torch.profiler.profile() as prof:\n    model(x)\nprint(prof)",
-        f"{LOOP}torch.autograd.gradcheck(f, x)",
-        under("with torch.profiler.record_function('epoch'):"),
-    ],
-)
+@pytest.mark.parametrize("code", [
+    under("with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=1)) as prof:"),
+    under("with torch.autograd.profiler.profile(enabled=args.profile) as prof:"),
+    under("with torch.autograd.profiler.profile(False) as prof:"),
+    f"if args.profile:\n{textwrap.indent(under('with torch.profiler.profile():'), '    ')}",
+    f"{LOOP}with torch.profiler.profile() as prof:\n    model(x)\nprint(prof)",
+    f"{LOOP}torch.autograd.gradcheck(f, x)",
+    under("with torch.profiler.record_function('epoch'):"),
+])  # fmt: skip
 def test_is_silent(code: str) -> None:
     assert FILES.reasons(code) == []
 

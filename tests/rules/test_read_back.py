@@ -50,10 +50,8 @@ COUNTED = {
     "int((pred.cpu() == y.cpu()).sum())": ("int((pred == y).sum())", Numerics.BITWISE),
     "torch.sum(pred.cpu() != y.data.cpu()).item()": ("torch.sum(pred != y).item()", Numerics.BITWISE),
     "pred.detach().cpu().eq(y.cpu()).sum().item()": ("pred.eq(y).sum().item()", Numerics.BITWISE),
-    "torch.eq(pred.cpu(), y.cpu()).float().mean().item()": (
-        "torch.eq(pred, y).float().mean().item()",
-        Numerics.ROUNDING,
-    ),
+    "torch.eq(pred.cpu(), y.cpu()).float().mean().item()": ("torch.eq(pred, y).float().mean().item()",
+        Numerics.ROUNDING),
     "float((pred.cpu() == y.cpu()).float().mean())": ("float((pred == y).float().mean())", Numerics.ROUNDING),
     "(pred.cpu() == 1).sum().item()": ("(pred == 1).sum().item()", Numerics.BITWISE),
     "(-0.5 <= out.cpu()).float().mean().item()": ("(-0.5 <= out).float().mean().item()", Numerics.ROUNDING),
@@ -61,16 +59,14 @@ COUNTED = {
     "(pred == y).cpu().sum().item()": ("(pred == y).sum().item()", Numerics.BITWISE),
     "pred.eq(y).cpu().float().sum().item()": ("pred.eq(y).float().sum().item()", Numerics.ROUNDING),
     "(out.argmax(1).cpu() == y.cpu()).sum().item()": ("(out.argmax(1) == y).sum().item()", Numerics.BITWISE),
-}
+}  # fmt: skip
 
 # A count that has a name, and what is no such count though it looks like one.
 NAMED = {
     "what was compared": ("n = (pred == y).cpu().sum()\nhits = n.item()", "n = (pred == y).sum()\nhits = n.item()"),
-    "read twice": (
-        "n = pred.eq(y).cpu().sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))",
-        "n = pred.eq(y).sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))",
-    ),
-}
+    "read twice": ("n = pred.eq(y).cpu().sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))",
+        "n = pred.eq(y).sum()\nkeep.append(n.item() / 2)\nkeep.append(int(n))"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -79,17 +75,14 @@ def test_counts_that_have_a_name(name: str) -> None:
     assert result(step(before)).after.decode() == step(after)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
-        "a = pred.cpu().numpy()\nb = y.cpu().numpy()\nhits = (a == b).sum()",
-        "n = (pred.cpu().numpy() == y.cpu().numpy()).mean()",
-        "n = np.sum(pred.detach().cpu().numpy() == y.cpu().numpy())",
-        "n = loss.detach().cpu().numpy()",
-        "same = (pred == y).cpu()\nhits = same.sum().item()\nkeep.append(same)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "a = pred.cpu()\nhits = (a == y.cpu()).sum().item()",
+    "a = pred.cpu().numpy()\nb = y.cpu().numpy()\nhits = (a == b).sum()",
+    "n = (pred.cpu().numpy() == y.cpu().numpy()).mean()",
+    "n = np.sum(pred.detach().cpu().numpy() == y.cpu().numpy())",
+    "n = loss.detach().cpu().numpy()",
+    "same = (pred == y).cpu()\nhits = same.sum().item()\nkeep.append(same)",
+])  # fmt: skip
 def test_copies_that_stay(body: str) -> None:
     assert reasons(body) == []
 

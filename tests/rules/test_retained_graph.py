@@ -13,16 +13,14 @@ ADVISED = {
     "position": "for x in loader:\n    loss = model(x).sum()\n    loss.backward(None, True)",
     "function": "def step(x):\n    loss = model(x).sum()\n    loss.backward(retain_graph=True)",
     "scaled": "for x in loader:\n    scaler.scale(model(x).sum()).backward(retain_graph=True)",
-    "last of two": (
-        "for x in loader:\n    a, b = model(x)\n    a.backward(retain_graph=True)\n    b.backward(retain_graph=True)"
-    ),
-    "epochs around": (
-        "for e in range(3):\n    for x in loader:\n        l = model(x).sum()\n        l.backward(retain_graph=True)"
-    ),
+    "last of two":
+        "for x in loader:\n    a, b = model(x)\n    a.backward(retain_graph=True)\n    b.backward(retain_graph=True)",
+    "epochs around":
+        "for e in range(3):\n    for x in loader:\n        l = model(x).sum()\n        l.backward(retain_graph=True)",
     "new graph in every round": (
         "for x in loader:\n    for t in range(3):\n        l = model(x[t]).sum()\n        l.backward(retain_graph=True)"
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", ADVISED.values(), ids=ADVISED)

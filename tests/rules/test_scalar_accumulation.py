@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import says
 from snippets import dotted_names
 
 from perfmod.codemods.engine import rewrite, rewrite_together
@@ -77,434 +78,213 @@ def assert_becomes(before: str, after: str, *, unsafe: bool = False) -> FileResu
 
 # Lines before, in and behind the steps, and the same as they become.
 SUMS = {
-    "running sum": (
-        ("total = 0.0", "total += loss.item()", "print(total / len(loader))"),
-        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total / len(loader))"),
-    ),
-    "float()": (
-        ("total = 0.0", "total += float(loss)", "return total"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "weighted by the batch": (
-        ("total = 0.0", "total += loss.item() * x.size(0)", "return total"),
-        ("total = 0.0", "total += loss.detach().double() * x.size(0)", "total = float(total)\nreturn total"),
-    ),
-    "weight first": (
-        ("total = 0.0", "total += len(x) * loss.item()", "return total"),
-        ("total = 0.0", "total += len(x) * loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "on the way to the host": (
-        ("total = 0.0", "total += loss.cpu().detach().item()", "return total"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "data": (
-        ("total = 0.0", "total += loss.data.item()", "return total"),
-        ("total = 0.0", "total += loss.data.double()", "total = float(total)\nreturn total"),
-    ),
-    "converted twice": (
-        ("total = 0.0", "total += float(loss.detach().cpu().item())", "return total"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "a sum of two converted": (
-        ("total = 0.0", "total += float(loss.item() + out.mean().item()) * 2", "return total"),
-        (
-            "total = 0.0",
-            "total += (loss.detach().double() + out.mean().detach().double()) * 2",
-            "total = float(total)\nreturn total",
-        ),
-    ),
-    "plain assignment": (
-        ("total = 0.0", "total = total + loss.item()", "return total"),
-        ("total = 0.0", "total = total + loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "moving average": (
-        ("mean = 0.0", "mean = 0.9 * mean + 0.1 * loss.item()", "return mean"),
-        ("mean = 0.0", "mean = 0.9 * mean + 0.1 * loss.detach().double()", "mean = float(mean)\nreturn mean"),
-    ),
-    "subtracted": (
-        ("total = 0.0", "total -= loss.item()", "return total"),
-        ("total = 0.0", "total -= loss.detach().double()", "total = float(total)\nreturn total"),
-    ),
-    "an integer zero": (
-        ("total = 0", "total += loss.item()", "print(total)"),
-        ("total = 0", "total += loss.detach()", "total = float(total)\nprint(total)"),
-    ),
-    "numbers are added as well": (
-        ("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
-        ("total = 0.0", "total += loss.detach().double()\ntotal += 0.5", "total = float(total)\nreturn total"),
-    ),
-    "divided in place behind the loop": (
-        ("total = 0.0", "total += loss.item()", "total /= len(loader)\nreturn total"),
-        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\ntotal /= len(loader)\nreturn total"),
-    ),
-    "hits": (
-        ("hits = 0", "hits += (out.argmax(1) == y).sum().item()", "print(hits)"),
-        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "hits = int(hits)\nprint(hits)"),
-    ),
-    "hits through int()": (
-        ("hits = 0", "hits += int((out.argmax(1) == y).sum())", "print(hits)"),
-        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "hits = int(hits)\nprint(hits)"),
-    ),
-    "hits that have a name": (
-        ("hits = 0", "right = (out.argmax(1) == y).sum()\nhits += right.item()", "print(hits)"),
-        ("hits = 0", "right = (out.argmax(1) == y).sum()\nhits += right", "hits = int(hits)\nprint(hits)"),
-    ),
-    "hits in a float": (
-        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum().item()", "print(hits)"),
-        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum()", "hits = float(hits)\nprint(hits)"),
-    ),
-    "a boolean counted": (
-        ("bad = 0", "bad += out.isnan().any().item()", "print(bad)"),
-        ("bad = 0", "bad += out.isnan().any()", "bad = int(bad)\nprint(bad)"),
-    ),
-    "an accuracy": (
-        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().item()", "print(acc)"),
-        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean()", "acc = float(acc)\nprint(acc)"),
-    ),
+    "running sum": (("total = 0.0", "total += loss.item()", "print(total / len(loader))"),
+        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total / len(loader))")),
+    "float()": (("total = 0.0", "total += float(loss)", "return total"),
+        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total")),
+    "weighted by the batch": (("total = 0.0", "total += loss.item() * x.size(0)", "return total"),
+        ("total = 0.0", "total += loss.detach().double() * x.size(0)", "total = float(total)\nreturn total")),
+    "weight first": (("total = 0.0", "total += len(x) * loss.item()", "return total"),
+        ("total = 0.0", "total += len(x) * loss.detach().double()", "total = float(total)\nreturn total")),
+    "on the way to the host": (("total = 0.0", "total += loss.cpu().detach().item()", "return total"),
+        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total")),
+    "data": (("total = 0.0", "total += loss.data.item()", "return total"),
+        ("total = 0.0", "total += loss.data.double()", "total = float(total)\nreturn total")),
+    "converted twice": (("total = 0.0", "total += float(loss.detach().cpu().item())", "return total"),
+        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\nreturn total")),
+    "a sum of two converted": (("total = 0.0", "total += float(loss.item() + out.mean().item()) * 2", "return total"),
+        ("total = 0.0", "total += (loss.detach().double() + out.mean().detach().double()) * 2",
+         "total = float(total)\nreturn total")),
+    "plain assignment": (("total = 0.0", "total = total + loss.item()", "return total"),
+        ("total = 0.0", "total = total + loss.detach().double()", "total = float(total)\nreturn total")),
+    "moving average": (("mean = 0.0", "mean = 0.9 * mean + 0.1 * loss.item()", "return mean"),
+        ("mean = 0.0", "mean = 0.9 * mean + 0.1 * loss.detach().double()", "mean = float(mean)\nreturn mean")),
+    "subtracted": (("total = 0.0", "total -= loss.item()", "return total"),
+        ("total = 0.0", "total -= loss.detach().double()", "total = float(total)\nreturn total")),
+    "an integer zero": (("total = 0", "total += loss.item()", "print(total)"),
+        ("total = 0", "total += loss.detach()", "total = float(total)\nprint(total)")),
+    "numbers are added as well": (("total = 0.0", "total += loss.item()\ntotal += 0.5", "return total"),
+        ("total = 0.0", "total += loss.detach().double()\ntotal += 0.5", "total = float(total)\nreturn total")),
+    "divided in place behind the loop": (("total = 0.0", "total += loss.item()", "total /= len(loader)\nreturn total"),
+        ("total = 0.0", "total += loss.detach().double()", "total = float(total)\ntotal /= len(loader)\nreturn total")),
+    "hits": (("hits = 0", "hits += (out.argmax(1) == y).sum().item()", "print(hits)"),
+        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "hits = int(hits)\nprint(hits)")),
+    "hits through int()": (("hits = 0", "hits += int((out.argmax(1) == y).sum())", "print(hits)"),
+        ("hits = 0", "hits += (out.argmax(1) == y).sum()", "hits = int(hits)\nprint(hits)")),
+    "hits that have a name": (("hits = 0", "right = (out.argmax(1) == y).sum()\nhits += right.item()", "print(hits)"),
+        ("hits = 0", "right = (out.argmax(1) == y).sum()\nhits += right", "hits = int(hits)\nprint(hits)")),
+    "hits in a float": (("hits = 0.0", "hits += out.argmax(1).eq(y).sum().item()", "print(hits)"),
+        ("hits = 0.0", "hits += out.argmax(1).eq(y).sum()", "hits = float(hits)\nprint(hits)")),
+    "a boolean counted": (("bad = 0", "bad += out.isnan().any().item()", "print(bad)"),
+        ("bad = 0", "bad += out.isnan().any()", "bad = int(bad)\nprint(bad)")),
+    "an accuracy": (("acc = 0.0", "acc += (out.argmax(1) == y).float().mean().item()", "print(acc)"),
+        ("acc = 0.0", "acc += (out.argmax(1) == y).float().mean()", "acc = float(acc)\nprint(acc)")),
     "without a graph": (
-        (
-            "total = 0.0",
-            "with torch.no_grad():\n    other = F.cross_entropy(model(x), y)\ntotal += other.item()",
-            "return total",
-        ),
-        (
-            "total = 0.0",
-            "with torch.no_grad():\n    other = F.cross_entropy(model(x), y)\ntotal += other.double()",
-            "total = float(total)\nreturn total",
-        ),
-    ),
-    "one element that could not be shown": (
-        ("total = 0.0", "total += out.softmax(1).item()", "print(total)"),
-        ("total = 0.0", "total += out.softmax(1).detach()", "total = float(total)\nprint(total)"),
-    ),
+        ("total = 0.0", "with torch.no_grad():\n    other = F.cross_entropy(model(x), y)\ntotal += other.item()",
+         "return total"),
+        ("total = 0.0", "with torch.no_grad():\n    other = F.cross_entropy(model(x), y)\ntotal += other.double()",
+         "total = float(total)\nreturn total")),
+    "one element that could not be shown": (("total = 0.0", "total += out.softmax(1).item()", "print(total)"),
+        ("total = 0.0", "total += out.softmax(1).detach()", "total = float(total)\nprint(total)")),
     "an unknown type that nobody sees": (
         ("total = 0", "total += y.sum().item()", "print(f'{total:.3f}', total / 3, total < 1)"),
-        (
-            "total = 0",
-            "total += y.sum().detach().double()",
-            "total = float(total)\nprint(f'{total:.3f}', total / 3, total < 1)",
-        ),
-    ),
+        ("total = 0", "total += y.sum().detach().double()",
+         "total = float(total)\nprint(f'{total:.3f}', total / 3, total < 1)")),
     "two in one assignment": (
-        (
-            "total, hits = 0.0, 0",
-            "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()",
-            "return total, hits",
-        ),
-        (
-            "total, hits = 0.0, 0",
-            "total += loss.detach().double()\nhits += (out.argmax(1) == y).sum()",
-            "total = float(total)\nhits = int(hits)\nreturn total, hits",
-        ),
-    ),
+        ("total, hits = 0.0, 0", "total += loss.item()\nhits += (out.argmax(1) == y).sum().item()",
+         "return total, hits"),
+        ("total, hits = 0.0, 0", "total += loss.detach().double()\nhits += (out.argmax(1) == y).sum()",
+         "total = float(total)\nhits = int(hits)\nreturn total, hits")),
     "semicolons and comments": (
         ("total = 0.; n = 0   # mean", "total+=loss.item()*len(x); n += 1   # weighted", "return(total / n)"),
-        (
-            "total = 0.; n = 0   # mean",
-            "total+=loss.detach().double()*len(x); n += 1   # weighted",
-            "total = float(total)\nreturn(total / n)",
-        ),
-    ),
-    "deleted": (
-        ("total = 0.0", "total += loss.item()", "print(total)\ndel total"),
-        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total)\ndel total"),
-    ),
+        ("total = 0.; n = 0   # mean", "total+=loss.detach().double()*len(x); n += 1   # weighted",
+         "total = float(total)\nreturn(total / n)")),
+    "deleted": (("total = 0.0", "total += loss.item()", "print(total)\ndel total"),
+        ("total = 0.0", "total += loss.detach()", "total = float(total)\nprint(total)\ndel total")),
     "read behind a modulo and reset": (
         ("total = 0.0", "total += loss.item()\nif step % 9:\n    print(total / 9.)\n    total = 0.0", ""),
-        (
-            "total = 0.0",
-            "total += loss.detach()\nif step % 9:\n    print(float(total) / 9.)\n    total = 0.0",
-            "",
-        ),
-    ),
+        ("total = 0.0", "total += loss.detach()\nif step % 9:\n    print(float(total) / 9.)\n    total = 0.0", "")),
     "read where a number is wanted already": (
         ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(float(total))", ""),
-        ("total = 0.0", "total += loss.detach()\nif step % 9 == 0:\n    print(float(total))", ""),
-    ),
+        ("total = 0.0", "total += loss.detach()\nif step % 9 == 0:\n    print(float(total))", "")),
     "read in three places of a report": (
-        (
-            "total = 0.0",
-            "total += loss.item()\nif step % 9 == 0:\n    print(total, total / 9)\n    print(-total)",
-            "",
-        ),
-        (
-            "total = 0.0",
-            (
-                "total += loss.detach()\nif step % 9 == 0:\n    total = float(total)\n"
-                "    print(total, total / 9)\n    print(-total)"
-            ),
-            "",
-        ),
-    ),
+        ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(total, total / 9)\n    print(-total)", ""),
+        ("total = 0.0",
+         ("total += loss.detach()\nif step % 9 == 0:\n    total = float(total)\n    print(total, total / 9)\n"
+           "    print(-total)"), "")),
     "shown where a variable says that a report is due": (
         ("total = 0.0", "total += loss.item()\ndue = step % 9 == 8\nif due:\n    print(total)\n    total = 0.0", ""),
-        (
-            "total = 0.0",
-            "total += loss.detach()\ndue = step % 9 == 8\nif due:\n    print(float(total))\n    total = 0.0",
-            "",
-        ),
-    ),
+        ("total = 0.0",
+         "total += loss.detach()\ndue = step % 9 == 8\nif due:\n    print(float(total))\n    total = 0.0", "")),
     "returned where the steps are over": (
         ("total = 0.0", "total += loss.item()\nif step > 9:\n    return total / step", "return total"),
-        (
-            "total = 0.0",
-            "total += loss.detach().double()\nif step > 9:\n    return float(total) / step",
-            "total = float(total)\nreturn total",
-        ),
-    ),
-    "counted by a tensor": (
-        ("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum().item()", "print(seen)"),
-        ("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum()", "print(seen)"),
-    ),
+        ("total = 0.0", "total += loss.detach().double()\nif step > 9:\n    return float(total) / step",
+         "total = float(total)\nreturn total")),
+    "counted by a tensor": (("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum().item()", "print(seen)"),
+        ("seen = torch.tensor(0, device=device)", "seen += (y > 0).sum()", "print(seen)")),
     "entry of a dictionary": (
         ("stats = {'loss': 0.0, 'n': 0}", "stats['loss'] += loss.item()\nstats['n'] += 1", "return stats"),
-        (
-            "stats = {'loss': 0.0, 'n': 0}",
-            "stats['loss'] += loss.detach().double()\nstats['n'] += 1",
-            "stats['loss'] = float(stats['loss'])\nreturn stats",
-        ),
-    ),
+        ("stats = {'loss': 0.0, 'n': 0}", "stats['loss'] += loss.detach().double()\nstats['n'] += 1",
+         "stats['loss'] = float(stats['loss'])\nreturn stats")),
     "entry of a dictionary with defaults": (
-        (
-            "from collections import defaultdict\nsums = defaultdict(float)",
-            "sums['loss'] += loss.item()\nsums['aux'] += 2 * loss.item()",
-            "return dict(sums)",
-        ),
-        (
-            "from collections import defaultdict\nsums = defaultdict(float)",
-            "sums['loss'] += loss.detach().double()\nsums['aux'] += 2 * loss.detach().double()",
-            "sums['loss'] = float(sums['loss'])\nsums['aux'] = float(sums['aux'])\nreturn dict(sums)",
-        ),
-    ),
+        ("from collections import defaultdict\nsums = defaultdict(float)",
+         "sums['loss'] += loss.item()\nsums['aux'] += 2 * loss.item()", "return dict(sums)"),
+        ("from collections import defaultdict\nsums = defaultdict(float)",
+         "sums['loss'] += loss.detach().double()\nsums['aux'] += 2 * loss.detach().double()",
+         "sums['loss'] = float(sums['loss'])\nsums['aux'] = float(sums['aux'])\nreturn dict(sums)")),
     "entry of a key that stays the same": (
         ("sums = {'train': 0, 'val': 0}\nkey = model.phase", "sums[key] += loss.item()", "print(sums)"),
-        (
-            "sums = {'train': 0, 'val': 0}\nkey = model.phase",
-            "sums[key] += loss.detach().double()",
-            "sums[key] = float(sums[key])\nprint(sums)",
-        ),
-    ),
-}
+        ("sums = {'train': 0, 'val': 0}\nkey = model.phase", "sums[key] += loss.detach().double()",
+         "sums[key] = float(sums[key])\nprint(sums)")),
+}  # fmt: skip
 
 ROUNDED = {
-    "divided by the length of the loop": (
-        ("total = 0.0", "total += loss.item() / len(loader)", "return total"),
-        ("total = 0.0", "total += loss.detach().double() / len(loader)", "total = float(total)\nreturn total"),
-    ),
-    "share of hits": (
-        ("share = 0.0", "share += (out.argmax(1) == y).sum().item() / len(y)", "print(share)"),
-        ("share = 0.0", "share += (out.argmax(1) == y).sum() / len(y)", "share = float(share)\nprint(share)"),
-    ),
-    "divided in place in the step": (
-        ("total = 0.0", "total += loss.item()\ntotal /= 2", "return total"),
-        ("total = 0.0", "total += loss.detach().double()\ntotal /= 2", "total = float(total)\nreturn total"),
-    ),
+    "divided by the length of the loop": (("total = 0.0", "total += loss.item() / len(loader)", "return total"),
+        ("total = 0.0", "total += loss.detach().double() / len(loader)", "total = float(total)\nreturn total")),
+    "share of hits": (("share = 0.0", "share += (out.argmax(1) == y).sum().item() / len(y)", "print(share)"),
+        ("share = 0.0", "share += (out.argmax(1) == y).sum() / len(y)", "share = float(share)\nprint(share)")),
+    "divided in place in the step": (("total = 0.0", "total += loss.item()\ntotal /= 2", "return total"),
+        ("total = 0.0", "total += loss.detach().double()\ntotal /= 2", "total = float(total)\nreturn total")),
     "added up by a tensor of floats": (
         ("total = torch.zeros(1, device=device)", "total += loss.item()", "print(total)"),
-        ("total = torch.zeros(1, device=device)", "total += loss.detach()", "print(total)"),
-    ),
+        ("total = torch.zeros(1, device=device)", "total += loss.detach()", "print(total)")),
     "added up in an entry of a tensor": (
         ("sums = torch.zeros(2).to(device)", "sums[0] += loss.item()\nsums[1] += len(x)", "print(sums[0] / sums[1])"),
-        ("sums = torch.zeros(2).to(device)", "sums[0] += loss.detach()\nsums[1] += len(x)", "print(sums[0] / sums[1])"),
-    ),
+        ("sums = torch.zeros(2).to(device)", "sums[0] += loss.detach()\nsums[1] += len(x)",
+         "print(sums[0] / sums[1])")),
     "counted in an entry of a tensor": (
         ("sums = torch.zeros(2).to(device)", "sums[1] += (out.argmax(1) == y).sum().item()", "print(sums)"),
-        ("sums = torch.zeros(2).to(device)", "sums[1] += (out.argmax(1) == y).sum()", "print(sums)"),
-    ),
-}
+        ("sums = torch.zeros(2).to(device)", "sums[1] += (out.argmax(1) == y).sum()", "print(sums)")),
+}  # fmt: skip
 
 CARRIED = {
-    "through a variable": (
-        ("total = 0.0", "value = loss.item()\ntotal += value", "return total"),
-        ("total = 0.0", "value = loss.detach().double()\ntotal += value", "total = float(total)\nreturn total"),
-    ),
+    "through a variable": (("total = 0.0", "value = loss.item()\ntotal += value", "return total"),
+        ("total = 0.0", "value = loss.detach().double()\ntotal += value", "total = float(total)\nreturn total")),
     "through a variable, and changed before it is added": (
         ("total = 0.0", "value = loss.item()\nloss.data.zero_()\ntotal += value", "return total"),
-        (
-            "total = 0.0",
-            "value = loss.detach().clone().double()\nloss.data.zero_()\ntotal += value",
-            "total = float(total)\nreturn total",
-        ),
-    ),
+        ("total = 0.0", "value = loss.detach().clone().double()\nloss.data.zero_()\ntotal += value",
+         "total = float(total)\nreturn total")),
     "in one of several branches": (
-        (
-            "total = 0.0",
-            "if step:\n    value = loss.item()\nelse:\n    value = 2 * loss.item()\ntotal += value",
-            "return total",
-        ),
-        (
-            "total = 0.0",
-            (
-                "if step:\n    value = loss.detach().double()\nelse:\n    value = 2 * loss.detach().double()\n"
-                "total += value"
-            ),
-            "total = float(total)\nreturn total",
-        ),
-    ),
+        ("total = 0.0", "if step:\n    value = loss.item()\nelse:\n    value = 2 * loss.item()\ntotal += value",
+         "return total"),
+        ("total = 0.0",
+         "if step:\n    value = loss.detach().double()\nelse:\n    value = 2 * loss.detach().double()\ntotal += value",
+         "total = float(total)\nreturn total")),
     "of a sum, a list and a report": (
-        (
-            "total, seen = 0.0, []",
-            "value = loss.item()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value)",
-            "print(total, seen)",
-        ),
-        (
-            "total, seen = 0.0, []",
-            ("value = loss.detach()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value.item())"),
-            "total = float(total)\nseen = torch.stack(seen).tolist()\nprint(total, seen)",
-        ),
-    ),
+        ("total, seen = 0.0, []",
+         "value = loss.item()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value)",
+         "print(total, seen)"),
+        ("total, seen = 0.0, []",
+         "value = loss.detach()\ntotal += value\nseen.append(value)\nif step % 9 == 0:\n    print(value.item())",
+         "total = float(total)\nseen = torch.stack(seen).tolist()\nprint(total, seen)")),
     "computed, and used behind the loop": (
         ("total, value = 0.0, 0.0", "value = loss.item() * len(x)\ntotal += value", "print(total, value)"),
-        (
-            "total, value = 0.0, 0.0",
-            "value = loss.detach() * len(x)\ntotal += value",
-            "total = float(total)\nprint(total, float(value))",
-        ),
-    ),
+        ("total, value = 0.0, 0.0", "value = loss.detach() * len(x)\ntotal += value",
+         "total = float(total)\nprint(total, float(value))")),
     "a count that weights": (
-        (
-            "total, count = 0.0, 0",
-            "n = (y > 0).sum().item()\ntotal += loss.item() * n\ncount += n",
-            "print(total / count)",
-        ),
-        (
-            "total, count = 0.0, 0",
-            "n = (y > 0).sum()\ntotal += loss.detach() * n\ncount += n",
-            "total = float(total)\ncount = int(count)\nprint(total / count)",
-        ),
-    ),
+        ("total, count = 0.0, 0", "n = (y > 0).sum().item()\ntotal += loss.item() * n\ncount += n",
+         "print(total / count)"),
+        ("total, count = 0.0, 0", "n = (y > 0).sum()\ntotal += loss.detach() * n\ncount += n",
+         "total = float(total)\ncount = int(count)\nprint(total / count)")),
     "a count in a sum of floats": (
-        (
-            "total, count = 0.0, 0",
-            "hits = (y > 0).sum().item()\ntotal += hits * 0.5\ncount += hits",
-            "print(total, count)",
-        ),
-        (
-            "total, count = 0.0, 0",
-            "hits = (y > 0).sum()\ntotal += hits * 0.5\ncount += hits",
-            "total = float(total)\ncount = int(count)\nprint(total, count)",
-        ),
-    ),
-}
+        ("total, count = 0.0, 0", "hits = (y > 0).sum().item()\ntotal += hits * 0.5\ncount += hits",
+         "print(total, count)"),
+        ("total, count = 0.0, 0", "hits = (y > 0).sum()\ntotal += hits * 0.5\ncount += hits",
+         "total = float(total)\ncount = int(count)\nprint(total, count)")),
+}  # fmt: skip
 
 LISTS = {
-    "list": (
-        ("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses)"),
-        (
-            "losses = []",
-            "losses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses)",
-        ),
-    ),
+    "list": (("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses)"),
+        ("losses = []", "losses.append(loss.detach())",
+         "losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses)")),
     "whose mean is taken where there is one": (
         ("losses = []", "losses.append(loss.item())", "return sum(losses) / len(losses) if losses else 0"),
-        (
-            "losses = []",
-            "losses.append(loss.detach())",
-            ("losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses) if losses else 0"),
-        ),
-    ),
+        ("losses = []", "losses.append(loss.detach())",
+         "losses = torch.stack(losses).tolist()\nreturn sum(losses) / len(losses) if losses else 0")),
     "whose mean is taken under a condition": (
         ("losses = []", "losses.append(loss.item())", "if model:\n    return sum(losses) / len(losses)"),
-        (
-            "losses = []",
-            "losses.append(loss.detach())",
-            ("losses = torch.stack(losses).tolist()\nif model:\n    return sum(losses) / len(losses)"),
-        ),
-    ),
-    "of counts": (
-        ("hits = []", "hits.append((out.argmax(1) == y).sum().item())", "print(hits)"),
-        (
-            "hits = []",
-            "hits.append((out.argmax(1) == y).sum())",
-            "hits = torch.stack(hits).tolist()\nprint(hits)",
-        ),
-    ),
-    "of computed figures": (
-        ("shares = []", "shares.append(100 * loss.item())", "print(shares)"),
-        (
-            "shares = []",
-            "shares.append(100 * loss.detach().double())",
-            "shares = torch.stack(shares).tolist()\nprint(shares)",
-        ),
-    ),
+        ("losses = []", "losses.append(loss.detach())",
+         "losses = torch.stack(losses).tolist()\nif model:\n    return sum(losses) / len(losses)")),
+    "of counts": (("hits = []", "hits.append((out.argmax(1) == y).sum().item())", "print(hits)"),
+        ("hits = []", "hits.append((out.argmax(1) == y).sum())", "hits = torch.stack(hits).tolist()\nprint(hits)")),
+    "of computed figures": (("shares = []", "shares.append(100 * loss.item())", "print(shares)"),
+        ("shares = []", "shares.append(100 * loss.detach().double())",
+         "shares = torch.stack(shares).tolist()\nprint(shares)")),
     "of losses whose function is only known by its name": (
-        (
-            "losses, others = [], []",
-            (
-                "loss, parts = model(x)\nloss.backward()\nlosses.append(loss.item())\n"
-                "aux_loss = model.aux(x)\nother = model(x).loss + criterion(out) + aux_loss\n"
-                "other.backward()\nothers.append(other.item())"
-            ),
-            "print(losses, others)",
-        ),
-        (
-            "losses, others = [], []",
-            (
-                "loss, parts = model(x)\nloss.backward()\nlosses.append(loss.detach())\n"
-                "aux_loss = model.aux(x)\nother = model(x).loss + criterion(out) + aux_loss\n"
-                "other.backward()\nothers.append(other.detach())"
-            ),
-            ("losses = torch.stack(losses).tolist()\nothers = torch.stack(others).tolist()\nprint(losses, others)"),
-        ),
-    ),
-    "of counts as floats": (
-        ("hits = []", "hits.append(float((out.argmax(1) == y).sum()))", "print(hits)"),
-        (
-            "hits = []",
-            "hits.append((out.argmax(1) == y).sum().double())",
-            "hits = torch.stack(hits).tolist()\nprint(hits)",
-        ),
-    ),
-    "extended by a list of one": (
-        ("losses = []", "losses += [loss.item()]", "print(losses)"),
-        (
-            "losses = []",
-            "losses += [loss.detach()]",
-            "losses = torch.stack(losses).tolist()\nprint(losses)",
-        ),
-    ),
+        ("losses, others = [], []",
+         ("loss, parts = model(x)\nloss.backward()\nlosses.append(loss.item())\naux_loss = model.aux(x)\n"
+           "other = model(x).loss + criterion(out) + aux_loss\nother.backward()\nothers.append(other.item())"),
+         "print(losses, others)"),
+        ("losses, others = [], []",
+         ("loss, parts = model(x)\nloss.backward()\nlosses.append(loss.detach())\naux_loss = model.aux(x)\n"
+           "other = model(x).loss + criterion(out) + aux_loss\nother.backward()\nothers.append(other.detach())"),
+         "losses = torch.stack(losses).tolist()\nothers = torch.stack(others).tolist()\nprint(losses, others)")),
+    "of counts as floats": (("hits = []", "hits.append(float((out.argmax(1) == y).sum()))", "print(hits)"),
+        ("hits = []", "hits.append((out.argmax(1) == y).sum().double())",
+         "hits = torch.stack(hits).tolist()\nprint(hits)")),
+    "extended by a list of one": (("losses = []", "losses += [loss.item()]", "print(losses)"),
+        ("losses = []", "losses += [loss.detach()]", "losses = torch.stack(losses).tolist()\nprint(losses)")),
     "of losses that have a second name": (
         ("losses = []", "raw = loss.detach()\nlosses.append(loss.item())\nraw.mul_(2)", "print(losses)"),
-        (
-            "losses = []",
-            "raw = loss.detach()\nlosses.append(loss.detach().clone())\nraw.mul_(2)",
-            "losses = torch.stack(losses).tolist()\nprint(losses)",
-        ),
-    ),
+        ("losses = []", "raw = loss.detach()\nlosses.append(loss.detach().clone())\nraw.mul_(2)",
+         "losses = torch.stack(losses).tolist()\nprint(losses)")),
     "of a loss that is changed in place later": (
         ("losses = []", "losses.append(loss.item())\nloss.data.mul_(2)", "print(losses)"),
-        (
-            "losses = []",
-            "losses.append(loss.detach().clone())\nloss.data.mul_(2)",
-            "losses = torch.stack(losses).tolist()\nprint(losses)",
-        ),
-    ),
+        ("losses = []", "losses.append(loss.detach().clone())\nloss.data.mul_(2)",
+         "losses = torch.stack(losses).tolist()\nprint(losses)")),
     "of a loss that was changed in place before": (
         ("losses = []", "loss.data.mul_(2)\nlosses.append(loss.item())", "print(losses)"),
-        (
-            "losses = []",
-            "loss.data.mul_(2)\nlosses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist()\nprint(losses)",
-        ),
-    ),
+        ("losses = []", "loss.data.mul_(2)\nlosses.append(loss.detach())",
+         "losses = torch.stack(losses).tolist()\nprint(losses)")),
     "that is only counted in the step": (
         ("losses = list()", "losses.append(loss.item())\nprint(len(losses))", "print(losses[-1])"),
-        (
-            "losses = list()",
-            "losses.append(loss.detach())\nprint(len(losses))",
-            "losses = torch.stack(losses).tolist()\nprint(losses[-1])",
-        ),
-    ),
+        ("losses = list()", "losses.append(loss.detach())\nprint(len(losses))",
+         "losses = torch.stack(losses).tolist()\nprint(losses[-1])")),
     "that becomes something else behind the loop": (
         ("import numpy as np\nlosses = []", "losses.append(loss.item())", "losses = np.mean(losses)\nreturn losses"),
-        (
-            "import numpy as np\nlosses = []",
-            "losses.append(loss.detach())",
-            "losses = torch.stack(losses).tolist()\nlosses = np.mean(losses)\nreturn losses",
-        ),
-    ),
-}
+        ("import numpy as np\nlosses = []", "losses.append(loss.detach())",
+         "losses = torch.stack(losses).tolist()\nlosses = np.mean(losses)\nreturn losses")),
+}  # fmt: skip
 CHANGES = {**SUMS, **ROUNDED, **CARRIED, **LISTS}
 
 
@@ -517,312 +297,179 @@ def test_changes(name: str) -> None:
 
 
 STAYS = {
-    "fed behind a modulo": (
-        ("total = 0.0", "if step % 100 == 0:\n    total += loss.item()", "print(total)"),
-        "",
-    ),
+    "fed behind a modulo": (("total = 0.0", "if step % 100 == 0:\n    total += loss.item()", "print(total)"), ""),
     "shown where a variable holds something else": (
         ("total = 0.0", "total += loss.item()\nis_due = step > 8\nif is_due:\n    print(total)", ""),
-        "`total` is read in every step on line 17",
-    ),
-    "read in every step": (
-        ("total = 0.0", "total += loss.item()\nprint(total)", ""),
-        "`total` is read in every step on line 15",
-    ),
-    "decides in every step": (
-        ("total = 0.0", "total += loss.item()\nif total > 10:\n    break", ""),
-        "`total` is read in every step on line 15",
-    ),
-    "changed by more than a number": (
-        ("total = 0.0", "total += loss.item()\ntotal **= 2", "print(total)"),
-        "line 15 does more to `total` than add a number",
-    ),
-    "decides itself": (
-        ("", "if loss.item() > 10:\n    break", ""),
-        "",
-    ),
-    "decides through a variable": (
-        ("import math", "value = loss.item()\nif not math.isfinite(value):\n    break", ""),
-        "",
-    ),
-    "variable used again": (
-        ("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
-        "`value` is needed as a number on line 15",
-    ),
+        "`total` … every step on line 17"),
+    "read in every step": (("total = 0.0", "total += loss.item()\nprint(total)", ""),
+        "`total` … every step on line 15"),
+    "decides in every step": (("total = 0.0", "total += loss.item()\nif total > 10:\n    break", ""),
+        "`total` … every step on line 15"),
+    "changed by more than a number": (("total = 0.0", "total += loss.item()\ntotal **= 2", "print(total)"),
+        "line 15 does more to `total`"),
+    "decides itself": (("", "if loss.item() > 10:\n    break", ""), ""),
+    "decides through a variable": (("import math", "value = loss.item()\nif not math.isfinite(value):\n    break", ""),
+        ""),
+    "variable used again": (("total = 0.0", "value = loss.item()\nprint(value)\ntotal += value", "print(total)"),
+        "`value` … as a number on line 15"),
     "variable that another list needs as a number": (
         ("total, seen = 0.0, model.seen", "value = loss.item()\ntotal += value\nseen.append(value)", "print(total)"),
-        "`value` is needed as a number on line 16",
-    ),
-    "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used: delete it"),
-    "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used: delete it"),
+        "`value` … as a number on line 16"),
+    "never used": (("total = 0.0", "total += loss.item()", ""), "`total` is never used"),
+    "never used list": (("losses = []", "losses.append(loss.item())", ""), "`losses` is never used"),
     "never used variable": (("", "value = loss.item()", ""), ""),
-    "shared by global": (
-        ("global total", "total += loss.item()", "print(total)"),
-        "`total` is shared between functions on line 6",
-    ),
-    "read in a nested function": (
-        ("total = 0.0", "total += loss.item()", "return lambda: total + 1"),
-        "another function uses `total` on line 15",
-    ),
-    "starts elsewhere": (
-        ("from progress import total", "total += loss.item()", "print(total)"),
-        "the first value of `total` could not be found",
-    ),
-    "starts as something unknown": (
-        ("total = model.start()", "total += loss.item()", "print(total)"),
-        "`total` is not known to start as a number",
-    ),
-    "device in the divisor": (
-        ("total = 0.0", "total += 1 / loss.item()", "print(total)"),
-        "`1 / loss.item()` divides by a value that is on the device, where a zero would not raise ZeroDivisionError",
-    ),
-    "more than a sum": (
-        ("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"),
-        "",
-    ),
-    "a choice": (
-        ("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"),
-        "",
-    ),
+    "shared by global": (("global total", "total += loss.item()", "print(total)"), "`total` is shared … line 6"),
+    "read in a nested function": (("total = 0.0", "total += loss.item()", "return lambda: total + 1"),
+        "another function uses `total` on line 15"),
+    "starts elsewhere": (("from progress import total", "total += loss.item()", "print(total)"),
+        "first value of `total`"),
+    "starts as something unknown": (("total = model.start()", "total += loss.item()", "print(total)"),
+        "`total` … start as a number"),
+    "device in the divisor": (("total = 0.0", "total += 1 / loss.item()", "print(total)"),
+        "`1 / loss.item()` divides by … ZeroDivisionError"),
+    "more than a sum": (("import math\ntotal = 0.0", "total += math.exp(loss.item())", "print(total)"), ""),
+    "a choice": (("total = 0.0", "total += loss.item() if step else 0.0", "print(total)"), ""),
     "added up by a tensor of 16 bits": (
         ("total = torch.zeros(1, device=device, dtype=torch.bfloat16)", "total += loss.item()", "print(total)"),
-        "`total` is already a tensor: add a tensor of its dtype and device",
-    ),
-    "counted by a tensor of the host": (
-        ("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
-        "`seen` is already a tensor: add a tensor of its dtype and device",
-    ),
-    "fraction cut off": (
-        ("total = 0", "total += int(loss)", "print(total)"),
-        "`int()` truncates the value",
-    ),
+        "`total` is already a tensor"),
+    "counted by a tensor of the host": (("seen = torch.tensor(0)", "seen += (y > 0).sum().item()", "print(seen)"),
+        "`seen` is already a tensor"),
+    "fraction cut off": (("total = 0", "total += int(loss)", "print(total)"), "`int()` truncates the value"),
     "name shown by an f-string": (
         ("total = 0.0", "total += loss.item()\nif step % 9 == 0:\n    print(f'{total=}')", ""),
-        "the f-string on line 16 prints the expression `total` itself",
-    ),
-    "float is something else": (
-        ("float = str\ntotal = 0.0", "total += loss.item()", "print(total)"),
-        "`float` may not be the builtin here",
-    ),
-    "comment in the read": (
-        ("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"),
-        "the expression contains a comment",
-    ),
-    "element of a list": (
-        ("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"),
-        "the type of `totals` could not be determined",
-    ),
+        "f-string on line 16 … `total`"),
+    "float is something else": (("float = str\ntotal = 0.0", "total += loss.item()", "print(total)"),
+        "`float` may not be the builtin here"),
+    "comment in the read": (("total = 0.0", "total += loss.item(\n    # now\n)", "print(total)"), "a comment"),
+    "element of a list": (("totals = [0.0]", "totals[0] += loss.item()", "print(totals)"), "type of `totals`"),
     "dictionary that the loop shows": (
         ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nprint(stats)", "return stats"),
-        "`stats` is used as a whole on line 15",
-    ),
+        "`stats` … as a whole on line 15"),
     "dictionary that has another name": (
         ("stats = {'loss': 0.0}\nmodel.stats = stats", "stats['loss'] += loss.item()\nmodel.show()", "return stats"),
-        "`stats` is used as a whole on line 7",
-    ),
+        "`stats` … as a whole on line 7"),
     "dictionary that is filled as a whole": (
         ("stats = {'n': 0}\nstats.update(model.saved)", "stats['n'] += (y > 0).sum().item()", "return stats"),
-        "`stats` is used as a whole on line 7",
-    ),
+        "`stats` … as a whole on line 7"),
     "dictionary that a return may leave": (
         ("stats = {'loss': 0.0}", "stats['loss'] += loss.item()\nif step > 9:\n    return stats", "return stats"),
-        "the `return` on line 16 may leave a tensor in `stats['loss']`",
-    ),
-    "dictionary of a caller": (
-        ("stats = model.stats", "stats['loss'] += loss.item()", "return stats"),
-        "the type of `stats` could not be determined",
-    ),
+        "`return` on line 16 … `stats['loss']`"),
+    "dictionary of a caller": (("stats = model.stats", "stats['loss'] += loss.item()", "return stats"),
+        "type of `stats`"),
     "entries fed in turn": (
         ("sums = {'a': 0.0, 'b': 0.0}", "for key in sums:\n    sums[key] += loss.item()", "return sums"),
-        "each step may add to another entry, because `key` changes in the loop",
-    ),
-    "attribute of an unknown object": (
-        ("", "model.total += loss.item()", ""),
-        "`model.total` is an attribute of an object whose class could not be determined",
-    ),
-    "meter from elsewhere": (
-        ("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"),
-        "",
-    ),
-    "returned in every step": (
-        ("", "return loss.item()", ""),
-        "",
-    ),
-    "list read in the loop": (
-        ("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
-        "`losses` is read in the loop on line 15",
-    ),
+        "`key` changes in the loop"),
+    "attribute of an unknown object": (("", "model.total += loss.item()", ""),
+        "`model.total` is an attribute of an object"),
+    "meter from elsewhere": (("from meters import meter", "meter.update(loss.item())", "print(meter.avg)"), ""),
+    "returned in every step": (("", "return loss.item()", ""), ""),
+    "list read in the loop": (("losses = []", "losses.append(loss.item())\nprint(losses[-1])", ""),
+        "`losses` is read in the loop on line 15"),
     "list read now and then": (
         ("losses = []", "losses.append(loss.item())\nif step % 9 == 0:\n    print(losses[-9:])", ""),
-        "`losses` is read in the loop on line 16",
-    ),
-    "list in a dictionary": (
-        ("history = {'loss': []}", "history['loss'].append(loss.item())", "return history"),
-        "`history['loss']` belongs to an object that other code may read while the loop runs",
-    ),
-    "list of a caller": (
-        ("losses = model.losses", "losses.append(loss.item())", "return losses"),
-        "`losses` is not known to start as an empty list",
-    ),
-    "list with other values": (
-        ("losses = []\nlosses.append(model)", "losses.append(loss.item())", "print(losses)"),
-        "`losses` gets `model` on line 7, which is not a tensor",
-    ),
+        "`losses` is read in the loop on line 16"),
+    "list in a dictionary": (("history = {'loss': []}", "history['loss'].append(loss.item())", "return history"),
+        "`history['loss']` … other code may read"),
+    "list of a caller": (("losses = model.losses", "losses.append(loss.item())", "return losses"),
+        "`losses` … an empty list"),
+    "list with other values": (("losses = []\nlosses.append(model)", "losses.append(loss.item())", "print(losses)"),
+        "`losses` gets `model` on line 7"),
     "list with numbers of the host": (
         ("losses = []", "losses.append(loss.item())\nlosses.append(2.0)", "print(losses)"),
-        "`losses` gets `2.0` on line 15, which is not a tensor",
-    ),
+        "`losses` gets `2.0` on line 15"),
     "list of numbers of an unknown type": (
         ("values = []", "values.append(model.aux(x).item())\nvalues.append(model.other(x).item())", "print(values)"),
-        "`values` may hold integers or floats, which could not be determined",
-    ),
-    "list of truths that are counted": (
-        ("hits = []", "hits.append(int((out > 3).any()))", "print(hits)"),
-        "`hits` may hold integers or floats, which could not be determined",
-    ),
+        "`values` … integers or floats"),
+    "list of truths that are counted": (("hits = []", "hits.append(int((out > 3).any()))", "print(hits)"),
+        "`hits` … integers or floats"),
     "list of numbers of two types": (
         ("values = []", "values.append(loss.item())\nvalues.append((out > 3).sum().item())", "print(values)"),
-        "`values` gets numbers of different types, and a tensor has one",
-    ),
+        "`values` … different types"),
     "list that lives over several epochs": (
-        (
-            (
-                "losses = []\nfor epoch in range(2):\n    for x, y in loader:\n"
-                "        loss = F.cross_entropy(model(x.to(device)), y)\n        loss.backward()\n"
-                "        losses.append(loss.item())\n    print(losses[-1])"
-            ),
-            "pass",
-            "",
-        ),
-        "`losses` would hold tensors and numbers, because the next epoch uses it again: make a list for each loop",
-    ),
+        (("losses = []\nfor epoch in range(2):\n    for x, y in loader:\n"
+           "        loss = F.cross_entropy(model(x.to(device)), y)\n        loss.backward()\n"
+           "        losses.append(loss.item())\n    print(losses[-1])"), "pass", ""),
+        "`losses` … the next epoch"),
     "list of two loops": (
-        (
-            (
-                "losses = []\nfor x, y in loader:\n    loss = F.cross_entropy(model(x.to(device)), y)\n"
-                "    loss.backward()\n    losses.append(loss.item())"
-            ),
-            "losses.append(loss.item())",
-            "print(losses)",
-        ),
-        "`losses` would hold tensors and numbers, because it is filled on lines 7, 11: make a list for each loop",
-    ),
+        (("losses = []\nfor x, y in loader:\n    loss = F.cross_entropy(model(x.to(device)), y)\n"
+           "    loss.backward()\n    losses.append(loss.item())"), "losses.append(loss.item())", "print(losses)"),
+        "`losses` … filled on lines 7, 11"),
     "list that starts under a condition": (
         ("if flag:\n    losses = []", "if flag:\n    losses.append(loss.item())", "if flag:\n    print(losses)"),
-        "`losses` may not exist after the loop: line 7 runs only under a condition",
-    ),
+        "`losses` may not exist … line 7"),
     "sum that starts under a condition": (
         ("if flag:\n    total = 0.0", "if flag:\n    total += loss.item()", "if flag:\n    print(total)"),
-        "`total` may not exist after the loop: line 7 runs only under a condition",
-    ),
+        "`total` may not exist … line 7"),
     "list read by a nested function": (
         ("losses = []\nshow = lambda: print(losses)", "losses.append(loss.item())\nshow()", ""),
-        "another function uses `losses` on line 7",
-    ),
-    "list kept elsewhere before": (
-        ("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
-        "line 7 may pass `losses` on to code that would see tensors instead of numbers",
-    ),
-    "list handed on before": (
-        ("losses = []\nmodel.watch(losses)", "losses.append(loss.item())\nmodel.redraw()", ""),
-        "line 7 may pass `losses` on to code that would see tensors instead of numbers",
-    ),
+        "another function uses `losses` on line 7"),
+    "list kept elsewhere before": (("losses = []\nmodel.history = losses", "losses.append(loss.item())", ""),
+        "line 7 may pass `losses` on"),
+    "list handed on before": (("losses = []\nmodel.watch(losses)", "losses.append(loss.item())\nmodel.redraw()", ""),
+        "line 7 may pass `losses` on"),
     "list in a list": (
         ("losses = []\ncurves = []\ncurves.append(losses)", "losses.append(loss.item())", "print(curves)"),
-        "line 8 may pass `losses` on to code that would see tensors instead of numbers",
-    ),
-    "list with two names": (
-        ("losses = curve = []", "losses.append(loss.item())\nprint(curve)", ""),
-        "`losses` is not known to start as an empty list",
-    ),
-    "list of pairs": (
-        ("curve = []", "curve.append((step, loss.item()))", "print(curve)"),
-        "",
-    ),
-    "list read by its name": (
-        ("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
-        "`eval('losses')` on line 15 may read `losses` by name",
-    ),
-    "sum read by its name": (
-        ("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
-        "`locals()` on line 15 may read `total` by name",
-    ),
+        "line 8 may pass `losses` on"),
+    "list with two names": (("losses = curve = []", "losses.append(loss.item())\nprint(curve)", ""),
+        "`losses` … an empty list"),
+    "list of pairs": (("curve = []", "curve.append((step, loss.item()))", "print(curve)"), ""),
+    "list read by its name": (("losses = []", "losses.append(loss.item())", "print(eval('losses'))"),
+        "`eval('losses')` on line 15 … `losses` by name"),
+    "sum read by its name": (("total = 0.0", "total += loss.item()", "print('%(total)s' % locals())"),
+        "`locals()` on line 15 … `total` by name"),
     "inference tensor that other code adds to": (
-        (
-            "total = 0.0",
-            "with torch.inference_mode():\n    total += out.float().mean().item()\ntotal += loss.item()",
-            "return total",
-        ),
-        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16",
-    ),
+        ("total = 0.0", "with torch.inference_mode():\n    total += out.float().mean().item()\ntotal += loss.item()",
+         "return total"),
+        "`total` … `torch.inference_mode()` on line 15 … line 16"),
     "inference tensor that is scaled outside": (
         ("total = 0.0", "with torch.inference_mode():\n    total += loss.item()\ntotal *= 0.5", "return total"),
-        "`total` is changed inside of `torch.inference_mode()` on line 15 and outside of it on line 16",
-    ),
+        "`total` … `torch.inference_mode()` on line 15 … line 16"),
     "two sums in one assignment": (
         ("total, count = 0.0, 0", "total, count = total + loss.item(), count + 1", "print(total / count)"),
-        "",
-    ),
+        ""),
     "average that starts with the first figure": (
         ("mean = None", "mean = loss.item() if mean is None else 0.9 * mean + 0.1 * loss.item()", "print(mean)"),
-        "",
-    ),
-}
+        ""),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STAYS)
 def test_stays_with_the_reason(name: str) -> None:
     parts, reason = STAYS[name]
     found = reasons(training(*parts))
-    assert not reason or reason in found, found
+    assert not reason or any(says(each, reason) for each in found), found
 
 
 HELD_BACK = {
-    "list of what may have a dimension": (
-        ("values = []", "values.append(out.float().sum(0).item())", "print(values)"),
-        "`out.float().sum(0)` may have a dimension, and `values` would hold lists then",
-    ),
+    "list of what may have a dimension": (("values = []", "values.append(out.float().sum(0).item())", "print(values)"),
+        "`out.float().sum(0)` may have a dimension"),
     "list of a loss that is a sum of a dimension": (
         ("losses = []", "loss = y.float().sum(0)\nloss.backward()\nlosses.append(loss.item())", "print(losses)"),
-        "`loss` may have a dimension, and `losses` would hold lists then",
-    ),
+        "`loss` may have a dimension"),
     "list of a loss made of what may have a dimension": (
-        (
-            "values = []",
-            "value = -model.log_prob(x) * 2\nvalue.backward()\nvalues.append(value.item())",
-            "print(values)",
-        ),
-        "`value` may have a dimension, and `values` would hold lists then",
-    ),
-    "operand of unknown type": (
-        ("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
-        "right if `model.weight_of(step)` is a Python number",
-    ),
-    "divisor that may be zero": (
-        ("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
-        "if `n` is ever zero, Python raises ZeroDivisionError and the GPU does not",
-    ),
-    "short integers": (
-        ("longest = 0", "longest += y.int().max().item()", "print(longest)"),
-        "`y.int().max()` may have an integer dtype of fewer than 64 bits, which can overflow",
-    ),
-    "unknown type that is shown": (
-        ("count = 0", "count += y.sum().item()", "print(count)"),
-        "`count` may be an integer or a float, which could not be determined",
-    ),
+        ("values = []", "value = -model.log_prob(x) * 2\nvalue.backward()\nvalues.append(value.item())",
+         "print(values)"),
+        "`value` may have a dimension"),
+    "operand of unknown type": (("total = 0.0", "total += loss.item() * model.weight_of(step)", "return total"),
+        "right if `model.weight_of(step)` is a Python number"),
+    "divisor that may be zero": (("total = 0.0", "n = len(x) - 4\ntotal += loss.item() / n", "return total"),
+        "`n` is ever zero"),
+    "short integers": (("longest = 0", "longest += y.int().max().item()", "print(longest)"),
+        "`y.int().max()` … fewer than 64 bits"),
+    "unknown type that is shown": (("count = 0", "count += y.sum().item()", "print(count)"),
+        "`count` … an integer or a float"),
     "entry of a tensor that takes no dimension": (
         ("sums = torch.zeros(2).to(device)", "sums[0] += model.penalty(x).item()", "print(sums)"),
-        "`model.penalty(x)` may have more than zero dimensions, and the sum would become a vector",
-    ),
-}
+        "`model.penalty(x)` … zero dimensions"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HELD_BACK)
 def test_is_held_back(name: str) -> None:
     parts, reason = HELD_BACK[name]
-    assert [(safety, why.partition("; ")[0]) for safety, why in held_back(training(*parts))] == [
-        (Safety.UNSAFE, reason)
-    ]
+    ((safety, why),) = held_back(training(*parts))
+    assert safety is Safety.UNSAFE
+    assert says(why, reason)
 
 
 @pytest.mark.parametrize(("size", "stays"), [("len(data)", True), ("8", False), ("len(other)", False)])
@@ -847,8 +494,7 @@ def test_a_loader_that_gives_all_in_one_batch(size: str, stays: bool) -> None:
         """
     code = textwrap.dedent(code)
     if stays:
-        why = "the loop on line 8 makes one round: the loader on line 15 gives all samples in one batch"
-        assert reasons(code) == [why, why]
+        assert [says(each, "line 8 … line 15 … one batch") for each in reasons(code)] == [True, True]
     else:
         assert "total += loss.detach()" in result(code, selected=True).after.decode()
 
@@ -883,14 +529,11 @@ def test_loaders_of_other_files_that_give_all_in_one_batch(size: str, stays: boo
     assert any("gives all samples in one batch" in each.reason for each in found.refused) is stays
 
 
-@pytest.mark.parametrize(
-    ("fed", "after", "is_open"),
-    [
-        ("total += loss.item()", "return total", True),
-        ("total += loss.item()", "print(total)", False),
-        ("total += (out.argmax(1) == y).sum().item()", "return total", False),
-    ],
-)
+@pytest.mark.parametrize(("fed", "after", "is_open"), [
+    ("total += loss.item()", "return total", True),
+    ("total += loss.item()", "print(total)", False),
+    ("total += (out.argmax(1) == y).sum().item()", "return total", False),
+])  # fmt: skip
 def test_float64_is_a_question_where_the_code_has_to_run_elsewhere(fed: str, after: str, is_open: bool) -> None:
     start = "total = 0" if "argmax" in fed else "total = 0.0"
     code = training(start, fed, after).encode()
@@ -915,11 +558,9 @@ STEERS = {
     "is formatted by a percent sign": ("print('%.3f' % total)", False),
     "is shown as a perplexity": ("import math\nprint(math.exp(total / 9))", False),
     "is printed": ("mean = total / len(loader)\nprint('mean', round(mean, 3))", False),
-    "is logged and plotted": (
-        "import matplotlib.pyplot as plt\nseen = []\nseen.append(total)\nplt.plot(seen)\nmodel.log(total)",
-        False,
-    ),
-}
+    "is logged and plotted": (("import matplotlib.pyplot as plt\nseen = []\nseen.append(total)\nplt.plot(seen)\n"
+          "model.log(total)"), False),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STEERS)
@@ -961,36 +602,26 @@ class Net(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    ("before", "step", "after"),
-    [
-        ("seen = []", "out, rate = net(x)\nseen.append(rate.item())", "seen.append(rate.detach().clone())"),
-        ("seen = []", "seen.append(model.rate_of(x).item())", "seen.append(model.rate_of(x).detach().clone())"),
-        ("seen = []", "seen.append(loss.item())", "seen.append(loss.detach())"),
-        (
-            "model = torch.compile(model, mode='reduce-overhead')\nseen = []",
-            "seen.append(loss.item())",
-            "seen.append(loss.detach().clone())",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "step", "after"), [
+    ("seen = []", "out, rate = net(x)\nseen.append(rate.item())", "seen.append(rate.detach().clone())"),
+    ("seen = []", "seen.append(model.rate_of(x).item())", "seen.append(model.rate_of(x).detach().clone())"),
+    ("seen = []", "seen.append(loss.item())", "seen.append(loss.detach())"),
+    ("model = torch.compile(model, mode='reduce-overhead')\nseen = []", "seen.append(loss.item())",
+     "seen.append(loss.detach().clone())"),
+])  # fmt: skip
 def test_lists_copy_what_others_may_write(before: str, step: str, after: str) -> None:
     code = training(f"net = Net().to(device)\n{before}", step, "print(seen)") + STORED
     found = result(code, unsafe=True)
     assert f"{after}\n    seen = torch.stack(seen).tolist()\n" in found.after.decode(), found.refused
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "if step > 3:\n    seen.append(loss.item())",
-        "if step > 3:\n    continue\nseen.append(loss.item())",
-        "try:\n    seen.append(loss.item())\nexcept ValueError:\n    pass",
-    ],
-)
+@pytest.mark.parametrize("step", [
+    "if step > 3:\n    seen.append(loss.item())",
+    "if step > 3:\n    continue\nseen.append(loss.item())",
+    "try:\n    seen.append(loss.item())\nexcept ValueError:\n    pass",
+])  # fmt: skip
 def test_a_list_stays_that_not_every_round_appends_to(step: str) -> None:
-    why = "not every round of the loop appends to `seen`, so it may stay empty"
-    assert why in reasons(training("seen = []", step, "print(seen)"))
+    assert any(says(each, "not every round … `seen`") for each in reasons(training("seen = []", step, "print(seen)")))
 
 
 def test_a_list_stays_that_a_resumed_training_may_not_fill() -> None:
@@ -1015,12 +646,10 @@ WAITS = {
     "a table on the host": ("table = torch.zeros(3, 2)\ntotal += loss.item()\ntable[0] = out[0]", 16),
     "an array": ("seen = np.zeros(3)\ntotal += loss.item()\nseen[0] += out.mean()", 16),
     "an array that a metric fills": ("total += loss.item()\nmeasure(out, y, [metric])", 30),
-    "a bank on the device": (
-        "bank = torch.zeros(9, device=device)\nbank[step : step + 3] = torch.ones(3)\ntotal += loss.item()",
-        15,
-    ),
+    "a bank on the device": (("bank = torch.zeros(9, device=device)\nbank[step : step + 3] = torch.ones(3)\n"
+          "total += loss.item()"), 15),
     "a sum that stays": ("print(loss.item())\ntotal += loss.item()", 14),
-}
+}  # fmt: skip
 SCORE = """
 import numpy as np
 
@@ -1096,20 +725,17 @@ def test_is_held_back_where_every_step_waits_anyway(name: str) -> None:
     assert held_back(code) == [(Safety.LOW_IMPACT, f"line {line} waits for the device in every step anyway")]
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "total += loss.item()\nif step % 100 == 0:\n    print(loss.item())",
-        "total += loss.item()\nif step > 3 and out.sum() > 3:\n    pass",
-        "total += loss.item()\nif step:\n    print(loss.item())",
-        "total += loss.item()\ntry:\n    step += 1\nexcept ValueError:\n    print(loss.item())",
-        "total += loss.item()\ny = y.to(device)",
-        "total += loss.item()\nkeep.append(float(model.rate))",
-        "bank = torch.zeros(9, device=device)\nbank[step] = torch.tensor(0.5)\ntotal += loss.item()",
-        "seen = np.zeros(3)\nseen[0] = y.shape[0]\ntotal += loss.item()",
-        "total += loss.item()\nkeep.append(float(np.square(3).sum()))",
-    ],
-)
+@pytest.mark.parametrize("step", [
+    "total += loss.item()\nif step % 100 == 0:\n    print(loss.item())",
+    "total += loss.item()\nif step > 3 and out.sum() > 3:\n    pass",
+    "total += loss.item()\nif step:\n    print(loss.item())",
+    "total += loss.item()\ntry:\n    step += 1\nexcept ValueError:\n    print(loss.item())",
+    "total += loss.item()\ny = y.to(device)",
+    "total += loss.item()\nkeep.append(float(model.rate))",
+    "bank = torch.zeros(9, device=device)\nbank[step] = torch.tensor(0.5)\ntotal += loss.item()",
+    "seen = np.zeros(3)\nseen[0] = y.shape[0]\ntotal += loss.item()",
+    "total += loss.item()\nkeep.append(float(np.square(3).sum()))",
+])  # fmt: skip
 def test_what_few_steps_wait_for_does_not_count(step: str) -> None:
     found = result(training("import numpy as np\ntotal, keep = 0.0, []", step, "print(total, keep)"))
     assert "total += loss.detach()" in found.after.decode(), found.held_back
@@ -1222,15 +848,12 @@ def test_sums_of_one_loop_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sum", "list"])
-@pytest.mark.parametrize(
-    ("around", "line"),
-    [
-        ("with contextlib.suppress(StopIteration):\n{}", "`with` on line 8"),
-        ("try:\n{}\nexcept KeyboardInterrupt:\n    pass", "`try` on line 8"),
-        ("try:\n{}\nfinally:\n    print(step)", "`try` on line 8"),
-        ("try:\n{}\nexcept KeyboardInterrupt:\n    raise", ""),
-    ],
-)
+@pytest.mark.parametrize(("around", "line"), [
+    ("with contextlib.suppress(StopIteration):\n{}", "`with` on line 8"),
+    ("try:\n{}\nexcept KeyboardInterrupt:\n    pass", "`try` on line 8"),
+    ("try:\n{}\nfinally:\n    print(step)", "`try` on line 8"),
+    ("try:\n{}\nexcept KeyboardInterrupt:\n    raise", ""),
+])  # fmt: skip
 def test_where_an_exception_may_end_the_loop(kind: str, around: str, line: str) -> None:
     start, fed = ("0.0", "total += loss.item()") if kind == "sum" else ("[]", "total.append(loss.item())")
     loop = f"for step in loader:\n    loss = model(step.cuda()).mean()\n    loss.backward()\n    {fed}"
@@ -1350,39 +973,17 @@ TENSORS = "loss.detach(), (out.argmax(1) == y.cuda()).sum()"
 STEP = "train_step(model, x, y, optimizer)"
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            ("loss.item()", f"total += {STEP}", "print(total)"),
-            ("loss.detach()", f"total += {STEP}", "total = float(total)\nprint(total)"),
-        ),
-        (
-            ("loss.item()", f"losses.append({STEP})", "print(losses)"),
-            (
-                "loss.detach()",
-                f"losses.append({STEP})",
-                "losses = torch.stack(losses).tolist()\nprint(losses)",
-            ),
-        ),
-        (
-            (FIGURES, f"loss, n = {STEP}; total += loss * 2; hits += n", "print(total, hits)"),
-            (
-                TENSORS,
-                f"loss, n = {STEP}; total += loss * 2; hits += n",
-                "total = float(total)\nhits = int(hits)\nprint(total, hits)",
-            ),
-        ),
-        (
-            ("loss.item()", f"loss = {STEP}; total += loss", "print(total, loss)"),
-            (
-                "loss.detach()",
-                f"loss = {STEP}; total += loss",
-                "total = float(total)\nprint(total, loss.item())",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    (("loss.item()", f"total += {STEP}", "print(total)"),
+     ("loss.detach()", f"total += {STEP}", "total = float(total)\nprint(total)")),
+    (("loss.item()", f"losses.append({STEP})", "print(losses)"),
+     ("loss.detach()", f"losses.append({STEP})", "losses = torch.stack(losses).tolist()\nprint(losses)")),
+    ((FIGURES, f"loss, n = {STEP}; total += loss * 2; hits += n", "print(total, hits)"),
+     (TENSORS, f"loss, n = {STEP}; total += loss * 2; hits += n",
+      "total = float(total)\nhits = int(hits)\nprint(total, hits)")),
+    (("loss.item()", f"loss = {STEP}; total += loss", "print(total, loss)"),
+     ("loss.detach()", f"loss = {STEP}; total += loss", "total = float(total)\nprint(total, loss.item())")),
+])  # fmt: skip
 def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str], after: tuple[str, str, str]) -> None:
     old, new = (
         RETURNED.format(returned=returned, called=called, behind=textwrap.indent(behind, "    "))
@@ -1391,17 +992,14 @@ def test_figure_that_is_returned_to_who_adds_it_up(before: tuple[str, str, str],
     assert_becomes(old, new)
 
 
-@pytest.mark.parametrize(
-    ("called", "reason"),
-    [
-        (f"loss = {STEP}; total += loss; print(loss)", "`loss` is needed as a number on line 17"),
-        (f"total += {STEP}; print({STEP})", "`train_step` is needed as a number on line 17"),
-        (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code that perfmod cannot see"),
-    ],
-)
+@pytest.mark.parametrize(("called", "reason"), [
+    (f"loss = {STEP}; total += loss; print(loss)", "`loss` … as a number on line 17"),
+    (f"total += {STEP}; print({STEP})", "`train_step` … as a number on line 17"),
+    (f"total += {STEP}; model.hook(train_step)", "`train_step` may be called by code"),
+])  # fmt: skip
 def test_figure_that_the_caller_needs(called: str, reason: str) -> None:
     found = reasons(RETURNED.format(returned="loss.item()", called=called, behind="    print(total)"))
-    assert any(reason in each for each in found), found
+    assert any(says(each, reason) for each in found), found
 
 
 TRAINER = """\
@@ -1465,36 +1063,30 @@ def test_property_that_reads_an_attribute_in_every_step() -> None:
     assert reasons(code) == ["`self.total` on line 22 may be `self.total`"]
 
 
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ("self.show()", "`self.total` on line 18 may be `self.total`"),
-        ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 14 may read `self.total`"),
-        ("watch(self)", "`self`, which holds `self.total`, is used as a whole on line 14"),
-        ("print(getattr(self, name))", "line 14 may read `self.total` by name"),
-        ("if x.sum() > 1: return", "the `return` on line 14 may leave a tensor in `self.total`"),
-        ("if not x: raise ValueError", "the `raise` on line 14 may leave a tensor in `self.total`"),
-        ("print(self.total)", "`self.total` is read in every step on line 14"),
-    ],
-)
+@pytest.mark.parametrize(("more", "reason"), [
+    ("self.show()", "`self.total` on line 18 may be `self.total`"),
+    ("self.callbacks.after_step()", "`self.callbacks.after_step` on line 14 … `self.total`"),
+    ("watch(self)", "`self` … as a whole on line 14"),
+    ("print(getattr(self, name))", "line 14 may read `self.total` by name"),
+    ("if x.sum() > 1: return", "`return` on line 14 … `self.total`"),
+    ("if not x: raise ValueError", "`raise` on line 14 … `self.total`"),
+    ("print(self.total)", "`self.total` … every step on line 14"),
+])  # fmt: skip
 def test_attribute_that_somebody_may_read_in_the_loop(more: str, reason: str) -> None:
     found = reasons(TRAINER.format(added="loss.item()", more="\n            " + more, behind=""))
-    assert reason in found
+    assert any(says(each, reason) for each in found), found
 
 
-@pytest.mark.parametrize(
-    ("caller", "kind"),
-    [
-        ("try:\n        trainer.fit(loader)\n    except KeyboardInterrupt:\n        print(trainer.total)", "try"),
-        ("try:\n        trainer.fit(loader)\n    finally:\n        print(trainer.total)", "try"),
-        ("with contextlib.suppress(ValueError):\n        trainer.fit(loader)\n    print(trainer.total)", "with"),
-        ("try:\n        run(trainer, loader)\n    except ValueError: pass\n    print(trainer.total)", "try"),
-        ("try:\n        trainer.fit(loader)\n    except ValueError:\n        raise", ""),
-        ("try:\n        trainer.fit(loader)\n    except ValueError as error:\n        sys.exit(error)", ""),
-        ("try:\n        trainer.fit(loader)\n    except ValueError:\n        if loader:\n            raise", "try"),
-        ("try:\n        loader()\n    except ValueError: pass\n    trainer.fit(loader)", ""),
-    ],
-)
+@pytest.mark.parametrize(("caller", "kind"), [
+    ("try:\n        trainer.fit(loader)\n    except KeyboardInterrupt:\n        print(trainer.total)", "try"),
+    ("try:\n        trainer.fit(loader)\n    finally:\n        print(trainer.total)", "try"),
+    ("with contextlib.suppress(ValueError):\n        trainer.fit(loader)\n    print(trainer.total)", "with"),
+    ("try:\n        run(trainer, loader)\n    except ValueError: pass\n    print(trainer.total)", "try"),
+    ("try:\n        trainer.fit(loader)\n    except ValueError:\n        raise", ""),
+    ("try:\n        trainer.fit(loader)\n    except ValueError as error:\n        sys.exit(error)", ""),
+    ("try:\n        trainer.fit(loader)\n    except ValueError:\n        if loader:\n            raise", "try"),
+    ("try:\n        loader()\n    except ValueError: pass\n    trainer.fit(loader)", ""),
+])  # fmt: skip
 def test_attribute_that_is_read_behind_an_exception(caller: str, kind: str) -> None:
     code = TRAINER.format(added="loss.item()", more="", behind="")
     code += "\n\nimport contextlib, sys\n\ndef main(trainer: Trainer, loader):\n    " + caller
@@ -1506,15 +1098,12 @@ def test_attribute_that_is_read_behind_an_exception(caller: str, kind: str) -> N
     assert [each.reason for each in result(code).refused] == ([wanted] if kind else [])
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "def scale(trainer):\n    trainer.total /= 24\n",
-        "trainer = Trainer(None)\ntrainer.total = 0.5\n",
-        "setattr(Trainer(None), 'total', 0.5)\n",
-        "def fill(t, saved):\n    t.__dict__.update(saved)\n",
-    ],
-)
+@pytest.mark.parametrize("more", [
+    "def scale(trainer):\n    trainer.total /= 24\n",
+    "trainer = Trainer(None)\ntrainer.total = 0.5\n",
+    "setattr(Trainer(None), 'total', 0.5)\n",
+    "def fill(t, saved):\n    t.__dict__.update(saved)\n",
+])  # fmt: skip
 def test_attributes_that_others_set(more: str) -> None:
     code = TRAINER.format(added="(loss > 1).sum().item()", more="", behind="").replace("0.0", "0")
     assert "self.total += (loss > 1).sum()\n" in result(code).after.decode()
@@ -1632,21 +1221,17 @@ def test_list_that_grows_in_every_step_stays() -> None:
                 print(losses[-1])
             return losses
         """)
-    assert reasons(code) == [
-        "`losses` keeps growing, and each pass of the loop on line 6 would convert all of it again"
-    ]
+    (reason,) = reasons(code)
+    assert says(reason, "`losses` keeps growing … line 6")
 
 
-@pytest.mark.parametrize(
-    "differentiated",
-    [
-        "scaler.scale(loss).backward()",
-        "accelerator.backward(loss)",
-        "(loss / 4).backward()",
-        "loss = loss + 0.1 * model.penalty()\nloss.backward()",
-        "whole = 0.5 * other + loss\nwhole.backward(retain_graph=True)",
-    ],
-)
+@pytest.mark.parametrize("differentiated", [
+    "scaler.scale(loss).backward()",
+    "accelerator.backward(loss)",
+    "(loss / 4).backward()",
+    "loss = loss + 0.1 * model.penalty()\nloss.backward()",
+    "whole = 0.5 * other + loss\nwhole.backward(retain_graph=True)",
+])  # fmt: skip
 def test_loss_of_a_criterion_from_elsewhere(differentiated: str) -> None:
     code = "import torch\n\ndef fit(model, loader, criterion, scaler, accelerator, other):\n    total = 0.0\n"
     code += "    for x, y in loader:\n"
@@ -1799,30 +1384,24 @@ def test_an_empty_loader_fails_at_one_line_or_the_next() -> None:
     assert "an empty loader may fail in another line than before" in ScalarAccumulation.changes_results
 
 
-@pytest.mark.parametrize(
-    ("value", "is_real"),
-    [
-        ("torch.fft.fft(out)[0, 1]", False),
-        ("(torch.fft.rfft(out) / 2).mean()", False),
-        ("torch.view_as_complex(out)[0]", False),
-        ("out.to(torch.complex64).sum()", False),
-        ("torch.fft.fft(out).abs().mean()", True),
-        ("torch.fft.fft(out).real.mean()", True),
-        ("torch.fft.irfft(out).mean()", True),
-    ],
-)
+@pytest.mark.parametrize(("value", "is_real"), [
+    ("torch.fft.fft(out)[0, 1]", False),
+    ("(torch.fft.rfft(out) / 2).mean()", False),
+    ("torch.view_as_complex(out)[0]", False),
+    ("out.to(torch.complex64).sum()", False),
+    ("torch.fft.fft(out).abs().mean()", True),
+    ("torch.fft.fft(out).real.mean()", True),
+    ("torch.fft.irfft(out).mean()", True),
+])  # fmt: skip
 def test_complex_values_are_added_by_python(value: str, *, is_real: bool) -> None:
     code = training("total = 0.0", f"total += {value}.item()", "print(total)")
     assert (result(code).outcome is Outcome.CHANGED) == is_real
 
 
-@pytest.mark.parametrize(
-    ("before", "step", "after"),
-    [
-        ("", "norm = 0.0\nfor p in model.parameters():\n    norm += p.grad.norm().item() ** 2\nprint(norm)", ""),
-        ("norm = 0.0", "for _, p in model.named_parameters():\n    norm += p.grad.norm().item() ** 2", "print(norm)"),
-    ],
-)
+@pytest.mark.parametrize(("before", "step", "after"), [
+    ("", "norm = 0.0\nfor p in model.parameters():\n    norm += p.grad.norm().item() ** 2\nprint(norm)", ""),
+    ("norm = 0.0", "for _, p in model.named_parameters():\n    norm += p.grad.norm().item() ** 2", "print(norm)"),
+])  # fmt: skip
 def test_norms_of_the_gradients_are_added_up_on_the_device(before: str, step: str, after: str) -> None:
     text = result(training(before, step, after)).after.decode()
     assert "norm += p.grad.norm() ** 2\n" in text
@@ -1831,15 +1410,12 @@ def test_norms_of_the_gradients_are_added_up_on_the_device(before: str, step: st
     assert (len(line) - len(line.lstrip()) > 4) == (not before)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        ("** 2", "** 3"),
-        ("model.parameters()", "losses"),
-        ("import torch\n", "import torch\nfrom torch.distributed.fsdp import fully_shard\n"),
-        ("import", "DTYPE = float64\nimport"),
-    ],
-)
+@pytest.mark.parametrize("changed", [
+    ("** 2", "** 3"),
+    ("model.parameters()", "losses"),
+    ("import torch\n", "import torch\nfrom torch.distributed.fsdp import fully_shard\n"),
+    ("import", "DTYPE = float64\nimport"),
+])  # fmt: skip
 def test_norms_that_stay(changed: tuple[str, str]) -> None:
     step = "norm = 0.0\nfor p in model.parameters():\n    norm += (p + 1).norm().item() ** 2\nprint(norm)"
     code = training("", step, "")

@@ -109,16 +109,13 @@ def train(nets, opts, devices, loader, device):
 """
 
 
-@pytest.mark.parametrize(
-    ("device", "binding"),
-    [
-        ("devices[i]", "pass"),
-        ("d", "d = next(net.parameters()).device"),
-        ("d", "d = net.head.weight.device"),
-        ("d", "d = torch.device(f'cuda:{i}')"),
-        ("torch.device('cuda', i)", "pass"),
-    ],
-)
+@pytest.mark.parametrize(("device", "binding"), [
+    ("devices[i]", "pass"),
+    ("d", "d = next(net.parameters()).device"),
+    ("d", "d = net.head.weight.device"),
+    ("d", "d = torch.device(f'cuda:{i}')"),
+    ("torch.device('cuda', i)", "pass"),
+])  # fmt: skip
 def test_a_loop_over_models_may_go_over_devices(device: str, binding: str) -> None:
     code = ENSEMBLE.format(device=device, binding=binding)
     found = rewrite(code.encode(), "train.py", [ScalarAccumulation()])
@@ -148,26 +145,20 @@ def test_labels_with_a_number_for_each_class_are_soft() -> None:
     assert "class probabilities" in reasons(MaskedLoss(), f"target = y\n{SOFT}")
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ('setattr(criterion, "reduction", "sum")', "sets an attribute of a loss by name"),
-        ("criterion.register_forward_hook(lambda *given: print(given))", "sees the inputs of the loss"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    ('setattr(criterion, "reduction", "sum")', "sets an attribute of a loss by name"),
+    ("criterion.register_forward_hook(lambda *given: print(given))", "sees the inputs of the loss"),
+])  # fmt: skip
 def test_losses_that_are_watched_or_changed_stay(change: str, reason: str) -> None:
     inside = "pred, target = net(x).view(-1), y.view(-1).float()\nloss = criterion(pred[mask], target[mask])"
     assert reason in reasons(MaskedLoss(), inside, f"criterion = nn.MSELoss()\n{change}")
 
 
-@pytest.mark.parametrize(
-    "store",
-    [
-        'data.train_mask = split["train"].to(device)',
-        'data.train_mask, data.val_mask = split["train"], split["valid"]',
-        'data = Data(x=data.x, y=data.y, train_mask=split["train"])',
-    ],
-)
+@pytest.mark.parametrize("store", [
+    'data.train_mask = split["train"].to(device)',
+    'data.train_mask, data.val_mask = split["train"], split["valid"]',
+    'data = Data(x=data.x, y=data.y, train_mask=split["train"])',
+])  # fmt: skip
 def test_what_is_called_a_mask_may_hold_indices(store: str) -> None:
     inside = "loss = F.cross_entropy(net(data.x)[data.train_mask], data.y[data.train_mask])"
     assert "`data.train_mask` is not known to be a boolean mask" in reasons(MaskedLoss(), inside, store)

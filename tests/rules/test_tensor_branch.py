@@ -110,8 +110,7 @@ REBINDS = {
     "if c:\n    loss = 0. * loss\nreturn loss": "loss = torch.where(c, 0. * loss, loss)\nreturn loss",
     "if c: loss = loss * 0\nreturn loss": "loss = torch.where(c, loss * 0, loss)\nreturn loss",
     "if not c:\n    loss = -loss\nreturn loss": "loss = torch.where(~c, -loss, loss)\nreturn loss",
-    "if loss > 1.5:\n    loss = loss / 2\nreturn loss":
-        "loss = torch.where(loss > 1.5, loss / 2, loss)\nreturn loss",
+    "if loss > 1.5:\n    loss = loss / 2\nreturn loss": "loss = torch.where(loss > 1.5, loss / 2, loss)\nreturn loss",
     "if not (loss > 1.5):\n    loss = loss / 2\nreturn loss":
         "loss = torch.where(~(loss > 1.5), loss / 2, loss)\nreturn loss",
     "if c and loss > 1:\n    loss = loss + 1\nreturn loss":
@@ -126,8 +125,7 @@ REBINDS = {
         "loss = torch.where(big.any(), F.relu(loss), loss)\nreturn loss",
     "if c:\n    loss = loss * 2\nelse:\n    loss = loss * 3\nreturn loss":
         "loss = torch.where(c, loss * 2, loss * 3)\nreturn loss",
-    "if c:\n    loss = loss * 2\nelif loss > 1:\n    loss = loss * 3\nreturn loss":
-        "",
+    "if c:\n    loss = loss * 2\nelif loss > 1:\n    loss = loss * 3\nreturn loss": "",
     "if c:\n    loss *= 0.5\nreturn loss": "loss = torch.where(c, loss * 0.5, loss)\nreturn loss",
     "if c:\n    loss -= 1\nreturn loss": "loss = torch.where(c, loss - 1, loss)\nreturn loss",
     "if flag and c:\n    loss = loss * 2\nreturn loss":
@@ -254,17 +252,14 @@ GUARDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "if big.any():\n    if big.dim() == 1:\n        h.masked_fill_(big, 0)\n    else:\n        h = h + 1\nreturn h",
-        "if big.any():\n    if y.dim() == 1:\n        h.masked_fill_(big, 0)\nreturn h",
-        "if big.any():\n    h.masked_fill_(big[:2], 0)\nreturn h",
-        "if big.any():\n    h.masked_fill_(~big, 0)\nreturn h",
-        "if flag or big.any():\n    h.masked_fill_(big, 0)\nreturn h",
-        "if c and big.any():\n    h.masked_fill_(big, 0)\nreturn h",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "if big.any():\n    if big.dim() == 1:\n        h.masked_fill_(big, 0)\n    else:\n        h = h + 1\nreturn h",
+    "if big.any():\n    if y.dim() == 1:\n        h.masked_fill_(big, 0)\nreturn h",
+    "if big.any():\n    h.masked_fill_(big[:2], 0)\nreturn h",
+    "if big.any():\n    h.masked_fill_(~big, 0)\nreturn h",
+    "if flag or big.any():\n    h.masked_fill_(big, 0)\nreturn h",
+    "if c and big.any():\n    h.masked_fill_(big, 0)\nreturn h",
+])  # fmt: skip
 def test_guards_of_more_stay(body: str) -> None:
     assert reasons("h = x * 2\n" + body)
 
@@ -275,19 +270,14 @@ def test_a_guard_of_masked_writes_goes(before: str) -> None:
     assert_same_training(before)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "p = x.sigmoid()\nif big.any():\n    p[big] = 0.0\nreturn p",
-        "h = x * 2\nk = h * h\nif big.any():\n    h[big] = 0.0\nreturn k",
-        "if big.any():\n    y[big] = 0.0\nreturn y",
-        "h = torch.zeros_like(x, requires_grad=True)\nif big.any():\n    h[big] = 0.0\nreturn h",
-        (
-            "h = torch.zeros_like(x)\nfor _ in range(2):\n    if big.any():\n        h[big] = 0.0\n"
-            "    loss = loss + (h * x).sum()\nreturn loss"
-        ),
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "p = x.sigmoid()\nif big.any():\n    p[big] = 0.0\nreturn p",
+    "h = x * 2\nk = h * h\nif big.any():\n    h[big] = 0.0\nreturn k",
+    "if big.any():\n    y[big] = 0.0\nreturn y",
+    "h = torch.zeros_like(x, requires_grad=True)\nif big.any():\n    h[big] = 0.0\nreturn h",
+    ("h = torch.zeros_like(x)\nfor _ in range(2):\n    if big.any():\n        h[big] = 0.0\n"
+      "    loss = loss + (h * x).sum()\nreturn loss"),
+])  # fmt: skip
 def test_a_write_that_autograd_could_miss_is_held_back(body: str) -> None:
     found = result(function(body))
     assert found.outcome is Outcome.UNCHANGED
@@ -301,98 +291,89 @@ def test_a_guard_of_a_mask_of_bytes_is_held_back() -> None:
     assert "may be a byte mask, which newer versions of PyTorch reject" in held.reason
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("if c:\n    raise ValueError", "`raise ValueError` on line 11"),
-        ("if c:\n    return loss", "`return loss` on line 11"),
-        ("for _ in range(3):\n    if c:\n        break", "`break` on line 12"),
-        ("for _ in range(3):\n    if c:\n        continue", "`continue` on line 12"),
-        ("if c:\n    print(loss)", "`print(loss)`"),
-        ("if c:\n    self.log(loss)", "`self.log(loss)`"),
-        ("if c:\n    loss.backward()", "`loss.backward()`"),
-        ("if c:\n    self.skipped = 1", "`self.skipped = 1`"),
-        ("if c:\n    y[0] = 1", "`y[0] = 1`"),
-        ("n = 0\nif c:\n    n += 1\nreturn n", "not known to be a tensor"),
-        ("n = 0\nif c:\n    n = 1\nreturn n", "the value of `n` before"),
-        ("if c:\n    loss = 0.0\nreturn loss", "the value of `loss` before"),
-        ("if c:\n    loss, x = loss * 2, x * 2\nreturn loss", "`loss, x = loss * 2, x * 2`"),
-        ("if c:\n    for _ in range(3):\n        loss = loss * 2\nreturn loss", "`for _ in range(3):`"),
-        ("if c:\n    loss = torch.zeros_like(loss)\nreturn loss", "gradient of `loss`"),
-        ("if c:\n    loss = loss.detach()\nreturn loss", "gradient of `loss`"),
-        ("aux = x.abs().mean()\nif c:\n    loss = loss + aux\nreturn loss", "type of `loss + aux`"),
-        ("aux = loss * 1\nif c:\n    loss = aux * loss\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss.log()\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss / 0\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss * 1e999\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss * self.weight\nreturn loss", "not known to be a tensor"),
-        ("if c:\n    loss = 1 / loss\nreturn loss", "NaN"),
-        ("if c:\n    loss = loss ** 2\nreturn loss", "gradient"),
-        ("if c:\n    loss = loss.double()\nreturn loss", "may raise"),
-        ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "may raise or give NaN"),
-        ("h = x * 1\nif c:\n    h = h + torch.rand_like(h)\nreturn h", "random"),
-        ("h = x * 1\nif c:\n    h = F.dropout(h)\nreturn h", "random"),
-        ("if c:\n    loss = self.head(loss)\nreturn loss", "`self.head`"),
-        ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one assignment"),
-        ("for p in self.parameters():\n    if c:\n        p.grad.mul_(0.5)", "`torch.nn.utils.clip_grad_norm_` does"),
-        ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "other code may hold"),
-        ("h = x * 1\nif c:\n    loss = loss + h.add_(1).mean()\nreturn loss", "place"),
-        ("if flag:\n    z = loss * 2\nif c:\n    z = z * 2\nreturn loss", "undefined"),
-        ("if c:\n    loss = loss * 2\nelse:\n    y = y * 2\nreturn loss", "different variables"),
-        ("if c or flag:\n    loss = loss * 2\nreturn loss", "evaluated in Python"),
-        ("if c and x[0] > 1:\n    loss = loss * 2\nreturn loss", "only if the condition before"),
-        ("if x > 1:\n    loss = loss * 2\nreturn loss", "may have dimensions"),
-        ("if loss:\n    loss = loss * 2\nreturn loss", "boolean"),
-        ("if c:\n    loss = loss * 2\ndef g():\n    return loss\nreturn g", "other functions"),
-        ("while big.any():\n    x = x + 1", ""),
-        ("assert c", ""),
-        ("assert not torch.isnan(loss), 'NaN'", ""),
-        ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "`print('clipped')` on line 13"),
-        ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "`h[~big] = 0.0`"),
-        ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "`h[big] = 0.0`"),
-        ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
-        ("w = x.max() if c else x.min()\nreturn w", "may raise or give NaN"),
-        ("w = x if c else y\nreturn w", "gradient"),
-        ("w = loss if c else loss * 2\nreturn w is loss", "line 11 depends on"),
-        ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "line 13 depends on"),
-        ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`h` is written in place"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "reason"), [
+    ("if c:\n    raise ValueError", "`raise ValueError` on line 11"),
+    ("if c:\n    return loss", "`return loss` on line 11"),
+    ("for _ in range(3):\n    if c:\n        break", "`break` on line 12"),
+    ("for _ in range(3):\n    if c:\n        continue", "`continue` on line 12"),
+    ("if c:\n    print(loss)", "`print(loss)`"),
+    ("if c:\n    self.log(loss)", "`self.log(loss)`"),
+    ("if c:\n    loss.backward()", "`loss.backward()`"),
+    ("if c:\n    self.skipped = 1", "`self.skipped = 1`"),
+    ("if c:\n    y[0] = 1", "`y[0] = 1`"),
+    ("n = 0\nif c:\n    n += 1\nreturn n", "not known to be a tensor"),
+    ("n = 0\nif c:\n    n = 1\nreturn n", "the value of `n` before"),
+    ("if c:\n    loss = 0.0\nreturn loss", "the value of `loss` before"),
+    ("if c:\n    loss, x = loss * 2, x * 2\nreturn loss", "`loss, x = loss * 2, x * 2`"),
+    ("if c:\n    for _ in range(3):\n        loss = loss * 2\nreturn loss", "`for _ in range(3):`"),
+    ("if c:\n    loss = torch.zeros_like(loss)\nreturn loss", "gradient of `loss`"),
+    ("if c:\n    loss = loss.detach()\nreturn loss", "gradient of `loss`"),
+    ("aux = x.abs().mean()\nif c:\n    loss = loss + aux\nreturn loss", "type of `loss + aux`"),
+    ("aux = loss * 1\nif c:\n    loss = aux * loss\nreturn loss", "NaN"),
+    ("if c:\n    loss = loss.log()\nreturn loss", "NaN"),
+    ("if c:\n    loss = loss / 0\nreturn loss", "NaN"),
+    ("if c:\n    loss = loss * 1e999\nreturn loss", "NaN"),
+    ("if c:\n    loss = loss * self.weight\nreturn loss", "not known to be a tensor"),
+    ("if c:\n    loss = 1 / loss\nreturn loss", "NaN"),
+    ("if c:\n    loss = loss ** 2\nreturn loss", "gradient"),
+    ("if c:\n    loss = loss.double()\nreturn loss", "may raise"),
+    ("if c:\n    x = x.sum(dim=0) * 1\nreturn x", "may raise or give NaN"),
+    ("h = x * 1\nif c:\n    h = h + torch.rand_like(h)\nreturn h", "random"),
+    ("h = x * 1\nif c:\n    h = F.dropout(h)\nreturn h", "random"),
+    ("if c:\n    loss = self.head(loss)\nreturn loss", "`self.head`"),
+    ("if c:\n    loss = loss * 2\n    loss = loss * 2\nreturn loss", "more than one assignment"),
+    ("for p in self.parameters():\n    if c:\n        p.grad.mul_(0.5)", "`torch.nn.utils.clip_grad_norm_` does"),
+    ("h = loss * 1\ng = h\nif c:\n    h *= 2\nreturn g", "other code may hold"),
+    ("h = x * 1\nif c:\n    loss = loss + h.add_(1).mean()\nreturn loss", "place"),
+    ("if flag:\n    z = loss * 2\nif c:\n    z = z * 2\nreturn loss", "undefined"),
+    ("if c:\n    loss = loss * 2\nelse:\n    y = y * 2\nreturn loss", "different variables"),
+    ("if c or flag:\n    loss = loss * 2\nreturn loss", "evaluated in Python"),
+    ("if c and x[0] > 1:\n    loss = loss * 2\nreturn loss", "only if the condition before"),
+    ("if x > 1:\n    loss = loss * 2\nreturn loss", "may have dimensions"),
+    ("if loss:\n    loss = loss * 2\nreturn loss", "boolean"),
+    ("if c:\n    loss = loss * 2\ndef g():\n    return loss\nreturn g", "other functions"),
+    ("while big.any():\n    x = x + 1", ""),
+    ("assert c", ""),
+    ("assert not torch.isnan(loss), 'NaN'", ""),
+    ("h = x * 2\nif big.any():\n    h[big] = 0.0\n    print('clipped')\nreturn h", "`print('clipped')` on line 13"),
+    ("h = x * 2\nif big.any():\n    h[~big] = 0.0\nreturn h", "`h[~big] = 0.0`"),
+    ("h = x * 2\nif big.all():\n    h[big] = 0.0\nreturn h", "`h[big] = 0.0`"),
+    ("w = 1.0 if c else 0.0\nreturn loss * w", "Python"),
+    ("w = x.max() if c else x.min()\nreturn w", "may raise or give NaN"),
+    ("w = x if c else y\nreturn w", "gradient"),
+    ("w = loss if c else loss * 2\nreturn w is loss", "line 11 depends on"),
+    ("k = loss\nif c:\n    loss = loss * 2\nreturn k is not loss", "line 13 depends on"),
+    ("h = loss * 1\nk = h\nif c:\n    h = h * 2\nk.add_(1)\nreturn h", "`h` is written in place"),
+])  # fmt: skip
 def test_what_the_host_must_know_stays(body: str, reason: str) -> None:
     found = reasons(body)
     assert len(found) == bool(reason)
     assert not reason or reason in found[0]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "bad = bool(torch.isnan(loss))\nif bad:\n    return None\nreturn loss",
-        "import math\nif math.isnan(loss):\n    return None\nreturn loss",
-        "if torch.equal(x, y):\n    return None\nreturn loss",
-        "same = x.allclose(y)\nreturn loss, same",
-        "if 1 in y:\n    return None\nreturn loss",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "bad = bool(torch.isnan(loss))\nif bad:\n    return None\nreturn loss",
+    "import math\nif math.isnan(loss):\n    return None\nreturn loss",
+    "if torch.equal(x, y):\n    return None\nreturn loss",
+    "same = x.allclose(y)\nreturn loss, same",
+    "if 1 in y:\n    return None\nreturn loss",
+])  # fmt: skip
 def test_answers_that_the_host_goes_on_with_stay(body: str) -> None:
     assert reasons(body) == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "import math\nif math.isnan(0.5) or bool(flag) or 1 in (2, 3) or bool(x.dim()):\n    return None\nreturn loss",
-        "if flag:\n    loss = loss * 2\nreturn loss",
-        "if x is not None and self.training:\n    loss = loss * 2\nreturn loss",
-        "if x.dim() > 2 or x.shape[0] > 1 or x.is_cuda:\n    loss = loss * 2\nreturn loss",
-        "if len(x):\n    loss = loss * 2\nreturn loss",
-        "if loss.item() > 1:\n    loss = loss * 2\nreturn loss",
-        "k = torch.zeros(()) > 1\nif k:\n    loss = loss * 2\nreturn loss",
-        "import numpy as np\nk = np.ones(3).any()\nif k:\n    loss = loss * 2\nreturn loss",
-        "w = loss if x is not None else y\nreturn w",
-        ("for step in range(9):\n    if step % 3 == 0:\n        if c:\n            loss = loss * 2\nreturn loss"),
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "import math\nif math.isnan(0.5) or bool(flag) or 1 in (2, 3) or bool(x.dim()):\n    return None\nreturn loss",
+    "if flag:\n    loss = loss * 2\nreturn loss",
+    "if x is not None and self.training:\n    loss = loss * 2\nreturn loss",
+    "if x.dim() > 2 or x.shape[0] > 1 or x.is_cuda:\n    loss = loss * 2\nreturn loss",
+    "if len(x):\n    loss = loss * 2\nreturn loss",
+    "if loss.item() > 1:\n    loss = loss * 2\nreturn loss",
+    "k = torch.zeros(()) > 1\nif k:\n    loss = loss * 2\nreturn loss",
+    "import numpy as np\nk = np.ones(3).any()\nif k:\n    loss = loss * 2\nreturn loss",
+    "w = loss if x is not None else y\nreturn w",
+    "for step in range(9):\n    if step % 3 == 0:\n        if c:\n            loss = loss * 2\nreturn loss",
+])  # fmt: skip
 def test_conditions_of_the_host_are_not_mentioned(body: str) -> None:
     assert reasons(body) == []
 

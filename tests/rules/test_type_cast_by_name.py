@@ -31,18 +31,15 @@ def run(*body: str, unsafe: bool = False) -> FileResult:
     return result
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("m = (scores > 0).type(torch.FloatTensor).to(device)", "m = (scores > 0).float()\n"),
-        ("m = (scores > 0).type(torch.LongTensor).cuda()", "m = (scores > 0).long().cuda()"),
-        ("m = scores.argmax(-1).type(torch.IntTensor).cuda(0)", "m = scores.argmax(-1).int().cuda(0)"),
-        ("m = scores.type('torch.DoubleTensor').to(x.device)", "m = scores.double().to(x.device)"),
-        ("m = model(scores.type(torch.BoolTensor).to(device))", "m = model(scores.bool())"),
-        ("m = scores.type(dtype=torch.HalfTensor).cuda()", "m = scores.half().cuda()"),
-        ("m = (scores > 0).type(torch.FloatTensor).to(scores.device)", "m = (scores > 0).float()\n"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    ("m = (scores > 0).type(torch.FloatTensor).to(device)", "m = (scores > 0).float()\n"),
+    ("m = (scores > 0).type(torch.LongTensor).cuda()", "m = (scores > 0).long().cuda()"),
+    ("m = scores.argmax(-1).type(torch.IntTensor).cuda(0)", "m = scores.argmax(-1).int().cuda(0)"),
+    ("m = scores.type('torch.DoubleTensor').to(x.device)", "m = scores.double().to(x.device)"),
+    ("m = model(scores.type(torch.BoolTensor).to(device))", "m = model(scores.bool())"),
+    ("m = scores.type(dtype=torch.HalfTensor).cuda()", "m = scores.half().cuda()"),
+    ("m = (scores > 0).type(torch.FloatTensor).to(scores.device)", "m = (scores > 0).float()\n"),
+])  # fmt: skip
 def test_cast_where_the_tensor_is(before: str, after: str) -> None:
     result = run(before)
     assert after in result.after.decode()
@@ -60,18 +57,15 @@ def test_floats_that_become_integers() -> None:
     assert "m = scores.long()\n" in run(before, unsafe=True).after.decode()
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (("m = scores.type(torch.FloatTensor)", "hosted.add(m)"), "line 10 uses it"),
-        (("m = scores.type(torch.FloatTensor).numpy()",), "line 9 uses it"),
-        (("m = scores.type(torch.FloatTensor).to('cpu')",), "line 9 uses it"),
-        (("m = scores.type(torch.FloatTensor)", "m = m.to(device)", "m.add_(1)"), ""),
-        (("y = scores", "m = y.type(torch.FloatTensor).to(device)", "m.add_(1)"), "modifies"),
-        (("m = scores.type(torch.FloatTensor).to(device)", "scores.add_(1)"), "modifies"),
-        (("m = scores.type(  # down\n        torch.FloatTensor).cuda()",), "comment"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    (("m = scores.type(torch.FloatTensor)", "hosted.add(m)"), "line 10 uses it"),
+    (("m = scores.type(torch.FloatTensor).numpy()",), "line 9 uses it"),
+    (("m = scores.type(torch.FloatTensor).to('cpu')",), "line 9 uses it"),
+    (("m = scores.type(torch.FloatTensor)", "m = m.to(device)", "m.add_(1)"), ""),
+    (("y = scores", "m = y.type(torch.FloatTensor).to(device)", "m.add_(1)"), "modifies"),
+    (("m = scores.type(torch.FloatTensor).to(device)", "scores.add_(1)"), "modifies"),
+    (("m = scores.type(  # down\n        torch.FloatTensor).cuda()",), "comment"),
+])  # fmt: skip
 def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
     result = run(*body, unsafe=True)
     if reason:
@@ -79,17 +73,14 @@ def test_refusals_say_why(body: tuple[str, ...], reason: str) -> None:
         assert [reason in finding.reason for finding in result.refused] == [True]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "m = part.type(torch.FloatTensor).to(device)",
-        "m = torch.ones(3).type(torch.LongTensor).to(device)",
-        "m = scores.type(torch.float32)",
-        "m = scores.type(torch.cuda.FloatTensor)",
-        "m = scores.type()",
-        "m = scores.float().to(device)",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "m = part.type(torch.FloatTensor).to(device)",
+    "m = torch.ones(3).type(torch.LongTensor).to(device)",
+    "m = scores.type(torch.float32)",
+    "m = scores.type(torch.cuda.FloatTensor)",
+    "m = scores.type()",
+    "m = scores.float().to(device)",
+])  # fmt: skip
 def test_what_is_something_else(body: str) -> None:
     result = run(body, unsafe=True)
     assert not result.applied
@@ -120,28 +111,18 @@ for x, y in torch.utils.data.DataLoader(batches):
 """
 
 
-@pytest.mark.parametrize(
-    ("body", "behind", "reason"),
-    [
-        ("old = [p.type(torch.FloatTensor).to(device) for p in model.parameters()]", "", "may be used elsewhere"),
-        ("old = [snapshot(p) for p in model.parameters()]", "", "may be used elsewhere"),
-        (
-            "w = model.weight\n    old = w.type(torch.FloatTensor).to(device)",
-            "keep(old - model.weight)",
-            "may be used elsewhere",
-        ),
-        (
-            "part = out[:, :2]\n    m = part.type(torch.FloatTensor).to(device)",
-            "keep(m.view(-1))",
-            "may be used elsewhere",
-        ),
-        ("m = out.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "line 20 asks for a view"),
-        ("m = out.type(torch.FloatTensor).to(device).view(-1)", "", "line 17 asks for a view"),
-        ("m = out.type(torch.FloatTensor).to(device)\n    m.retain_grad()", "", "line 18 uses"),
-        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad = True", "", "modifies"),
-        ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad_(True)", "", "line 18 uses"),
-    ],
-)
+@pytest.mark.parametrize(("body", "behind", "reason"), [
+    ("old = [p.type(torch.FloatTensor).to(device) for p in model.parameters()]", "", "may be used elsewhere"),
+    ("old = [snapshot(p) for p in model.parameters()]", "", "may be used elsewhere"),
+    ("w = model.weight\n    old = w.type(torch.FloatTensor).to(device)", "keep(old - model.weight)",
+     "may be used elsewhere"),
+    ("part = out[:, :2]\n    m = part.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "may be used elsewhere"),
+    ("m = out.type(torch.FloatTensor).to(device)", "keep(m.view(-1))", "line 20 asks for a view"),
+    ("m = out.type(torch.FloatTensor).to(device).view(-1)", "", "line 17 asks for a view"),
+    ("m = out.type(torch.FloatTensor).to(device)\n    m.retain_grad()", "", "line 18 uses"),
+    ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad = True", "", "modifies"),
+    ("m = x.type(torch.FloatTensor).to(device)\n    m.requires_grad_(True)", "", "line 18 uses"),
+])  # fmt: skip
 def test_a_copy_that_others_do_not_share(body: str, behind: str, reason: str) -> None:
     code = WEIGHTS.replace("BODY", body).replace("AFTER", behind or "keep(out)")
     if "snapshot(p)" not in body:

@@ -36,23 +36,12 @@ CHANGES = {
     "weighted": ("total += loss * x.size(0)", "total += loss.detach() * x.size(0)", 'print(f"{total / 3:.2f}")'),
     "scaled": ("total += 0.5 * loss", "total += 0.5 * loss.detach()", "return total.item()"),
     "list": ("losses.append(loss)", "losses.append(loss.detach())", "return torch.stack(losses).mean().item()"),
-    "dictionary": (
-        'history["loss"].append(loss)',
-        'history["loss"].append(loss.detach())',
-        'return [value.item() for value in history["loss"]]',
-    ),
-    "two tensors": (
-        "total += loss * loss",
-        "total += (loss * loss).detach()",
-        "return total.item()",
-    ),
-    "outputs": (
-        "losses.append(model(x))",
-        "losses.append(model(x).detach())",
-        "return torch.cat(losses).argmax(1)",
-    ),
+    "dictionary": ('history["loss"].append(loss)', 'history["loss"].append(loss.detach())',
+        'return [value.item() for value in history["loss"]]'),
+    "two tensors": ("total += loss * loss", "total += (loss * loss).detach()", "return total.item()"),
+    "outputs": ("losses.append(model(x))", "losses.append(model(x).detach())", "return torch.cat(losses).argmax(1)"),
     "not read": ("total += loss", "total += loss.detach()", ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after", "end"), CHANGES.values(), ids=CHANGES)
@@ -165,15 +154,12 @@ def test_parts_of_the_loss_that_keep_the_same_graph(whole: str, is_held: bool) -
     assert ("would keep the same graph: detach both" in found.reason) is is_held
 
 
-@pytest.mark.parametrize(
-    ("made", "kept", "is_found"),
-    [
-        ("np.zeros(len(loader))", "losses[i] = loss", False),
-        ("np.zeros((3, 4))", "losses[0][i] += loss", False),
-        ("np.empty(4, dtype=object)", "losses[i] = loss", True),
-        ("[None] * len(loader)", "losses[i] = loss", True),
-    ],
-)
+@pytest.mark.parametrize(("made", "kept", "is_found"), [
+    ("np.zeros(len(loader))", "losses[i] = loss", False),
+    ("np.zeros((3, 4))", "losses[0][i] += loss", False),
+    ("np.empty(4, dtype=object)", "losses[i] = loss", True),
+    ("[None] * len(loader)", "losses[i] = loss", True),
+])  # fmt: skip
 def test_an_array_keeps_a_number(made: str, kept: str, *, is_found: bool) -> None:
     code = (
         f"import numpy as np\ndef train(model, loader):\n    losses = {made}\n    for i, (x, y) in enumerate(loader):\n"
@@ -221,15 +207,12 @@ def test_what_an_object_with_a_backward_of_its_own_returns_is_no_tensor(call: st
         assert not FILES.reports("from maps import Explainer\n\n" + out_of_sight)
 
 
-@pytest.mark.parametrize(
-    ("body", "is_number"),
-    [
-        ("return (a - b).abs().sum().item() / scale", True),
-        ("value = float((a - b).abs().sum()) * scale\n    return value", True),
-        ("return (a.argmax(1) == b).sum() * scale", True),
-        ("return (a - b).abs().mean() * scale", False),
-    ],
-)
+@pytest.mark.parametrize(("body", "is_number"), [
+    ("return (a - b).abs().sum().item() / scale", True),
+    ("value = float((a - b).abs().sum()) * scale\n    return value", True),
+    ("return (a.argmax(1) == b).sum() * scale", True),
+    ("return (a - b).abs().mean() * scale", False),
+])  # fmt: skip
 def test_functions_that_return_numbers_and_counts(body: str, *, is_number: bool) -> None:
     code = f"def loss_fn(a, b, scale):\n    {body}\n\n\n" + train("total += loss_fn(model(x), y, meter)")
     assert ("loss_fn(model(x), y, meter).detach()" in FILES.result(code).after.decode()) is not is_number

@@ -195,55 +195,47 @@ def test_names_do_not_collide() -> None:
     assert "flat_3 = loss.flatten()" in after
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("return torch.zeros(len(t.unique()))", "Python integer"),
-        ("return len(t.unique())", "Python integer"),
-        ("return len(t.unique()) < 2", "used on line 6, where it may be needed as a Python bool"),
-        ("print(f'{len(t.unique())}')", "Python integer"),
-        ("return loss + (len(t.unique()) < 2)", "used on line 6, where it may be needed as a Python bool"),
-        ("assert len(t.unique()) > 1", "used on line 6"),
-        ("while len(torch.unique(t)) > 1:\n    t = t // 2\nreturn t", "used on line 6"),
-        ("n = len(t.unique())\nreturn loss * (n < 2)", "Python integer"),
-        ("n = len(t.unique())\nif n < 2:\n    loss = loss * 2\nif n > 3:\n    loss = loss * 2", "Python integer"),
-        ("few = len(t.unique()) < 2\nfor _ in range(k):\n    if few:\n        loss = loss * 2", "another loop"),
-        ("if k:\n    u = t.unique()\nelse:\n    u = t\nreturn loss * (len(u) < 2)", "may hold another value"),
-        ("kinds = t.unique()\nt[0] = 7\nreturn loss * (len(kinds) < 2)", "may be modified"),
-        ("if 1 < len(t.unique()) < 4:\n    return loss", "without waiting, not"),
-        (
-            "if k:\n    pass\nelif len(t.unique()) < 2:\n    loss = loss * 2\nreturn loss",
-            "part of a larger expression on line 8",
-        ),
-        ("return [loss * (len(t.unique()) < 2) for _ in range(k)]", "part of a larger expression"),
-        ("u, c = torch.unique(t, return_counts=True)\nreturn loss * (len(u) < 2) * c", "return_counts"),
-        ("return loss * (len(torch.unique(t, dim=0)) < 2)", "dim"),
-        ("return loss * (len(torch.unique(t, True, True)) < 2)", "more than the distinct"),
-        ("u = t.unique()\nreturn loss[u] * (len(u) < 2)", "used on line 7"),
-        ("u = t.unique()\nreturn loss * (len(u) < 2) * (len(u) > 1)", "counted again on line 7"),
-        ("few = m = t.unique().numel() < 2\nreturn loss * few", "is stored on line 6"),
-        ("few = len(t.unique()) < 2\ndef g():\n    return loss * few\nreturn g", "is stored on line 6"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    ("return torch.zeros(len(t.unique()))", "Python integer"),
+    ("return len(t.unique())", "Python integer"),
+    ("return len(t.unique()) < 2", "used on line 6, where it may be needed as a Python bool"),
+    ("print(f'{len(t.unique())}')", "Python integer"),
+    ("return loss + (len(t.unique()) < 2)", "used on line 6, where it may be needed as a Python bool"),
+    ("assert len(t.unique()) > 1", "used on line 6"),
+    ("while len(torch.unique(t)) > 1:\n    t = t // 2\nreturn t", "used on line 6"),
+    ("n = len(t.unique())\nreturn loss * (n < 2)", "Python integer"),
+    ("n = len(t.unique())\nif n < 2:\n    loss = loss * 2\nif n > 3:\n    loss = loss * 2", "Python integer"),
+    ("few = len(t.unique()) < 2\nfor _ in range(k):\n    if few:\n        loss = loss * 2", "another loop"),
+    ("if k:\n    u = t.unique()\nelse:\n    u = t\nreturn loss * (len(u) < 2)", "may hold another value"),
+    ("kinds = t.unique()\nt[0] = 7\nreturn loss * (len(kinds) < 2)", "may be modified"),
+    ("if 1 < len(t.unique()) < 4:\n    return loss", "without waiting, not"),
+    ("if k:\n    pass\nelif len(t.unique()) < 2:\n    loss = loss * 2\nreturn loss",
+     "part of a larger expression on line 8"),
+    ("return [loss * (len(t.unique()) < 2) for _ in range(k)]", "part of a larger expression"),
+    ("u, c = torch.unique(t, return_counts=True)\nreturn loss * (len(u) < 2) * c", "return_counts"),
+    ("return loss * (len(torch.unique(t, dim=0)) < 2)", "dim"),
+    ("return loss * (len(torch.unique(t, True, True)) < 2)", "more than the distinct"),
+    ("u = t.unique()\nreturn loss[u] * (len(u) < 2)", "used on line 7"),
+    ("u = t.unique()\nreturn loss * (len(u) < 2) * (len(u) > 1)", "counted again on line 7"),
+    ("few = m = t.unique().numel() < 2\nreturn loss * few", "is stored on line 6"),
+    ("few = len(t.unique()) < 2\ndef g():\n    return loss * few\nreturn g", "is stored on line 6"),
+])  # fmt: skip
 def test_who_needs_the_number_keeps_it(body: str, reason: str) -> None:
     found = reasons(body)
     assert len(found) == 1
     assert reason in found[0]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return torch.unique(t)",
-        "return len(set([1, 2]))",
-        "for label in t.unique():\n    loss = loss + label\nreturn loss",
-        "return loss * (len(torch.unique(torch.zeros(3))) < 2)",
-        "import numpy as np\nreturn loss * (len(np.unique(t)) < 2)",
-        "return loss * (len(torch.unique_consecutive(t)) < 2)",
-        "import pandas as pd\nframe = pd.read_csv('x')\nreturn loss * (len(frame['a'].unique()) < 2)",
-        "u, c = torch.unique(t, return_counts=True)\nreturn u * c",
-        "if k % 10 == 0:\n    if len(t.unique()) < 2:\n        print('one')",
-    ],
-)
+@pytest.mark.parametrize("body", [
+    "return torch.unique(t)",
+    "return len(set([1, 2]))",
+    "for label in t.unique():\n    loss = loss + label\nreturn loss",
+    "return loss * (len(torch.unique(torch.zeros(3))) < 2)",
+    "import numpy as np\nreturn loss * (len(np.unique(t)) < 2)",
+    "return loss * (len(torch.unique_consecutive(t)) < 2)",
+    "import pandas as pd\nframe = pd.read_csv('x')\nreturn loss * (len(frame['a'].unique()) < 2)",
+    "u, c = torch.unique(t, return_counts=True)\nreturn u * c",
+    "if k % 10 == 0:\n    if len(t.unique()) < 2:\n        print('one')",
+])  # fmt: skip
 def test_nothing_is_said_of_other_code(body: str) -> None:
     assert reasons(body) == []

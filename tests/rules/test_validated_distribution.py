@@ -71,15 +71,12 @@ def test_no_checks_of_the_device(body: str) -> None:
     assert reports(body) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        ("z = Categorical(logits=out, validate_args=True)", "`validate_args=True` is set explicitly"),
-        ("z = Categorical(logits=out, validate_args=args.debug)", "`validate_args=args.debug` is set explicitly"),
-        ("z = Normal(*out)", "its arguments are passed by `*` or `**`"),
-        ("D.Distribution.set_default_validate_args(False)\nz = Categorical(logits=out)", "line 12 sets validation"),
-    ],
-)
+@pytest.mark.parametrize(("body", "reason"), [
+    ("z = Categorical(logits=out, validate_args=True)", "`validate_args=True` is set explicitly"),
+    ("z = Categorical(logits=out, validate_args=args.debug)", "`validate_args=args.debug` is set explicitly"),
+    ("z = Normal(*out)", "its arguments are passed by `*` or `**`"),
+    ("D.Distribution.set_default_validate_args(False)\nz = Categorical(logits=out)", "line 12 sets validation"),
+])  # fmt: skip
 def test_checks_that_stay(body: str, reason: str) -> None:
     ((refused, found),) = reports(body)
     assert refused

@@ -56,16 +56,13 @@ def loop(step: str, more: str = "") -> str:
     return HEAD + textwrap.dedent(more) + LOOP.format(step=textwrap.indent(textwrap.dedent(step).strip("\n"), " " * 8))
 
 
-@pytest.mark.parametrize(
-    ("test", "waits"),
-    [
-        ("torch.cuda.is_available()", True),
-        ("use_cuda", True),
-        ("args.cuda and torch.cuda.is_available()", True),
-        ("not torch.cuda.is_available()", False),
-        ("args.cuda", False),
-    ],
-)
+@pytest.mark.parametrize(("test", "waits"), [
+    ("torch.cuda.is_available()", True),
+    ("use_cuda", True),
+    ("args.cuda and torch.cuda.is_available()", True),
+    ("not torch.cuda.is_available()", False),
+    ("args.cuda", False),
+])  # fmt: skip
 def test_what_runs_where_there_is_a_gpu(test: str, waits: bool) -> None:
     code = loop(f"if {test}:\n    hits = (y.cpu() == out.argmax(1).cpu()).sum()")
     assert_waits(code, "y.cpu()" if waits else None)
@@ -93,21 +90,18 @@ def test_a_tensor_of_the_host_picked_from_by_one_of_the_device(index: str, waits
     assert_waits(code, "weight[y]" if waits else None)
 
 
-@pytest.mark.parametrize(
-    ("made", "fed", "waits"),
-    [
-        ("BinaryAccuracy().to('cuda')", "metric.update(out, y)", True),
-        ("BinaryAccuracy()", "metric(out, y)", True),
-        ("torchmetrics.MetricCollection([torchmetrics.F1Score(task='binary')])", "metric.update(out, y)", True),
-        ("None", "torchmetrics.functional.accuracy(out, y, task='binary')", True),
-        ("None", "torchmetrics.functional.classification.multiclass_f1_score(out, y, 3)", True),
-        ("BinaryAccuracy(validate_args=True)", "metric.update(out, y)", True),
-        ("BinaryAccuracy(validate_args=False)", "metric.update(out, y)", False),
-        ("torchmetrics.MeanSquaredError()", "metric.update(out, y)", False),
-        ("BinaryAccuracy()", "metric.reset()", False),
-        ("None", "F.l1_loss(out, y)", False),
-    ],
-)
+@pytest.mark.parametrize(("made", "fed", "waits"), [
+    ("BinaryAccuracy().to('cuda')", "metric.update(out, y)", True),
+    ("BinaryAccuracy()", "metric(out, y)", True),
+    ("torchmetrics.MetricCollection([torchmetrics.F1Score(task='binary')])", "metric.update(out, y)", True),
+    ("None", "torchmetrics.functional.accuracy(out, y, task='binary')", True),
+    ("None", "torchmetrics.functional.classification.multiclass_f1_score(out, y, 3)", True),
+    ("BinaryAccuracy(validate_args=True)", "metric.update(out, y)", True),
+    ("BinaryAccuracy(validate_args=False)", "metric.update(out, y)", False),
+    ("torchmetrics.MeanSquaredError()", "metric.update(out, y)", False),
+    ("BinaryAccuracy()", "metric.reset()", False),
+    ("None", "F.l1_loss(out, y)", False),
+])  # fmt: skip
 def test_metrics_that_check_what_they_are_given(made: str, fed: str, waits: bool) -> None:
     assert_waits(loop(fed, f"\nmetric = {made}\n"), fed if waits else None)
 
@@ -124,31 +118,25 @@ def words(ids, n, short=None):
 """
 
 
-@pytest.mark.parametrize(
-    ("call", "either", "short", "waits"),
-    [
-        ("words(torch.argmax(x, 1), 3)", "[NAMES[i] for i in ids if i < n]", "n", True),
-        ("words(torch.argmax(x, 1), 3)", "list(map(lambda i: NAMES[i.item()], ids))", "n", True),
-        ("words(torch.argmax(x, 1), 3)", "lambda i: NAMES[i.item()]", "n", False),
-        ("words(torch.argmax(x, 1), 3, 1)", "ids.nonzero()", "ids.tolist()", True),
-        ("words(torch.argmax(x, 1), 3, 1)", "ids.nonzero()", "ids.sum()", False),
-    ],
-)
+@pytest.mark.parametrize(("call", "either", "short", "waits"), [
+    ("words(torch.argmax(x, 1), 3)", "[NAMES[i] for i in ids if i < n]", "n", True),
+    ("words(torch.argmax(x, 1), 3)", "list(map(lambda i: NAMES[i.item()], ids))", "n", True),
+    ("words(torch.argmax(x, 1), 3)", "lambda i: NAMES[i.item()]", "n", False),
+    ("words(torch.argmax(x, 1), 3, 1)", "ids.nonzero()", "ids.tolist()", True),
+    ("words(torch.argmax(x, 1), 3, 1)", "ids.nonzero()", "ids.sum()", False),
+])  # fmt: skip
 def test_metrics_written_by_hand(call: str, either: str, short: str, waits: bool) -> None:
     code = loop(call, WORDS.format(words=either, short=short))
     assert_waits(code, either if waits else None)
 
 
-@pytest.mark.parametrize(
-    ("test", "stays"),
-    [
-        ("log_all", True),
-        ("args.log.enabled", True),
-        ("log_all and step % 10 == 0", False),
-        ("step % 10 == 0", False),
-        ("args.log_now(step)", False),
-    ],
-)
+@pytest.mark.parametrize(("test", "stays"), [
+    ("log_all", True),
+    ("args.log.enabled", True),
+    ("log_all and step % 10 == 0", False),
+    ("step % 10 == 0", False),
+    ("args.log_now(step)", False),
+])  # fmt: skip
 def test_a_report_that_an_option_switches_on(test: str, stays: bool) -> None:
     code = loop(f"if {test}:\n    log(total / (step + 1))").replace("log(total", "print(total")
     line = code[: code.index("print(total")].count("\n") + 1
@@ -190,15 +178,12 @@ fetcher = Fetcher(batches)
 """
 
 
-@pytest.mark.parametrize(
-    ("before", "behind", "used", "guarded"),
-    [
-        ("pass", "pass", "x, y = fetcher.next()", False),
-        ("pass", "x.record_stream(torch.cuda.current_stream())", "x, y = fetcher.next()", True),
-        ("self.stream.wait_stream(torch.cuda.current_stream())", "pass", "x, y = fetcher.next()", True),
-        ("pass", "pass", "x, y = next(loader)", True),
-    ],
-)
+@pytest.mark.parametrize(("before", "behind", "used", "guarded"), [
+    ("pass", "pass", "x, y = fetcher.next()", False),
+    ("pass", "x.record_stream(torch.cuda.current_stream())", "x, y = fetcher.next()", True),
+    ("self.stream.wait_stream(torch.cuda.current_stream())", "pass", "x, y = fetcher.next()", True),
+    ("pass", "pass", "x, y = next(loader)", True),
+])  # fmt: skip
 def test_batches_that_are_fetched_ahead_without_a_guard(before: str, behind: str, used: str, guarded: bool) -> None:
     code = loop(used, FETCHER.format(before=before, behind=behind))
     line = code[: code.index("with torch.cuda.stream")].count("\n") + 1
@@ -206,63 +191,47 @@ def test_batches_that_are_fetched_ahead_without_a_guard(before: str, behind: str
     assert held_back(code) == ([] if guarded else [(Safety.UNSAFE, why)])
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "seen = torch.tensor(out.detach().to('cpu').numpy())",
-        "keep = y != 0\ntotal += (out.argmax(1)[keep] == y[keep]).sum().item()",
-    ],
-)
+@pytest.mark.parametrize("step", [
+    "seen = torch.tensor(out.detach().to('cpu').numpy())",
+    "keep = y != 0\ntotal += (out.argmax(1)[keep] == y[keep]).sum().item()",
+])  # fmt: skip
 def test_a_copy_in_a_chain_and_a_mask_within_what_is_read_wait(step: str) -> None:
     assert_waits(loop(step), step.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    ("switch", "reason"),
-    [
-        (
-            "torch.autograd.set_detect_anomaly(True)",
-            "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass",
-        ),
-        (
-            "torch.autograd.set_detect_anomaly(mode=True)",
-            "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass",
-        ),
-        ("torch.autograd.set_detect_anomaly(True, check_nan=False)", ""),
-        ("torch.autograd.set_detect_anomaly(False)", ""),
-        ("if __debug__:\n    torch.autograd.set_detect_anomaly(True)", ""),
-    ],
-)
+@pytest.mark.parametrize(("switch", "reason"), [
+    ("torch.autograd.set_detect_anomaly(True)",
+     "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"),
+    ("torch.autograd.set_detect_anomaly(mode=True)",
+     "`torch.autograd.set_detect_anomaly(True)` waits in every backward pass"),
+    ("torch.autograd.set_detect_anomaly(True, check_nan=False)", ""),
+    ("torch.autograd.set_detect_anomaly(False)", ""),
+    ("if __debug__:\n    torch.autograd.set_detect_anomaly(True)", ""),
+])  # fmt: skip
 def test_anomaly_detection_waits_in_every_backward_pass(switch: str, reason: str) -> None:
     assert held_back(loop("pass", switch)) == ([(Safety.LOW_IMPACT, reason)] if reason else [])
 
 
-@pytest.mark.parametrize(
-    ("before", "behind", "at"),
-    [
-        # A read with nothing queued in between has waited already.
-        ("print(out.max().item())", "", "print(out.max"),
-        ("", "print(out.max().item())", "print(out.max"),
-        # Behind a backward pass, or before the next batch is fetched, it is a wait more.
-        ("if out.max() > 9:\n    continue\nout.sum().backward()", "", None),
-        ("", "loss.backward()\nprint(out.max().item())", None),
-    ],
-)
+@pytest.mark.parametrize(("before", "behind", "at"), [
+    # A read with nothing queued in between has waited already.
+    ("print(out.max().item())", "", "print(out.max"),
+    ("", "print(out.max().item())", "print(out.max"),
+    # Behind a backward pass, or before the next batch is fetched, it is a wait more.
+    ("if out.max() > 9:\n    continue\nout.sum().backward()", "", None),
+    ("", "loss.backward()\nprint(out.max().item())", None),
+])  # fmt: skip
 def test_a_wait_counts_where_nothing_is_queued_between(before: str, behind: str, at: str | None) -> None:
     code = loop(behind or "pass")
     code = code.replace("        total +=", textwrap.indent(f"{before or 'pass'}\n", " " * 8) + "        total +=")
     assert_waits(code, at)
 
 
-@pytest.mark.parametrize(
-    ("scaler", "waits"),
-    [
-        ("torch.cuda.amp.GradScaler()", True),
-        ("torch.amp.GradScaler('cuda', enabled=True)", True),
-        ("torch.cuda.amp.GradScaler(enabled=False)", False),
-        ("torch.cuda.amp.GradScaler(enabled=args.amp)", False),
-    ],
-)
+@pytest.mark.parametrize(("scaler", "waits"), [
+    ("torch.cuda.amp.GradScaler()", True),
+    ("torch.amp.GradScaler('cuda', enabled=True)", True),
+    ("torch.cuda.amp.GradScaler(enabled=False)", False),
+    ("torch.cuda.amp.GradScaler(enabled=args.amp)", False),
+])  # fmt: skip
 def test_the_step_of_a_gradient_scaler(scaler: str, waits: bool) -> None:
     code = loop("pass", f"\nscaler = {scaler}\n").replace("        optimizer.step()", "        scaler.step(optimizer)")
     assert_waits(code.replace("loss.backward()", "scaler.scale(loss).backward()"), "scaler.step" if waits else None)
@@ -312,16 +281,13 @@ def test_a_wait_that_stays_beside_one_of_a_gan_is_named() -> None:
     assert "D_x = output.mean().detach()" in found.after.decode()
 
 
-@pytest.mark.parametrize(
-    ("report", "moved"),
-    [
-        ("print(errD_real.item(), D_x, D_G_z1)", {"D_x", "D_G_z1"}),
-        ("print(D_x, D_G_z1)", {"D_x", "D_G_z1"}),
-        # One value waits once, wherever it is read.
-        ("print(D_x)", set()),
-        ("if D_x > errD_real.item():\n            print(i)", set()),
-    ],
-)
+@pytest.mark.parametrize(("report", "moved"), [
+    ("print(errD_real.item(), D_x, D_G_z1)", {"D_x", "D_G_z1"}),
+    ("print(D_x, D_G_z1)", {"D_x", "D_G_z1"}),
+    # One value waits once, wherever it is read.
+    ("print(D_x)", set()),
+    ("if D_x > errD_real.item():\n            print(i)", set()),
+])  # fmt: skip
 def test_a_report_of_several_values_in_every_step_waits_once(report: str, moved: set[str]) -> None:
     code = HEAD + GAN.format(more="")
     head, tail = code.index("        if i % 50"), code.index("    print(sum(")
@@ -331,13 +297,10 @@ def test_a_report_of_several_values_in_every_step_waits_once(report: str, moved:
     assert all(f"{name}.item()" in after for name in moved)
 
 
-@pytest.mark.parametrize(
-    ("step", "reason"),
-    [
-        ("optimizer.step()\nlog(loss.item())", "line 17 waits for the device in every step anyway"),
-        ("optimizer.step()\nlog(out.sum().item())", None),
-    ],
-)
+@pytest.mark.parametrize(("step", "reason"), [
+    ("optimizer.step()\nlog(loss.item())", "line 17 waits for the device in every step anyway"),
+    ("optimizer.step()\nlog(out.sum().item())", None),
+])  # fmt: skip
 def test_the_same_tensor_is_waited_for_again_whatever_is_queued_between(step: str, reason: str | None) -> None:
     found = held_back(loop(step))
     assert found == ([] if reason is None else [(Safety.LOW_IMPACT, found[0][1])])
@@ -351,13 +314,10 @@ def test_a_doubtful_rewrite_takes_no_wait_away() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("start", "time", "is_open"),
-    [
-        ("start = time.time()\n        x, y = x.to(device), y.to(device)", "time.time() - start", True),
-        ("x, y = x.to(device), y.to(device)", "time.time() - begun", False),
-    ],
-)
+@pytest.mark.parametrize(("start", "time", "is_open"), [
+    ("start = time.time()\n        x, y = x.to(device), y.to(device)", "time.time() - start", True),
+    ("x, y = x.to(device), y.to(device)", "time.time() - begun", False),
+])  # fmt: skip
 def test_the_time_of_one_step_needs_its_wait(start: str, time: str, is_open: bool) -> None:
     code = loop(f"if step % 100 == 0:\n    log({time})", "import time\nbegun = time.time()\n")
     code = code.replace("x, y = x.to(device), y.to(device)", start)

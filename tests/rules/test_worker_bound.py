@@ -81,20 +81,17 @@ def fed(handed: str = "collate_fn=self.collate", **parts: str) -> str:
     return said(code)
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ({"keeps": "self.log = lambda m: print(m)"}, ""),
-        ({"keeps": "self.lock = threading.Lock()"}, ""),
-        ({"keeps": "self.writer = SummaryWriter()"}, ""),
-        ({"keeps": "self.model = nn.Linear(3, 2).to(device)"}, ""),
-        ({"keeps": "self.run = wandb.init()"}, ""),
-        ({"inside": "self.rate *= 0.5"}, ""),
-        ({"before": "feeder.pad = 1.0"}, ""),
-        ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads while it runs"),
-        ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads while it runs"),
-    ],
-)
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"keeps": "self.log = lambda m: print(m)"}, ""),
+    ({"keeps": "self.lock = threading.Lock()"}, ""),
+    ({"keeps": "self.writer = SummaryWriter()"}, ""),
+    ({"keeps": "self.model = nn.Linear(3, 2).to(device)"}, ""),
+    ({"keeps": "self.run = wandb.init()"}, ""),
+    ({"inside": "self.rate *= 0.5"}, ""),
+    ({"before": "feeder.pad = 1.0"}, ""),
+    ({"inside": "self.pad = float(x.mean())"}, "changes data that the loader reads"),
+    ({"inside": "self.pad += 1"}, "line 50 changes data that the loader reads"),
+])  # fmt: skip
 def test_what_its_object_keeps(parts: dict[str, str], reason: str) -> None:
     assert reason in fed(**parts)
     assert bool(fed(**parts)) is bool(reason)

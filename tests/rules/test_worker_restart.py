@@ -59,15 +59,12 @@ def test_it_says_which_random_numbers_are_others() -> None:
     assert drawn.reason.startswith("from epoch 2 on `torch.rand()` (line 14) draws other random numbers")
 
 
-@pytest.mark.parametrize(
-    ("workers", "kept"),
-    [
-        ("4", "True"),
-        ("workers", "workers > 0"),
-        ("os.cpu_count()", "True"),
-        ("min(8, os.cpu_count())", "True"),
-    ],
-)
+@pytest.mark.parametrize(("workers", "kept"), [
+    ("4", "True"),
+    ("workers", "workers > 0"),
+    ("os.cpu_count()", "True"),
+    ("min(8, os.cpu_count())", "True"),
+])  # fmt: skip
 def test_numbers_of_workers(workers: str, kept: str) -> None:
     code = CODE.replace("num_workers=2", f"num_workers={workers}")
     after = " ".join(run(code).after.decode().split())
@@ -82,18 +79,15 @@ def test_an_epoch_in_a_function() -> None:
     assert run(code).applied
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (("        for x", "        dataset.set_epoch(epoch)\n        for x"), "may change the dataset"),
-        (("        for x", "        dataset.epoch = epoch\n        for x"), "may change the dataset"),
-        (("        for x", "        loader.dataset.epoch += 1\n        for x"), "may change the dataset"),
-        (("        return torch", "        self.epoch += index\n        return torch"), "from one epoch to the next"),
-        (("dataset = Squares()", "dataset = Foreign()"), "perfmod cannot see the code of"),
-        (("num_workers=2", "num_workers=workers()"), "only known at run time"),
-        (("num_workers=2)", "num_workers=2, **epochs)"), "could not be determined"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    (("        for x", "        dataset.set_epoch(epoch)\n        for x"), "may change the dataset"),
+    (("        for x", "        dataset.epoch = epoch\n        for x"), "may change the dataset"),
+    (("        for x", "        loader.dataset.epoch += 1\n        for x"), "may change the dataset"),
+    (("        return torch", "        self.epoch += index\n        return torch"), "from one epoch to the next"),
+    (("dataset = Squares()", "dataset = Foreign()"), "perfmod cannot see the code of"),
+    (("num_workers=2", "num_workers=workers()"), "only known at run time"),
+    (("num_workers=2)", "num_workers=2, **epochs)"), "could not be determined"),
+])  # fmt: skip
 def test_refusals_say_why(change: tuple[str, str], reason: str) -> None:
     result = run(CODE.replace(*change))
     assert not result.applied
@@ -107,17 +101,14 @@ def test_a_sampler_may_change() -> None:
     assert run(code.replace("        for x", "        sampler.set_epoch(epoch)\n        for x")).applied
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("num_workers=2", "num_workers=0"),
-        (", num_workers=2", ""),
-        ("num_workers=2", "num_workers=2, persistent_workers=False"),
-        ("    for epoch in range(epochs):\n        for x in loader:\n    ", "    for x in loader:\n"),
-        ("    loader = DataLoader(dataset, batch_size=2, num_workers=2)\n    for epoch in range(epochs):",
-         "    for epoch in range(epochs):\n        loader = DataLoader(dataset, batch_size=2, num_workers=2)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    ("num_workers=2", "num_workers=0"),
+    (", num_workers=2", ""),
+    ("num_workers=2", "num_workers=2, persistent_workers=False"),
+    ("    for epoch in range(epochs):\n        for x in loader:\n    ", "    for x in loader:\n"),
+    ("    loader = DataLoader(dataset, batch_size=2, num_workers=2)\n    for epoch in range(epochs):",
+     "    for epoch in range(epochs):\n        loader = DataLoader(dataset, batch_size=2, num_workers=2)"),
+])  # fmt: skip
 def test_nothing_is_started_again(change: tuple[str, str]) -> None:
     result = run(CODE.replace(*change))
     assert not result.applied
@@ -229,40 +220,34 @@ def test_what_the_dataset_was_made_of_changes(line: str) -> None:
     assert "line 80 may change the dataset" in result.refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("made", "line"),
-    [
-        ("Subset(dataset, [0, 1])", "dataset.scale = epoch"),
-        ("ConcatDataset([dataset, dataset])", "items.append(epoch)"),
-        ("part", "dataset.scale = epoch"),
-        ("part", "part.dataset.scale = epoch"),
-        ("Photos(array, shift)", "array.mul_(2)"),
-    ],
-)
+@pytest.mark.parametrize(("made", "line"), [
+    ("Subset(dataset, [0, 1])", "dataset.scale = epoch"),
+    ("ConcatDataset([dataset, dataset])", "items.append(epoch)"),
+    ("part", "dataset.scale = epoch"),
+    ("part", "part.dataset.scale = epoch"),
+    ("Photos(array, shift)", "array.mul_(2)"),
+])  # fmt: skip
 def test_a_dataset_of_datasets(made: str, line: str) -> None:
     code = TRAP.replace(MADE, MADE.replace("dataset", made)).replace(AT_END, f"{AT_END}        {line}\n")
     assert "line 80 may change the dataset" in run(code).refused[0].reason
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 80 may change"),
-        ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 80 changes the loader"),
-        ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 reads `persistent_workers`"),
-        (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "line 80 may change"),
-        (("(items, shift)", "(items, noise)"), "random draws of line 34 would be kept"),
-        ((MADE, MADE.replace(")", ", worker_init_fn=seeded)")), "line 28 gives the workers of every epoch the same"),
-        (("(items, shift)", "(items, model)"), "samples come from a module that line 69 trains"),
-        ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 52 may change the dataset"),
-        (("for x in loader:\n            loss", "for x, y in zip(loader, loader):\n            loss"), "line 76"),
-        (("loss.backward()", "loss.backward()\n            measure(model, loader)"), "line 56 starts it again"),
-        ((AT_START, FOREVER), "forever (line 61) may iterate over it several times"),
-        ((AT_END, AT_END + "        kept = copy.deepcopy(loader)\n"), "line 80 copies or pickles the loader"),
-        ((AT_END, AT_END + "        torch.save({'loader': loader}, 'l.pt')\n"), "line 80 copies or pickles the loader"),
-        (("num_workers=2", "num_workers=int(len(os.sched_getaffinity(0)) / 2)"), "only known at run time"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "reason"), [
+    ((MADE, COLLATED, AT_END, AT_END + "        collate.epoch += 1\n"), "line 80 may change"),
+    ((AT_END, AT_END + "        loader.collate_fn = torch.stack\n"), "line 80 changes the loader"),
+    ((AT_END, AT_END + "        print(loader.persistent_workers)\n"), "line 80 reads `persistent_workers`"),
+    (("(items, shift)", "(items, relabel)", AT_END, AT_END + "        LABELS[epoch] = 1\n"), "line 80 may change"),
+    (("(items, shift)", "(items, noise)"), "random draws of line 34 would be kept"),
+    ((MADE, MADE.replace(")", ", worker_init_fn=seeded)")), "line 28 gives the workers"),
+    (("(items, shift)", "(items, model)"), "line 69 trains"),
+    ((MADE, MADE.replace(")", ", sampler=Scales(dataset))")), "line 52 may change the dataset"),
+    (("for x in loader:\n            loss", "for x, y in zip(loader, loader):\n            loss"), "line 76"),
+    (("loss.backward()", "loss.backward()\n            measure(model, loader)"), "line 56 starts it again"),
+    ((AT_START, FOREVER), "forever (line 61) may iterate over it several times"),
+    ((AT_END, AT_END + "        kept = copy.deepcopy(loader)\n"), "line 80 copies or pickles the loader"),
+    ((AT_END, AT_END + "        torch.save({'loader': loader}, 'l.pt')\n"), "line 80 copies or pickles the loader"),
+    (("num_workers=2", "num_workers=int(len(os.sched_getaffinity(0)) / 2)"), "only known at run time"),
+])  # fmt: skip
 def test_traps_say_why(change: tuple[str, ...], reason: str) -> None:
     code = TRAP
     for before, after in zip(change[::2], change[1::2], strict=True):
@@ -274,18 +259,15 @@ def test_traps_say_why(change: tuple[str, ...], reason: str) -> None:
     assert result.refused
 
 
-@pytest.mark.parametrize(
-    ("change", "kept"),
-    [
-        (("", ""), "True"),
-        (("    loader =", "    dataset.scale = 2\n    items.append(3)\n    loader ="), "True"),
-        ((AT_END, AT_END + "        print(dataset.items.index(3), len(dataset))\n"), "True"),
-        ((AT_END, AT_END + "        first = next(iter(loader))\n"), "True"),
-        ((MADE, MADE.replace(")", ", worker_init_fn=reseeded)")), "True"),
-        (("num_workers=2", "num_workers=args.workers"), "args.workers > 0"),
-        (("num_workers=2", "num_workers=workers"), "workers > 0"),
-    ],
-)
+@pytest.mark.parametrize(("change", "kept"), [
+    (("", ""), "True"),
+    (("    loader =", "    dataset.scale = 2\n    items.append(3)\n    loader ="), "True"),
+    ((AT_END, AT_END + "        print(dataset.items.index(3), len(dataset))\n"), "True"),
+    ((AT_END, AT_END + "        first = next(iter(loader))\n"), "True"),
+    ((MADE, MADE.replace(")", ", worker_init_fn=reseeded)")), "True"),
+    (("num_workers=2", "num_workers=args.workers"), "args.workers > 0"),
+    (("num_workers=2", "num_workers=workers"), "workers > 0"),
+])  # fmt: skip
 def test_look_alikes_of_traps(change: tuple[str, str], kept: str) -> None:
     result = run(TRAP.replace(*change))
     assert f"persistent_workers={kept})" in result.after.decode()

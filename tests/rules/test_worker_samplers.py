@@ -82,27 +82,24 @@ def sampled(iterates: str, *, stream: str = "None", next_: str = "pass", loader:
     return said(code.replace("sampler=Steps(8)", loader))
 
 
-@pytest.mark.parametrize(
-    ("iterates", "more"),
-    [
-        ("return self.stream", {"stream": "self.forever()"}),
-        ("return self.stream", {"stream": "iter(range(size))"}),
-        ("return self.stream", {"stream": "itertools.cycle(range(size))"}),
-        ("return self.stream", {"stream": "(i for i in range(size))"}),
-        ("return itertools.islice(self.stream, 4)", {"stream": "itertools.count()"}),
-        ("yield from self.stream", {"stream": "self.forever()"}),
-        ("for _ in range(4): yield next(self.stream)", {"stream": "self.forever()"}),
-        ("for index in self.stream: yield int(index)", {"stream": "open('order.txt')"}),
-        ("for _ in range(4): yield next(COUNT)", {}),
-        ("while self.queue: yield self.queue.popleft()", {}),
-        ("self.order.append(0); return iter(self.order)", {}),
-        ("stream = self.stream; yield next(stream)", {"stream": "self.forever()"}),
-        ("self.at, self.end = 0, 8; return iter(self.order)", {}),
-        ("return self", {"next_": "self.last += 1"}),
-        ("Steps.last += 1; return iter(self.order)", {}),
-        ("global LAST; LAST = 1; return iter(self.order)", {}),
-    ],
-)
+@pytest.mark.parametrize(("iterates", "more"), [
+    ("return self.stream", {"stream": "self.forever()"}),
+    ("return self.stream", {"stream": "iter(range(size))"}),
+    ("return self.stream", {"stream": "itertools.cycle(range(size))"}),
+    ("return self.stream", {"stream": "(i for i in range(size))"}),
+    ("return itertools.islice(self.stream, 4)", {"stream": "itertools.count()"}),
+    ("yield from self.stream", {"stream": "self.forever()"}),
+    ("for _ in range(4): yield next(self.stream)", {"stream": "self.forever()"}),
+    ("for index in self.stream: yield int(index)", {"stream": "open('order.txt')"}),
+    ("for _ in range(4): yield next(COUNT)", {}),
+    ("while self.queue: yield self.queue.popleft()", {}),
+    ("self.order.append(0); return iter(self.order)", {}),
+    ("stream = self.stream; yield next(stream)", {"stream": "self.forever()"}),
+    ("self.at, self.end = 0, 8; return iter(self.order)", {}),
+    ("return self", {"next_": "self.last += 1"}),
+    ("Steps.last += 1; return iter(self.order)", {}),
+    ("global LAST; LAST = 1; return iter(self.order)", {}),
+])  # fmt: skip
 @pytest.mark.parametrize(
     "loader",
     ["sampler=Steps(8)", "batch_sampler=BatchSampler(sampler=Steps(8), batch_size=2, drop_last=True)",
@@ -112,19 +109,16 @@ def test_samplers_that_go_on(iterates: str, more: dict[str, str], loader: str) -
     assert "and with workers it runs ahead of the training" in sampled(iterates, loader=loader, **more)
 
 
-@pytest.mark.parametrize(
-    "iterates",
-    [
-        "return iter(self.order)",
-        "return iter(range(self.size))",
-        "yield from self.order",
-        "order = list(self.order); order.append(0); return iter(order)",
-        "order = [index for index in self.order if index]; order[0] = 1; return iter(order)",
-        "return itertools.islice(self.forever(), 4)",
-        "return (index for index in self.order)",
-        "rest = iter(self.order); yield next(rest)",
-    ],
-)
+@pytest.mark.parametrize("iterates", [
+    "return iter(self.order)",
+    "return iter(range(self.size))",
+    "yield from self.order",
+    "order = list(self.order); order.append(0); return iter(order)",
+    "order = [index for index in self.order if index]; order[0] = 1; return iter(order)",
+    "return itertools.islice(self.forever(), 4)",
+    "return (index for index in self.order)",
+    "rest = iter(self.order); yield next(rest)",
+])  # fmt: skip
 @pytest.mark.parametrize("loader", ["sampler=Steps(8)", "sampler=Around(Steps(8))"])
 def test_samplers_that_begin_anew(iterates: str, loader: str) -> None:
     assert sampled(iterates, loader=loader) == ""

@@ -139,72 +139,63 @@ def test_the_loop_changes_what_samples_are_made_of(inside: str) -> None:
     assert "line 78" in reason
 
 
-@pytest.mark.parametrize(
-    ("before", "inside"),
-    [
-        ("own = dataset.items", "own.clear()"),
-        ("bump = dataset.items.append", "bump(1.0)"),
-        ("change = functools.partial(setattr, dataset, 'scale')", "change(2)"),
-        ("hooks = [print]", "for hook in hooks: hook(dataset)"),
-        ("pass", "for dataset.scale in (1, 2): pass"),
-        ("pass", "with open('x') as dataset.file: pass"),
-        ("pass", "dataset.scale, y = 1, 2"),
-        ("pass", "model.register_forward_hook(lambda m, i, o: setattr(dataset, 'scale', 2))"),
-    ],
-)
+@pytest.mark.parametrize(("before", "inside"), [
+    ("own = dataset.items", "own.clear()"),
+    ("bump = dataset.items.append", "bump(1.0)"),
+    ("change = functools.partial(setattr, dataset, 'scale')", "change(2)"),
+    ("hooks = [print]", "for hook in hooks: hook(dataset)"),
+    ("pass", "for dataset.scale in (1, 2): pass"),
+    ("pass", "with open('x') as dataset.file: pass"),
+    ("pass", "dataset.scale, y = 1, 2"),
+    ("pass", "model.register_forward_hook(lambda m, i, o: setattr(dataset, 'scale', 2))"),
+])  # fmt: skip
 def test_it_is_changed_by_other_names(before: str, inside: str) -> None:
     reason = said(written(before=before, inside=inside).replace("import collections", "import functools, collections"))
     assert "changes data that the loader reads while it runs, which workers would not see" in reason
 
 
-@pytest.mark.parametrize(
-    ("loader", "inside"),
-    [
-        ("DataLoader(Subset(dataset, [0, 1]), batch_size=2)", "dataset.scale = 1"),
-        ("DataLoader(random_split(dataset, [6, 2])[0], batch_size=2)", "dataset.scale = 1"),
-        ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights))", "weights[0] = float(x.mean())"),
-        ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights), collate_fn=joined)", "joined.scale = 1"),
-    ],
-)
+@pytest.mark.parametrize(("loader", "inside"), [
+    ("DataLoader(Subset(dataset, [0, 1]), batch_size=2)", "dataset.scale = 1"),
+    ("DataLoader(random_split(dataset, [6, 2])[0], batch_size=2)", "dataset.scale = 1"),
+    ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights))", "weights[0] = float(x.mean())"),
+    ("DataLoader(dataset, batch_size=2, sampler=Steps(8, weights), collate_fn=joined)", "joined.scale = 1"),
+])  # fmt: skip
 def test_what_it_reads_lies_deeper(loader: str, inside: str) -> None:
     assert "line 78 changes data that the loader reads" in said(written(loader=loader, inside=inside))
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
-        ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 31 changes self.rest"),
-        ({"keeps": "self.by = torch.distributions.Beta(1, 1)", "sample": "x *= self.by.sample()"}, ".sample() (line"),
-        ({"keeps": "self.drop = nn.Dropout(0.1)", "sample": "x = self.drop(x)"}, "torch.nn.Dropout"),
-        ({"sample": "x = nn.functional.gumbel_softmax(x)"}, "gumbel_softmax() (line 31)"),
-        ({"top": CACHED, "sample": "a = read(index); a -= a.mean()"}, "may modify"),
-        ({"top": CACHED, "sample": "a = read(index); a[0] = 1"}, "changes a"),
-        ({"top": "COUNT = itertools.count()", "sample": "x = x + next(COUNT)"}, "line 31 changes COUNT"),
-        ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "is opened before the workers start"),
-        ({"keeps": "self.rows = csv.reader(items)"}, "changes the iterator csv.reader(items)"),
-        ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "is opened before the workers start"),
-        ({"keeps": "self.net = torch.jit.load('net.pt')"}, "is opened before the workers start"),
-        ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 74)"),
-        ({"sample": "Photos.calls += 1"}, "line 31 changes Photos.calls"),
-        ({"sample": "type(self).calls += 1"}, "line 31 changes type(self).calls"),
-        ({"sample": "setattr(self, 'last', index)"}, "line 31 changes self"),
-        ({"sample": "object.__setattr__(self, 'last', index)"}, "line 31 changes self"),
-        ({"sample": "vars(self)['last'] = index"}, "line 31 changes vars(self)"),
-        ({"sample": "torch.stack([x, x], out=HOST)"}, "line 31 changes HOST"),
-        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may modify"),
-        ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 56 may modify"),
-        ({"sample": "open('log.txt', 'a').write('sample')"}, "line 31 appends to a file"),
-        ({"sample": "logger.info('sample %d', index)"}, "line 31 logs"),
-        ({"sample": "logging.warning('sample %d', index)"}, "line 31 logs"),
-        ({"sample": "sys.stdout.write('sample')"}, "line 31 prints"),
-        ({"top": "LOG = open('log.txt', 'w')", "sample": "LOG.write('sample')"}, "line 31 writes"),
-        ({"top": "MEAN = torch.ones(1).to('cuda')", "sample": "x = x - MEAN.cpu()"}, "MEAN uses the GPU (line 31)"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 64 changes seen"),
-        ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 64 changes joined.n"),
-        ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 70 trains"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"keeps": "self.rest = iter(items)", "sample": "x = x + next(self.rest)"}, "changes"),
+    ({"keeps": "self.rest = itertools.cycle([1])", "sample": "x += next(self.rest)"}, "line 31 changes self.rest"),
+    ({"keeps": "self.by = torch.distributions.Beta(1, 1)", "sample": "x *= self.by.sample()"}, ".sample() (line"),
+    ({"keeps": "self.drop = nn.Dropout(0.1)", "sample": "x = self.drop(x)"}, "torch.nn.Dropout"),
+    ({"sample": "x = nn.functional.gumbel_softmax(x)"}, "gumbel_softmax() (line 31)"),
+    ({"top": CACHED, "sample": "a = read(index); a -= a.mean()"}, "may modify"),
+    ({"top": CACHED, "sample": "a = read(index); a[0] = 1"}, "changes a"),
+    ({"top": "COUNT = itertools.count()", "sample": "x = x + next(COUNT)"}, "line 31 changes COUNT"),
+    ({"keeps": "self.rows = sqlite3.connect('x.db').cursor()"}, "is opened before"),
+    ({"keeps": "self.rows = csv.reader(items)"}, "changes the iterator csv.reader(items)"),
+    ({"keeps": "self.file = pathlib.Path('x').open('rb')"}, "is opened before"),
+    ({"keeps": "self.net = torch.jit.load('net.pt')"}, "is opened before"),
+    ({"before": "dataset.shift = torch.rand", "sample": "x = self.shift(1)"}, "torch.rand() (line 74)"),
+    ({"sample": "Photos.calls += 1"}, "line 31 changes Photos.calls"),
+    ({"sample": "type(self).calls += 1"}, "line 31 changes type(self).calls"),
+    ({"sample": "setattr(self, 'last', index)"}, "line 31 changes self"),
+    ({"sample": "object.__setattr__(self, 'last', index)"}, "line 31 changes self"),
+    ({"sample": "vars(self)['last'] = index"}, "line 31 changes vars(self)"),
+    ({"sample": "torch.stack([x, x], out=HOST)"}, "line 31 changes HOST"),
+    ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[0].view(-1); m.mul_(2)"}, "may modify"),
+    ({"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index])"}, "line 56 may modify"),
+    ({"sample": "open('log.txt', 'a').write('sample')"}, "line 31 appends to a file"),
+    ({"sample": "logger.info('sample %d', index)"}, "line 31 logs"),
+    ({"sample": "logging.warning('sample %d', index)"}, "line 31 logs"),
+    ({"sample": "sys.stdout.write('sample')"}, "line 31 prints"),
+    ({"top": "LOG = open('log.txt', 'w')", "sample": "LOG.write('sample')"}, "line 31 writes"),
+    ({"top": "MEAN = torch.ones(1).to('cuda')", "sample": "x = x - MEAN.cpu()"}, "MEAN uses the GPU (line 31)"),
+    ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "seen.append(1)"}, "line 64 changes seen"),
+    ({"loader": MADE.replace(")", ", collate_fn=joined)"), "collated": "joined.n = 1"}, "line 64 changes joined.n"),
+    ({"before": "dataset = Photos(items, model)", "sample": "x = self.shift(x)"}, "a module that line 70 trains"),
+])  # fmt: skip
 def test_what_samples_are_made_by(parts: dict[str, str], reason: str) -> None:
     assert reason in said(written(**parts))
 
@@ -214,44 +205,38 @@ DRAWN = MADE.replace(")", ", shuffle=True, generator=generator)")
 STEPPED = MADE.replace(")", ", sampler=Steps(8, weights))")
 
 
-@pytest.mark.parametrize(
-    ("parts", "reason"),
-    [
-        ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 78 also uses its generator"),
-        ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 78 may leave the loop"),
-        ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes its own state (line 42)"),
-        ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes its own state (line 42)"),
-        ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 78 modifies"),
-        ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 78 modifies"),
-        ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
-         "line 78 modifies the batch"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"loader": DRAWN, "inside": "x = x + torch.randn(1, generator=generator)"}, "line 78 also uses its generator"),
+    ({"loader": DRAWN, "inside": "if x.mean() > 9: break"}, "line 78 may leave the loop"),
+    ({"loader": STEPPED, "order": "self.weights[index] += 1"}, "Steps changes its own state (line 42)"),
+    ({"loader": STEPPED, "order": "self.size -= 1"}, "Steps changes its own state (line 42)"),
+    ({"loader": "DataLoader([torch.ones(2)], collate_fn=first)", "inside": "x.add_(1)"}, "line 78 modifies"),
+    ({"loader": "DataLoader([{}], collate_fn=first)", "inside": "x['n'] = 1; x = x['x']"}, "line 78 modifies"),
+    ({"loader": "DataLoader(dataset, batch_size=None)", "sample": "x = self.items[index]", "inside": "x.add_(1)"},
+     "line 78 modifies the batch"),
+])  # fmt: skip
 def test_workers_run_ahead_of_the_loop(parts: dict[str, str], reason: str) -> None:
     assert reason in said(written(**parts))
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {},
-        {"before": "dataset.scale = 2; items.append(3.0)"},
-        {"inside": "print(dataset.items.index(3.0), len(dataset))"},
-        {"sample": "x = x - HOST"},
-        {"sample": "x.mul_(2); x[0] = 1"},
-        {"sample": "torch.backends.mkldnn.enabled = True"},
-        {"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[index].clone(); m.mul_(2)"},
-        {"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index] + 1)"},
-        {"sample": "logger.debug('sample %d', index)"},
-        {"keeps": "self.names = collections.defaultdict(list)"},
-        {"before": "dataset.shift = Shift()", "sample": "x = self.shift(x)"},
-        {"loader": DRAWN, "before": "generator.manual_seed(1)"},
-        {"loader": SHUFFLED, "inside": "if x.mean() > 9: break"},
-        {"loader": STEPPED},
-        {"loader": MADE.replace(")", ", collate_fn=joined)"), "inside": "x.add_(1)"},
-        {"loader": "DataLoader(dataset, batch_size=None)", "inside": "x.add_(1)"},
-    ],
-)
+@pytest.mark.parametrize("parts", [
+    {},
+    {"before": "dataset.scale = 2; items.append(3.0)"},
+    {"inside": "print(dataset.items.index(3.0), len(dataset))"},
+    {"sample": "x = x - HOST"},
+    {"sample": "x.mul_(2); x[0] = 1"},
+    {"sample": "torch.backends.mkldnn.enabled = True"},
+    {"keeps": "self.maps = torch.ones(8, 3)", "sample": "m = self.maps[index].clone(); m.mul_(2)"},
+    {"keeps": "self.maps = torch.ones(8, 3)", "sample": "halved(self.maps[index] + 1)"},
+    {"sample": "logger.debug('sample %d', index)"},
+    {"keeps": "self.names = collections.defaultdict(list)"},
+    {"before": "dataset.shift = Shift()", "sample": "x = self.shift(x)"},
+    {"loader": DRAWN, "before": "generator.manual_seed(1)"},
+    {"loader": SHUFFLED, "inside": "if x.mean() > 9: break"},
+    {"loader": STEPPED},
+    {"loader": MADE.replace(")", ", collate_fn=joined)"), "inside": "x.add_(1)"},
+    {"loader": "DataLoader(dataset, batch_size=None)", "inside": "x.add_(1)"},
+])  # fmt: skip
 def test_look_alikes_get_workers(parts: dict[str, str]) -> None:
     assert said(written(**parts)) == ""
 
@@ -351,15 +336,12 @@ class Curriculum:
 """
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"keeps": "self.names = collections.defaultdict(lambda: 0)"},
-        {"keeps": "self.F = torch.nn.functional"},
-        {"before": "dataset.shift = lambda x: x"},
-        {"loader": MADE.replace(")", ", collate_fn=lambda batch: torch.stack(batch))")},
-    ],
-)
+@pytest.mark.parametrize("parts", [
+    {"keeps": "self.names = collections.defaultdict(lambda: 0)"},
+    {"keeps": "self.F = torch.nn.functional"},
+    {"before": "dataset.shift = lambda x: x"},
+    {"loader": MADE.replace(")", ", collate_fn=lambda batch: torch.stack(batch))")},
+])  # fmt: skip
 def test_what_a_fork_hands_to_workers(parts: dict[str, str]) -> None:
     code = written(**parts)
     assert said(code) == ""
@@ -367,19 +349,16 @@ def test_what_a_fork_hands_to_workers(parts: dict[str, str]) -> None:
     assert 'multiprocessing_context="fork")' in result.after.decode()
 
 
-@pytest.mark.parametrize(
-    ("before", "function", "reason"),
-    [
-        ("rows = open('x')", "lambda b: (rows.readline(), first(b))[1]", "changes rows"),
-        ("rows = open('x')", "lambda b: (next(rows), first(b))[1]", "changes rows"),
-        ("seen = []", "lambda b: (seen.append(1), first(b))[1]", "changes seen"),
-        ("rows = sqlite3.connect('x')", "lambda b: (rows.execute(''), first(b))[1]", "is opened before the workers"),
-        ("rows = [open('x')]", "lambda b: (rows[0], first(b))[1]", "is opened before the workers start"),
-        ("pass", "lambda b: first(b).to('cuda')", "uses the GPU"),
-        ("on = torch.ones(1).to('cuda')", "lambda b: first(b) * on", "on uses the GPU"),
-        ("g = torch.Generator()", "lambda b: first(b) + torch.rand(1, generator=g)", "an equal copy"),
-    ],
-)
+@pytest.mark.parametrize(("before", "function", "reason"), [
+    ("rows = open('x')", "lambda b: (rows.readline(), first(b))[1]", "changes rows"),
+    ("rows = open('x')", "lambda b: (next(rows), first(b))[1]", "changes rows"),
+    ("seen = []", "lambda b: (seen.append(1), first(b))[1]", "changes seen"),
+    ("rows = sqlite3.connect('x')", "lambda b: (rows.execute(''), first(b))[1]", "is opened before"),
+    ("rows = [open('x')]", "lambda b: (rows[0], first(b))[1]", "is opened before"),
+    ("pass", "lambda b: first(b).to('cuda')", "uses the GPU"),
+    ("on = torch.ones(1).to('cuda')", "lambda b: first(b) * on", "on uses the GPU"),
+    ("g = torch.Generator()", "lambda b: first(b) + torch.rand(1, generator=g)", "an equal copy"),
+])  # fmt: skip
 @pytest.mark.parametrize("form", ["lambda", "def"])
 def test_what_a_function_reads_from_around_it(before: str, function: str, reason: str, form: str) -> None:
     if form == "def":

@@ -48,29 +48,16 @@ CHANGES = {
     "position": ("optimizer.zero_grad(False)", "optimizer.zero_grad(True)"),
     "model": ("model.zero_grad(set_to_none=False)", "model.zero_grad(set_to_none=True)"),
     "by hand": (BY_HAND, "model.zero_grad(set_to_none=True)"),
-    "without a guard": (
-        "for p in model.parameters():\n    p.grad.data.fill_(0)",
-        "model.zero_grad(set_to_none=True)",
-    ),
-    "detached first": (
-        "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.detach_()\n        p.grad.zero_()",
-        "model.zero_grad(set_to_none=True)",
-    ),
-    "with a comment": (
-        "for p in model.parameters():\n    p.grad.zero_()  # again",
-        "for p in model.parameters():\n    p.grad = None  # again",
-    ),
-    "groups": (
-        (
-            "for group in optimizer.param_groups:\n    for p in group['params']:\n"
-            "        if p.grad is not None:\n            p.grad.detach_()\n            p.grad.zero_()"
-        ),
-        (
-            "for group in optimizer.param_groups:\n    for p in group['params']:\n"
-            "        if p.grad is not None:\n            p.grad = None"
-        ),
-    ),
-}
+    "without a guard": ("for p in model.parameters():\n    p.grad.data.fill_(0)", "model.zero_grad(set_to_none=True)"),
+    "detached first": (("for p in model.parameters():\n    if p.grad is not None:\n        p.grad.detach_()\n"
+          "        p.grad.zero_()"), "model.zero_grad(set_to_none=True)"),
+    "with a comment": ("for p in model.parameters():\n    p.grad.zero_()  # again",
+        "for p in model.parameters():\n    p.grad = None  # again"),
+    "groups": (("for group in optimizer.param_groups:\n    for p in group['params']:\n"
+          "        if p.grad is not None:\n            p.grad.detach_()\n            p.grad.zero_()"),
+        ("for group in optimizer.param_groups:\n    for p in group['params']:\n        if p.grad is not None:\n"
+          "            p.grad = None")),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
@@ -82,18 +69,15 @@ def test_gradients_are_dropped_where_all_steps_are_alike(before: str, after: str
         FILES.assert_becomes(fit(before), fit(after))
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
-        "torch.optim.SGD(model.parameters(), 0.1, 0.9)",
-        "torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=1e-4)",
-        "torch.optim.SGD([{'params': model.parameters(), 'momentum': 0.9}], lr=0.1)",
-        "torch.optim.SGD(model.parameters(), **options)",
-        "torch.optim.RMSprop(model.parameters())",
-        "torch.optim.Adam(model.parameters())",
-    ],
-)
+@pytest.mark.parametrize("optimizer", [
+    "torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
+    "torch.optim.SGD(model.parameters(), 0.1, 0.9)",
+    "torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=1e-4)",
+    "torch.optim.SGD([{'params': model.parameters(), 'momentum': 0.9}], lr=0.1)",
+    "torch.optim.SGD(model.parameters(), **options)",
+    "torch.optim.RMSprop(model.parameters())",
+    "torch.optim.Adam(model.parameters())",
+])  # fmt: skip
 def test_other_optimizers_may_move_what_has_no_gradient(optimizer: str) -> None:
     code = fit("optimizer.zero_grad(set_to_none=False)", optimizer=optimizer)
     after = code.replace("set_to_none=False", "set_to_none=True")
@@ -102,18 +86,12 @@ def test_other_optimizers_may_move_what_has_no_gradient(optimizer: str) -> None:
 
 REFUSED = {
     "masked before the step": (fit("optimizer.zero_grad()", between=BY_HAND), "may depend on the zeros"),
-    "clipped after it": (
-        fit(last="optimizer.zero_grad(False)\nnn.utils.clip_grad_norm_(model.parameters(), 1)"),
-        "may depend on the zeros",
-    ),
-    "kept in a list": (
-        fit("optimizer.zero_grad(False)", between="kept.append(model.head.weight.grad)"),
-        "may depend on the zeros",
-    ),
-    "read behind the loop": (
-        fit(last="optimizer.zero_grad(False)") + "\n    print(model.head.weight.grad)",
-        "may depend on the zeros",
-    ),
+    "clipped after it": (fit(last="optimizer.zero_grad(False)\nnn.utils.clip_grad_norm_(model.parameters(), 1)"),
+        "may depend on the zeros"),
+    "kept in a list": (fit("optimizer.zero_grad(False)", between="kept.append(model.head.weight.grad)"),
+        "may depend on the zeros"),
+    "read behind the loop": (fit(last="optimizer.zero_grad(False)") + "\n    print(model.head.weight.grad)",
+        "may depend on the zeros"),
     "read by a function before the backward pass": (
         "def norm(model):\n    return model.head.weight.grad.norm()\n\n"
         + fit("optimizer.zero_grad(False)\nprint(norm(model))"),
@@ -125,15 +103,11 @@ REFUSED = {
         ),
         "may depend on the zeros",
     ),
-    "kept in a name": (
-        fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"),
-        "may depend on the zeros",
-    ),
-    "some of them": (
-        fit("for n, p in model.named_parameters():\n    if 'bias' in n:\n        p.grad.zero_()"),
-        "under a condition",
-    ),
-}
+    "kept in a name": (fit("optimizer.zero_grad(False)", between="g = model.head.weight.grad"),
+        "may depend on the zeros"),
+    "some of them": (fit("for n, p in model.named_parameters():\n    if 'bias' in n:\n        p.grad.zero_()"),
+        "under a condition"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSED.values(), ids=REFUSED)
@@ -174,18 +148,15 @@ def test_zeroing_in_a_helper_is_held_back() -> None:
     FILES.assert_becomes(before, after, Safety.UNSAFE, Numerics.BEHAVIOURAL)
 
 
-@pytest.mark.parametrize(
-    "zero",
-    [
-        "optimizer.zero_grad()",
-        "optimizer.zero_grad(set_to_none=True)",
-        "optimizer.zero_grad(set_to_none=drop)",
-        "optimizer.zero_grad(**options)",
-        "for p in model.parameters(): p.grad = None",
-        "buffer.zero_()",
-        "model.head.weight.grad[0].zero_()",
-        "model.head.weight.grad.fill_(1)",
-    ],
-)
+@pytest.mark.parametrize("zero", [
+    "optimizer.zero_grad()",
+    "optimizer.zero_grad(set_to_none=True)",
+    "optimizer.zero_grad(set_to_none=drop)",
+    "optimizer.zero_grad(**options)",
+    "for p in model.parameters(): p.grad = None",
+    "buffer.zero_()",
+    "model.head.weight.grad[0].zero_()",
+    "model.head.weight.grad.fill_(1)",
+])  # fmt: skip
 def test_is_silent(zero: str) -> None:
     assert FILES.reasons(fit(zero)) == []
