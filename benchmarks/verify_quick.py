@@ -80,7 +80,8 @@ def verified(case: Case, checkout: Path) -> dict[str, Any]:
         done = subprocess.run(
             [*command, "--report", str(evidence.parent), "--", *case.arguments],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(checkout)},
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
