@@ -22,6 +22,7 @@ Answer = TypeVar("Answer")
 _DEPTH = 50
 # How often an answer may change in rounds before it is taken for one that never settles.
 _CHANGES = 8
+_UNANSWERED: Any = object()
 
 
 class _TooDeep(BaseException):
@@ -78,10 +79,8 @@ class Questions(Generic[Key, Answer]):
 
     def __call__(self, key: Key) -> Answer:
         """The answer to a question."""
-        try:
-            return self.final[key]
-        except KeyError:
-            return self._solver.answer(self, key)
+        known = self.final.get(key, _UNANSWERED)
+        return known if known is not _UNANSWERED else self._solver.answer(self, key)
 
 
 class Solver:
