@@ -26,6 +26,7 @@ _DEPTH = 50
 _QUESTION = 20
 # How often an answer may change in rounds before it is taken for one that never settles.
 _CHANGES = 8
+_UNANSWERED: Any = object()
 
 
 class _TooDeep(BaseException):
@@ -82,10 +83,8 @@ class Questions(Generic[Key, Answer]):
 
     def __call__(self, key: Key) -> Answer:
         """The answer to a question."""
-        try:
-            return self.final[key]
-        except KeyError:
-            return self._solver.answer(self, key)
+        known = self.final.get(key, _UNANSWERED)
+        return known if known is not _UNANSWERED else self._solver.answer(self, key)
 
 
 class Solver:
