@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import importlib
 import json
+import multiprocessing.process
 import os
 import selectors
 import signal
@@ -97,6 +98,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX")
     tempfile.tempdir = None
+    multiprocessing.process.ORIGINAL_DIR = call["cwd"]  # type: ignore[attr-defined]
     numpy.random.seed()
     if environment.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
@@ -105,7 +107,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     if environment.get("PYTHONWARNINGS"):
         warnings.simplefilter("ignore")
     main = types.ModuleType("__main__")
-    vars(main).update(__file__=script, __builtins__=__builtins__, __annotations__={})
+    vars(main).update(__file__=os.path.abspath(script), __builtins__=__builtins__, __annotations__={})
     sys.modules["__main__"] = main
     if search:
         sys.modules.pop("sitecustomize", None)
@@ -114,9 +116,10 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     return main
 
 
-def run(script: str, main: types.ModuleType) -> NoReturn:
+def run(main: types.ModuleType) -> NoReturn:
     """Run the script and end, as Python does but without taking all modules down, which takes a second."""
     code: object = 0
+    script = str(main.__file__)
     try:
         with open(script, "rb") as file:  # noqa: PTH123
             text = file.read()
@@ -143,4 +146,4 @@ if __name__ == "__main__":
         importlib.import_module(name)
     torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).zero_grad()
     order, descriptors = serve(sys.argv[1], int(sys.argv[2]))
-    run(order["arguments"][0], become(order, descriptors, list(sys.path)))
+    run(become(order, descriptors, list(sys.path)))
