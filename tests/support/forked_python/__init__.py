@@ -26,15 +26,15 @@ THREADS = {"OMP_NUM_THREADS": "1"}
 
 
 @functools.cache
-def python(*modules: str) -> str:
-    """The executable whose process has imported these modules, beside torch. It lives as long as this process."""
+def python() -> str:
+    """The executable. The process behind it lives as long as this one."""
     if not hasattr(os, "pidfd_open"):
         return sys.executable
     folder = Path(tempfile.mkdtemp(prefix="forked-python-"))
     address, executable = folder / "socket", folder / "python"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     server = subprocess.Popen(
-        [sys.executable, str(_HERE / "server.py"), str(address), str(os.getpid()), *modules],
+        [sys.executable, str(_HERE / "server.py"), str(address), str(os.getpid())],
         env={**environment, **THREADS, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

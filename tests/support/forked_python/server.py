@@ -1,4 +1,4 @@
-"""The process behind `forked_python`: imports torch, and forks for each script. `server.py SOCKET PARENT MODULE...`."""
+"""The process behind `forked_python`: imports torch, and forks for each script. `server.py SOCKET PARENT`."""
 
 from __future__ import annotations
 
@@ -142,8 +142,6 @@ def run(main: types.ModuleType) -> NoReturn:
 
 if __name__ == "__main__":
     sys.path.pop(0)
-    for name in sys.argv[3:]:
-        importlib.import_module(name)
     torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).zero_grad()
     order, descriptors = serve(sys.argv[1], int(sys.argv[2]))
     run(become(order, descriptors, list(sys.path)))
