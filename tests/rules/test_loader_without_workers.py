@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from forked_python import THREADS, python
 
 from perfmod.codemods.engine import Choice, FileResult, Given, rewrite, rewrite_together
 from perfmod.transforms.facts.file import OutsideSetting
@@ -700,9 +701,9 @@ def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> No
     (tmp_path / "after.py").write_bytes(run(SCRIPT).after)
     printed = [
         subprocess.run(
-            [sys.executable, name],
+            [python(), name],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            env={**os.environ, **THREADS, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
             check=True,

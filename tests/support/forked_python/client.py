@@ -46,5 +46,3 @@ def _can_be_forked(environment: dict[str, str]) -> bool:
         return False
     read = {name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT)}
     return all(name in FOLLOWED and FOLLOWED[name] in (None, value) for name, value in read.items())
-
-
