@@ -20,10 +20,10 @@ import warnings
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import numpy
+import numpy as np
 import torch
 import torch._dynamo  # the first optimizer imports it
-import torch.utils.data  # noqa: F401
+import torch.utils.data
 
 
 def serve(address: str, parent: int) -> tuple[dict[str, Any], list[int]]:
@@ -99,7 +99,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX")
     tempfile.tempdir = None
     multiprocessing.process.ORIGINAL_DIR = call["cwd"]  # type: ignore[attr-defined]
-    numpy.random.seed()
+    np.random.seed()
     if environment.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
     if environment.get("PYTHONFAULTHANDLER"):
@@ -107,7 +107,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     if environment.get("PYTHONWARNINGS"):
         warnings.simplefilter("ignore")
     main = types.ModuleType("__main__")
-    vars(main).update(__file__=os.path.abspath(script), __builtins__=__builtins__, __annotations__={})
+    vars(main).update(__file__=os.path.abspath(script), __builtins__=__builtins__, __annotations__={})  # noqa: PTH100, links stay
     sys.modules["__main__"] = main
     if search:
         sys.modules.pop("sitecustomize", None)
