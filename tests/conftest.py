@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 
@@ -12,13 +14,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the .out.py of every golden that changes; the run fails, so that somebody reads them",
     )
     parser.addoption("--exhaustive", action="store_true", help="run what is marked as exhaustive, too")
+    parser.addoption("--exhaustive-part", type=_part, metavar="K/N", help="run the K-th of N parts of it, too")
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Two numbers, the first from 1 to the second."""
+    number, _, parts = text.partition("/")
+    if not 1 <= int(number) <= int(parts):
+        raise ValueError(f"{text}: the first number is from 1 to the second")
+    return int(number), int(parts)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what is marked `exhaustive` unless asked for, and what is marked `cuda` where torch sees no device."""
     if not config.getoption("--exhaustive"):
+        number, parts = config.getoption("--exhaustive-part") or (1, None)
         for item in items:
-            if item.get_closest_marker("exhaustive"):
+            # By name, so that a part stays the same whatever else is collected.
+            chosen = parts is not None and zlib.crc32(item.nodeid.encode()) % parts == number - 1
+            if item.get_closest_marker("exhaustive") and not chosen:
                 item.add_marker(pytest.mark.skip(reason="like others that do run; --exhaustive runs it"))
     marked = [item for item in items if item.get_closest_marker("cuda")]
     if not marked:

@@ -216,9 +216,9 @@ def test_workers_end_with_the_run(
         write(name, "torch_endless()\n# " + "x" * 300_000)
     command = [sys.executable, "-m", "cli_fakes", "check", ".", "--jobs", "2"]
     with subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+        wait_until(pid_file.exists)
         process.send_signal(end)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=300)
     if end is signal.SIGINT:
         assert process.returncode == ExitCode.INTERRUPTED
         assert complaint == b"perfmod: interrupted\n"
@@ -227,8 +227,8 @@ def test_workers_end_with_the_run(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for something that another process does; asserts that it does not take a minute."""
-    deadline = time.monotonic() + 60
+    """Waits for something that another process does; asserts that it does not take five minutes."""
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -58,7 +58,7 @@ def test_ctrl_c_in_the_middle_of_a_file(project: Path, write: Write) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"a.py:1:1: PM901")
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=300)
     assert (process.returncode, complaint) == (ExitCode.INTERRUPTED, b"perfmod: interrupted\n")
 
 

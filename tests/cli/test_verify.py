@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked_python
 import psutil
 import pytest
 from cli_fakes.running import Run, Write
@@ -46,6 +47,14 @@ for step in range(int(sys.argv[1]) if len(sys.argv) > 1 else 30):
 """
 MARK = "PERFMOD_TEST_OF_VERIFY"
 FAST = ("--device", "cpu", "--quick", "--steps", "5")
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scripts run by a Python that has imported torch already."""
+    monkeypatch.setattr(sys, "executable", forked_python.python())
+    for name, value in forked_python.THREADS.items():
+        monkeypatch.setenv(name, value)
 
 
 def left_behind(mark: str) -> list[int]:
@@ -274,7 +283,7 @@ def test_ctrl_c_leaves_nothing_behind(project: Path, write: Write, tmp_path: Pat
     while started.poll() is None and not any("train.py" in " ".join(each.cmdline()) for each in children(process)):
         time.sleep(0.05)
     started.send_signal(2)
-    _, err = started.communicate(timeout=60)
+    _, err = started.communicate(timeout=300)
     assert (started.returncode, err.decode()) == (ExitCode.INTERRUPTED, "perfmod: interrupted\n")
     assert not left_behind(str(tmp_path))
     assert list(scratch.iterdir()) == []

@@ -9,13 +9,14 @@ and are printed with four decimals.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torchvision_cpu
+from forked_python import THREADS, python
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
@@ -47,9 +48,10 @@ def rewritten(example: str) -> FileResult:
     return result
 
 
-def printed(script: Path, options: tuple[str, ...], environment: dict[str, str] | None) -> str:
+def printed(script: Path, options: tuple[str, ...], environment: dict[str, str]) -> str:
     """What a script prints on the CPU."""
-    command = [sys.executable, "-W", "ignore", str(script), "--device=cpu", *options]
+    command = [python(), str(script), "--device=cpu", *options]
+    environment |= {**THREADS, "PYTHONWARNINGS": "ignore"}
     ran = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -72,7 +74,7 @@ def _close(old: str, new: str) -> bool:
 
 @pytest.mark.parametrize("example", sorted(SMALL))
 def test_prints_the_same_before_and_after(example: str, tmp_path: Path) -> None:
-    environment = None
+    environment = dict(os.environ)
     if example == "classifier":
         torchvision_cpu.load_or_skip()
         environment = torchvision_cpu.environment()

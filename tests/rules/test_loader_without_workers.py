@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 from cases import says
+from forked_python import THREADS, python
 
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given
@@ -624,9 +625,9 @@ def test_the_rewritten_script_prints_the_same(tmp_path: Path, method: str) -> No
     (tmp_path / "after.py").write_bytes(run(SCRIPT).after)
     printed = [
         subprocess.run(
-            [sys.executable, name],
+            [python(), name],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            env={**os.environ, **THREADS, "PYTHONPATH": str(tmp_path)},
             capture_output=True,
             text=True,
             check=True,

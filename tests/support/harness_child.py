@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import frozen
+from forked_python import python
 
 from perfmod.verify import harness
 from perfmod.verify.job import JOB_VARIABLE, Job, Mode
@@ -47,8 +48,10 @@ def run(
     environment[JOB_VARIABLE] = str(folder / "job.json")
     if device == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = ""
-    command = [sys.executable, *options, "train.py"]
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    # The compiler has to find the harness there when it is imported.
+    needs_its_own = device != "cpu" or "compile" in script or "_dynamo" in script
+    command = [sys.executable if needs_its_own else python(), *options, "train.py"]
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert (out / "rank0.json").exists(), f"no record, status {done.returncode}\n{done.stderr}"
     record = json.loads((out / "rank0.json").read_text(encoding="utf-8"))
     return Child(out, record, done.returncode, done.stdout, done.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import pickle
 import shutil
 import sys
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import forked_python
 from attrs import define, field, frozen
 from verify_variants import Script, Variant
 
@@ -121,7 +123,8 @@ class Bench:
         runs = self.shared / device / path.parent.name
         runs.mkdir(parents=True, exist_ok=True)
         tree = self._tree(path)
-        call = Call(sys.executable, cwd=tree.root)
+        python = forked_python.python() if device == "cpu" and b"compile" not in text else sys.executable
+        call = Call(python, cwd=tree.root, environment={**os.environ, **forked_python.THREADS})
         request = Request(
             script=tree.root / path.name,
             against=None,

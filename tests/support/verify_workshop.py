@@ -81,7 +81,7 @@ class Workshop:
         environment = {**os.environ, MARK: self.mark, **fields.pop("environment", {})}
         return Call(**{"python": self.python, "cwd": self.root, **fields}, arguments=arguments, environment=environment)
 
-    def run(self, *arguments: str, timeout: float = 60.0, device: str = "cpu", **fields: Any) -> Ran:
+    def run(self, *arguments: str, timeout: float = 300.0, device: str = "cpu", **fields: Any) -> Ran:
         """Run it, once."""
         with Scratch.temporary() as scratch:
             return Runner(scratch, self.call(*arguments, **fields), timeout).run(self.side(), job(device))
@@ -116,7 +116,7 @@ def fingerprint(folder: Path) -> dict[str, str]:
     return found
 
 
-def wait_for(path: Path, seconds: float = 30.0) -> None:
+def wait_for(path: Path, seconds: float = 300.0) -> None:
     """Until a file is there and has something in it."""
     deadline = time.monotonic() + seconds
     while not (path.exists() and path.stat().st_size):

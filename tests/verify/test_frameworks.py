@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import forked_python
 import pytest
 import torchvision_cpu
 from attrs import field, frozen
@@ -144,9 +145,10 @@ class Bench:
                 pytest.skip(f"{module} is not installed")
         job = Job(mode=Mode.EQUALITY, out=self.folder, root=self.folder, device="cpu", steps=STEPS)
         environment = torchvision_cpu.environment() | {"OMP_NUM_THREADS": "1"}
-        call = Call(sys.executable, case.arguments, self.folder, case.nproc, environment)
+        python = sys.executable if case.nproc or "compiled" in case.path else forked_python.python()
+        call = Call(python, case.arguments, self.folder, case.nproc, environment)
         with Scratch.temporary() as scratch:
-            runner = Runner(scratch, call, timeout=120.0, sample_memory=False)
+            runner = Runner(scratch, call, timeout=600.0, sample_memory=False)
             ran = runner.run_all([(side, job) for side in sides], concurrency=2)
         for each in ran:
             assert each.trouble is None, f"{each.trouble}\n{each.tail}"

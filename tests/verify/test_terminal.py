@@ -34,7 +34,7 @@ def run(root: Path, code: str) -> Ran:
     call = Call(sys.executable, cwd=root, environment=environment)
     side = Side(ORIGINAL, Tree.of(root / "train.py"), Path("train.py"))
     with Scratch.temporary() as scratch:
-        return Runner(scratch, call, timeout=30.0, forks=False).run(side, job())
+        return Runner(scratch, call, timeout=300.0, forks=False).run(side, job())
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,10 @@ class EndlessCall(_CallRule):
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         for finding in super().check(file):
-            Path(os.environ["CLI_FAKES_PID_FILE"]).write_text(f"{os.getpid()}\n")
+            whole = Path(os.environ["CLI_FAKES_PID_FILE"])
+            begun = whole.with_name(f"{whole.name}.{os.getpid()}")
+            begun.write_text(f"{os.getpid()}\n")
+            begun.replace(whole)  # another worker writes the same file
             time.sleep(600)
             yield finding
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 import torchvision_cpu
+from forked_python import THREADS, python
 from torch import Tensor, nn
 
 from golden_harness.compare import differences
@@ -101,12 +102,14 @@ def run_project(files: Mapping[str, bytes], folder: Path, start_method: str | No
         (folder / path).write_bytes(code)
     script = folder / "train.py"
     code = b"\n".join(files.values())
-    command = ["-c", _STARTED_BY, start_method, str(script)] if start_method else [str(script)]
+    command = [python(), str(script)]
+    if start_method:
+        command = [sys.executable, "-c", _STARTED_BY, start_method, str(script)]
     environment = torchvision_cpu.environment() if b"torchvision" in code else dict(os.environ)
     done = subprocess.run(
-        [sys.executable, *command],
+        command,
         cwd=folder,
-        env={**environment, "PYTHONWARNINGS": "ignore"},
+        env={**environment, **THREADS, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
         timeout=SCRIPT_SECONDS,

@@ -27,7 +27,7 @@ def run(folder: Path, script: str, *paths: Path, job: bool = True) -> tuple[int,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,57 @@
+"""A Python that has imported torch already: called like `python script.py`, and there at once.
+
+The first import of torch and the first step of an optimizer take seconds, which most tests need not pay for each of
+their scripts. `python()` is the path of an executable; behind it, one process for all of a test process imports torch
+and forks for each script. Environment, working directory, arguments, standard streams, exit status and the end by a
+signal are those of the call. What cannot be had by forking runs in a new process all the same: other options of Python
+or variables that torch reads while it is imported, and platforms without pidfds.
+
+`PYTHONHASHSEED` is always 0. A script that compiles needs a process of its own: the compiler is imported already.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+THREADS = {"OMP_NUM_THREADS": "1"}
+"""What has to be in the environment of a call that is to be forked."""
+
+
+@functools.cache
+def python() -> str:
+    """The executable. The process behind it lives as long as this one."""
+    if not hasattr(os, "pidfd_open"):
+        return sys.executable
+    folder = Path(tempfile.mkdtemp(prefix="forked-python-"))
+    address, executable = folder / "socket", folder / "python"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    server = subprocess.Popen(
+        [sys.executable, str(_HERE / "server.py"), str(address), str(os.getpid())],
+        env={**environment, **THREADS, "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    atexit.register(_end, server, folder)
+    assert server.stdout is not None
+    with server.stdout:
+        assert server.stdout.readline() == "ready\n", "the process that imports torch did not come up"
+    client = (_HERE / "client.py").read_text(encoding="utf-8")
+    executable.write_text(f"#!{sys.executable} -IS\n{client}main({sys.executable!r}, {str(address)!r})\n")
+    executable.chmod(0o700)
+    return str(executable)
+
+
+def _end(server: subprocess.Popen[str], folder: Path) -> None:
+    server.kill()
+    server.wait()
+    shutil.rmtree(folder)

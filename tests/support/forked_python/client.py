@@ -1,0 +1,48 @@
+"""The executable of `forked_python`: hands its call over to the server, and ends as the script does."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+READ_AT_IMPORT = ("OMP_", "MKL_", "KMP_", "PYTORCH_", "TORCH_", "LD_", "PYTHON")
+FOLLOWED = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONFAULTHANDLER": "1",
+    "PYTHONWARNINGS": "ignore",
+    "PYTHONDONTWRITEBYTECODE": None,
+    "PYTHONPATH": None,
+    "PYTHONPYCACHEPREFIX": None,
+    "PYTHONUNBUFFERED": None,
+}
+"""Variables that the server follows, and the only value for which it does."""
+
+
+def main(real: str, address: str) -> None:
+    """Run the script behind `address`, or else by the `real` Python."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0].startswith("-") or not _can_be_forked(dict(os.environ)):
+        os.execv(real, [real, *arguments])
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        call = {"arguments": arguments, "cwd": os.getcwd(), "environment": dict(os.environ)}  # noqa: PTH109, starts faster without pathlib
+        socket.send_fds(server, [json.dumps(call).encode() + b"\n"], [0, 1, 2])
+        answers = server.makefile()
+        pid = int(answers.readline())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, lambda number, _: os.kill(pid, number))
+        status = int(answers.readline())
+    if status < 0:
+        if -status not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def _can_be_forked(environment: dict[str, str]) -> bool:
+    if environment.get("OMP_NUM_THREADS") != "1":
+        return False
+    read = {name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT)}
+    return all(name in FOLLOWED and FOLLOWED[name] in (None, value) for name, value in read.items())
