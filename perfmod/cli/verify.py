@@ -75,6 +75,8 @@ Proposed = Annotated[
     ),
 ]
 
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show how long each phase took.")]
+
 Earlier = Annotated[
     Path | None,
     typer.Option(
@@ -110,6 +112,7 @@ def verify(
     propose: Proposed = Propose.DEFAULT,
     link: Link = None,
     read: Earlier = None,
+    verbose: Verbose = False,
     output_format: Format = OutputFormat.TEXT,
 ) -> int:
     """Run a training script before and after the rewrites, and check that it trains the same and faster.
@@ -126,6 +129,7 @@ def verify(
 
     with needs_extra():
         from perfmod.verify import staleness, verification
+        from perfmod.verify.phases import Phases
         from perfmod.verify.report import evidence_json, files, text
         from perfmod.verify.stacks import Rewriting
 
@@ -153,13 +157,19 @@ def verify(
         numerics=numerics.value if against is not None else None,
         links=link,
     )
-    with status("Verifying") as progress:
+    with status("Verifying") as tell:
+        progress = Phases(tell)
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
             chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
             found = examined([script], evolve(chosen, proposing=propose is Propose.ALL), isolated=isolated)
             evidence = verification.verify(asked, Rewriting.of(found), progress)
+    progress.end()
+    if verbose:
+        talk = console(stderr=True)
+        for phase, seconds in progress.seconds.items():
+            talk.print(f"{phase}: {seconds:.1f} s", highlight=False)
     if report is not None:
         files.write(evidence, report)
     return told(evidence)

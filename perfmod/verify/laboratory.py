@@ -96,6 +96,9 @@ class Laboratory:
         """
         jobs = [(side, self._equality(side, each, seed)) for side, each in runs]
         jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
+        if not self.first:
+            limit = self.request.timeout
+            self.progress(f"first runs; how long they take is not known yet: {len(jobs)} of at most {limit:g} s each")
         found = self.runner.run_all(jobs, self._at_once())
         self._repeat_without_states(jobs, found)
         if not self.first and self._learns_from(found[0]):
