@@ -151,7 +151,7 @@ def test_vanished_file(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPat
 
     gone = write("pkg/gone.py", "torch_slow()\n")
     write("pkg/train.py", "torch_slow()\n")
-    monkeypatch.setattr("perfmod.examine.discover", remove_after)
+    monkeypatch.setattr("perfmod.asking.discover", remove_after)
     ran = perfmod("apply", "pkg")
     assert ran.code == ExitCode.OK
     assert "pkg/gone.py: skipped: was removed while perfmod ran" in ran.err
