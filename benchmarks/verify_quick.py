@@ -53,10 +53,10 @@ class Case:
 
 
 CASES: Final = {
-    "text": Case("examples/text/train.py", ("--steps", "800")),
-    "classifier": Case("examples/classifier/train.py", ("--steps", "1000")),
+    "text": Case("examples/text/train.py", ("--steps", "2000")),
+    "classifier": Case("examples/classifier/train.py", ("--steps", "2000", "--size", "32")),
     "digits": Case("examples/digits/train.py", ("--steps", "800")),
-    "segmentation": Case("examples/segmentation/train.py", ("--steps", "800")),
+    "segmentation": Case("examples/segmentation/train.py", ("--steps", "1000", "--size", "64")),
     "masked_loss, batch 8": Case(
         "benchmarks/reference/masked_loss/original.py",
         edits=(("batch_size=32", "batch_size=8"), ("step >= 100", "step >= 2000")),

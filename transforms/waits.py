@@ -36,7 +36,7 @@ _Path = frozenset[int]
 """The branches that code stands in, by the ids of their blocks."""
 
 
-@frozen(eq=False)
+@frozen
 class _Wait:
     """One wait.
 
@@ -68,7 +68,8 @@ class _Round:
         """What waits in both branches of a choice waits whichever runs; inner choices come first."""
         for choice, path in self.choices[::-1]:
             sides = [path | {id(part)} for part in (choice.body, choice.orelse)]
-            first, other = (next((wait for wait in self.waits.values() if wait.path == side), None) for side in sides)
+            waits = sorted(self.waits.values(), key=lambda wait: wait.order)
+            first, other = (next((wait for wait in waits if wait.path == side), None) for side in sides)
             if first is not None and other is not None:
                 self.waits[id(first.node), path] = evolve(first, tensor=None, path=path)
 

@@ -27,7 +27,7 @@ _SINGLE_STEPS = {False: 6, True: 4}
 """So many steps are compared one by one; and with `--quick`."""
 _SECONDS = {False: (1.0, 2.0), True: (0.5, 1.0)}
 """Of a T-run's warm-up and its window; and with `--quick`."""
-_SECONDS_OF_TURNS = (0.2, 0.4)
+_SECONDS_OF_TURNS = (0.2, 0.5)
 """Of the warm-up and the window of each turn."""
 _FEWEST_PAIRS = 2
 _CONTEXT_MIB = 600.0

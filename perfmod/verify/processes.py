@@ -24,6 +24,7 @@ WHERE_SIGNAL = signal.SIGUSR1
 """Asks a Python process at the time limit to print where it is; the harness registers faulthandler for it."""
 _TIME_TO_SAY_WHERE = 0.5
 _POLL = 0.05
+_QUIET_POLL = 0.5
 _SAMPLE = 0.2
 _SHARED_MEMORY = Path("/dev/shm")
 _MIB = 2**20
@@ -69,6 +70,7 @@ class Command:
         run: unique name of the run, put into the environment as the mark of its processes.
         timeout: in seconds.
         sample_memory: look at the processes' memory five times a second.
+        quiet_from: once this file exists, something is timed: then only look whether it is over, and that seldom.
         template: forks it, if it can.
     """
 
@@ -79,6 +81,7 @@ class Command:
     timeout: float
     sample_memory: bool = True
     template: Template | None = None
+    quiet_from: Path | None = None
 
     def execute(self, delivered: Callable[[], float | None], cancelled: threading.Event) -> Ended:
         """Run it in a session of its own, until it exits, has delivered, is out of time or is cancelled.
@@ -150,9 +153,10 @@ class Command:
                 return how
             if how is End.TIME_LIMIT and (grace := delivered()) is not None:
                 deadline, how = now + grace, End.RESULTS
-            if memory:
+            is_quiet = self.quiet_from is not None and self.quiet_from.exists()
+            if memory and not is_quiet:
                 memory.sample(now)
-            if cancelled.wait(_POLL):
+            if cancelled.wait(_QUIET_POLL if is_quiet else _POLL):
                 return End.CANCELLED
             if _is_unfit(process):
                 return End.UNFIT

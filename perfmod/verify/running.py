@@ -161,6 +161,7 @@ class Runner:
                 timeout=self.timeout,
                 sample_memory=self.sample_memory,
                 template=self._template if self.forks and self.call.nproc is None else None,
+                quiet_from=Path(job.turns, "0-0.go") if job.turns else None,
             )
             ran = self._execute(command, job, cancelled)
         # A copy that nobody has touched, and a process of its own.

@@ -1,8 +1,8 @@
 """Times processes that are warm at the same time, one at a time.
 
 To start a process and to warm it up takes longer than to time some steps of it, so that this is done side by side. Then
-each has its turns, while the others wait with an idle device: once in order, and once backwards, so that a machine that
-drifts slows all of them alike.
+each has its turns, while the others wait with an idle device: in order, backwards, and in order again, so that a
+machine that drifts slows all of them alike.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from attrs import Factory, frozen
 from perfmod.verify import machine
 from perfmod.verify.load import Load, Meter
 
-COUNT: Final = 2
+COUNT: Final = 3
 """Turns of a process."""
-_POLL: Final = 0.01
+_POLL: Final = 0.05
+"""Seconds; to look more often disturbs the run that is timed."""
 
 
 @frozen
@@ -57,8 +58,10 @@ class Turns:
     def _give(self, place: int, number: int, over: Callable[[int], bool]) -> None:
         with self.meters[place].span():
             (self.folder / f"{place}-{number}.go").touch()
-            # While the run warms up again: afterwards the GPU is idle, and its clocks tell nothing.
-            self.throttled[place] = machine.device_activity().throttled or self.throttled[place]
+            # While the run warms up again, for as long as this takes: an idle GPU's clocks tell nothing.
+            if number == 0:
+                self.throttled[place] = machine.device_activity().throttled
+            (self.folder / f"{place}-{number}.open").touch()
             self._await(place, number + 1, over)
 
     def _await(self, place: int, number: int, over: Callable[[int], bool]) -> None:

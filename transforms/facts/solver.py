@@ -27,6 +27,8 @@ _QUESTION = 20
 # How often an answer may change in rounds before it is taken for one that never settles.
 _CHANGES = 8
 _UNANSWERED: Any = object()
+# And before the answer that it has then is kept, where no other is right in any case.
+_MOST_CHANGES = 40
 
 
 class _TooDeep(BaseException):
@@ -193,4 +195,4 @@ class Solver:
                     gives_up = each.changes > _CHANGES and each.kind.may_give_up
                     each.answer = each.kind.provisional if gives_up else answer
                     again |= each.dependents
-            due = [each for each in again if not (each.changes > _CHANGES and each.kind.may_give_up)]
+            due = [each for each in again if each.changes <= (_CHANGES if each.kind.may_give_up else _MOST_CHANGES)]

@@ -142,7 +142,7 @@ class Timing(Observer):
         if self._warm_up.step(time.perf_counter(), compilations.so_far().frames, self._prepared()):
             if self._begun is None:
                 self._take_turn()
-            else:
+            elif self._turns is None or self._turns.may_open():
                 self._open()
         return False
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .job import Job
 
-_POLL = 0.01
+_POLL = 0.05
 
 
 class Turns:
     """Those of one run, among others that share a folder.
 
-    A file says that the run is ready for its next turn, which is also the end of the one before, and another one lets
-    it go on. A file `free` lets everybody go on for good, and so does the end of the process that started this one.
+    A file says that the run is ready for its next turn, which is also the end of the one before, another one lets it go
+    on, and a third one lets it open the window. A file `free` lets everybody go on for good, and so does the end of the
+    process that started this one.
     """
 
     def __init__(self, job: Job) -> None:
@@ -34,6 +35,13 @@ class Turns:
         self._say_ready(number)
         self._wait(f"{self._place}-{number}.go")
         return number < self._count
+
+    def may_open(self) -> bool:
+        """Whether the machine is this run's alone by now, so that it may measure."""
+        number = self._next - 1
+        return not self._folder.exists() or any(
+            path.exists() for path in (self._folder / f"{self._place}-{number}.open", self._folder / "free")
+        )
 
     def leave(self) -> None:
         """Give up what is left, and wait for all others: to end takes processor and device time."""
