@@ -137,7 +137,8 @@ def _content(path: str, state: State) -> str:
     try:
         if state[0] == stat.S_IFDIR:
             return digest("\0".join(sorted(_names(path))).encode("utf-8", "surrogateescape"))
-        return digest(Path(path).read_bytes())
+        # To read a pipe would wait for somebody who writes to it.
+        return digest(Path(path).read_bytes()) if state[0] == stat.S_IFREG else "no file"
     except OSError:
         return "unreadable"
 

@@ -14,11 +14,9 @@ from perfmod.verify.load import Load, device_load
 from perfmod.verify.running import Ran
 from perfmod.verify.schedule import ROUNDS, mirrored
 from perfmod.verify.sides import Side
-from perfmod.verify.speed import compare, is_close, more_would_help
+from perfmod.verify.speed import compare, more_would_help
 
 _ROUNDS_OF_RULES: Final = 2
-_GROUPS: Final = 2
-"""Of processes that are timed by turns, at most."""
 
 
 class NoWindow(Exception):
@@ -61,20 +59,14 @@ class Stopwatch:
         pairs = self.lab.pairs_by_turns()
         if not pairs or self.between:
             return False
-        for number in range(_GROUPS):
-            sides = mirrored([self.original, self.rewritten], pairs, first=number * pairs)
-            self.lab.progress(f"timing {len(sides)} processes by turns")
-            timed = self.lab.time_by_turns(sides)
-            if any(
-                ran.trouble is None and not all(record["window_steps"] for record in ran.records) for ran, _ in timed
-            ):
-                # It ends before all are ready.
-                self.runs.clear()
-                return False
-            for side, (ran, load) in zip(sides, timed, strict=True):
-                self._keep(side, ran, load)
-            if not is_close(self._compared()):
-                break
+        sides = mirrored([self.original, self.rewritten], pairs)
+        self.lab.progress(f"timing {len(sides)} processes by turns")
+        timed = self.lab.time_by_turns(sides)
+        if any(ran.trouble is None and not all(record["window_steps"] for record in ran.records) for ran, _ in timed):
+            # It ends before all are ready.
+            return False
+        for side, (ran, load) in zip(sides, timed, strict=True):
+            self._keep(side, ran, load)
         return True
 
     def _one_by_one(self) -> None:

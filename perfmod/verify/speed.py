@@ -108,12 +108,6 @@ def more_would_help(speed: Speed) -> bool:
     return speed.low <= limit <= speed.high or speed.low <= 1.0 / limit <= speed.high
 
 
-def is_close(speed: Speed) -> bool:
-    """Whether the ratio itself clears the noise, and only its interval does not: then a few more processes decide."""
-    limit = _limit(speed)
-    return speed.verdict is Verdict.NO_CHANGE and not 1.0 / limit <= speed.ratio <= limit
-
-
 def _unusable(original: Sequence[TimedRun], rewritten: Sequence[TimedRun]) -> str:
     for side, runs in (("original", original), ("rewritten", rewritten)):
         if len(runs) < _FEWEST:

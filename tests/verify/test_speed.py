@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from perfmod.verify.evidence import Speed, TimedRun, Verdict
 from perfmod.verify.schedule import mirrored
-from perfmod.verify.speed import compare, is_close, more_would_help, too_good
+from perfmod.verify.speed import compare, more_would_help, too_good
 
 EXPERIMENTS = 60
 
@@ -162,13 +162,10 @@ def test_more_processes_help_where_a_gain_is_not_clear_yet() -> None:
     unclear = compare(_timed("original", [10.0, 10.2, 10.1]), _timed("rewritten", [9.9, 10.1, 9.8]), seed=1)
     assert unclear.verdict is Verdict.NO_CHANGE
     assert more_would_help(unclear)
-    assert is_close(unclear)
     within = compare(_timed("original", [10.0, 10.2, 10.1]), _timed("rewritten", [10.0, 10.1, 9.9]), seed=1)
     assert more_would_help(within)
-    assert not is_close(within)
     clear = compare(_timed("original", [10.0] * 3), _timed("rewritten", [5.0] * 3), seed=1)
     assert not more_would_help(clear)
-    assert not is_close(clear)
 
 
 @pytest.mark.parametrize(
