@@ -139,7 +139,7 @@ class Bench:
             links=(),
             command="",
         )
-        runner = Runner(self.scratch, call, request.timeout, sample_memory=False)
+        runner = Runner(self.scratch, call, request.timeout, sample_memory=False, forks=False)
         original = Side(ORIGINAL, tree, Path(path.name), {Path(path.name): text})
         lab = SharingLaboratory(
             runner, request, progress=lambda _: None, handed=HANDED, epoch=3, folder=runs, original=original

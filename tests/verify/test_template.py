@@ -79,7 +79,7 @@ def seen(workshop: Workshop, forks: bool) -> dict[str, Any]:
     [
         ("", True),
         ("os.environ['WANDB_MODE'] = 'dryrun'", True),
-        ("os.environ['OMP_NUM_THREADS'] = '1'", False),
+        ("os.environ['OMP_NUM_THREADS'] = '3'", False),
         ("os.environ.pop('HOME')", False),
         ("os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])", False),
         ("import multiprocessing; os.environ['MKL_DYNAMIC'] = 'no'; in_child(lambda: __import__('torch'))", False),

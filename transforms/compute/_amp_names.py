@@ -58,9 +58,9 @@ def attributes(file: FileFacts) -> list[cst.Attribute]:
             continue
         pending += children(node)
         if isinstance(node, (cst.Param, cst.AnnAssign)) and node.annotation is not None:
-            pending.append(node.annotation)
+            pending.append(node.annotation.annotation)
         if isinstance(node, cst.FunctionDef) and node.returns is not None:
-            pending.append(node.returns)
+            pending.append(node.returns.annotation)
     return sorted(found, key=lambda each: file.source.span(each)[0])
 
 
