@@ -89,7 +89,11 @@ class Cache:
                     connection.executemany("UPDATE known SET used = ? WHERE key = ?", [(now, key) for key in stale])
             return values
 
-        return self._using(found, {}) if wanted and self.path.exists() else {}
+        return self._using(found, {}) if wanted and self._is_there() else {}
+
+    def _is_there(self) -> bool:
+        # `Path.exists` raises where a folder above may not be entered.
+        return os.path.exists(self.path)  # noqa: PTH110
 
     def put(self, values: Mapping[str, bytes]) -> None:
         """Remember values."""
@@ -118,7 +122,7 @@ class Cache:
             (answers,) = connection.execute("SELECT count(*) FROM known").fetchone()
             return Extent(self.path.stat().st_size, answers)
 
-        return self._using(counted, Extent(0, 0)) if self.path.exists() else Extent(0, 0)
+        return self._using(counted, Extent(0, 0)) if self._is_there() else Extent(0, 0)
 
     def clear(self) -> None:
         """Forget everything. Raises `OSError` where the file cannot be removed."""

@@ -39,8 +39,8 @@ class Config:
         unsafe: take open questions as answered with yes.
         low_impact: apply findings that are safe and worth little, too.
         target: the platforms that the code has to run on, see `Target`.
-        time_limit: seconds of processor time for files that are read together; beyond, they are not analysed. The work
-            for them is limited before, see `perfmod.task`.
+        time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
+            A limit of their work is reached first, see `perfmod.task`.
         path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
     """
 

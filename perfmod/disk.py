@@ -22,6 +22,8 @@ Note = tuple[str, State, str]
 
 _UNSTEADY = 2_000_000_000
 """Nanoseconds: what was changed so shortly before may change again without another time, on any file system."""
+_LARGEST = 100_000_000
+"""Bytes of a file that anybody reads."""
 _KNOWN: State = (-1,)
 """In a note: the state says nothing, only the content does."""
 _PASSED_OVER = ("__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")
@@ -137,8 +139,10 @@ def _content(path: str, state: State) -> str:
     try:
         if state[0] == stat.S_IFDIR:
             return digest("\0".join(sorted(_names(path))).encode("utf-8", "surrogateescape"))
-        # To read a pipe would wait for somebody who writes to it.
-        return digest(Path(path).read_bytes()) if state[0] == stat.S_IFREG else "no file"
+        # To read a pipe would wait for somebody who writes to it, and nobody reads what is so large.
+        if state[0] != stat.S_IFREG or state[1] > _LARGEST:
+            return repr(state)
+        return digest(Path(path).read_bytes())
     except OSError:
         return "unreadable"
 

@@ -66,7 +66,10 @@ class Request:
     @property
     def places(self) -> tuple[str, ...]:
         """Where the folder, the targets and the user's home are, links followed."""
-        return tuple(map(os.path.realpath, (self.cwd, Path.home(), *(self.cwd / each for each in self.targets))))
+        home = os.path.expanduser("~")  # noqa: PTH111, `Path.home` raises where there is none
+        return tuple(
+            os.path.realpath(each) for each in (str(self.cwd), home, *(str(self.cwd / each) for each in self.targets))
+        )
 
 
 @frozen(eq=False, slots=False)

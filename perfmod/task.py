@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import PurePath
 
@@ -23,6 +23,7 @@ _MOST_WORK = 20_000_000
 """Units of work for files that are read together: some 20 seconds of a processor of 2024."""
 _MOST_WORK_OF_A_PART = 5_000_000
 """Likewise for each of them, where all of them together need more."""
+_MOST_WORK_OF_ALL_PARTS = 100_000_000
 _WHY_READ = "all files that belong together are too many to be analysed as a whole"
 _COMMENT = b"perfmod:"
 """In a comment it silences rules, and what is wrong with such a comment is reported."""
@@ -66,46 +67,67 @@ class Task:
             links = sorted((name, number[path]) for name, path in (file.imports or {}).items())
             content = hashlib.sha256(file.data).hexdigest()
             kind = PurePath(file.path).name, file.path in self.named, file.part, file.imported_elsewhere, file.pin
-            parts.append((*kind, file.is_beside_training, file.forks_by_default, file.outside, links, content))
+            parts.append(
+                (*kind, file.why_read, file.is_beside_training, file.forks_by_default, file.outside, links, content)
+            )
         return hashlib.sha256(repr(parts).encode()).digest()
 
     def run(self) -> tuple[FileResult, ...]:
         """The engine's results, in the order of the files."""
         try:
-            return self._limited(_MOST_WORK)
+            return self._limited(_MOST_WORK)[0]
         except OutOfTime:
             return tuple(map(self._given_up, self.files))
         except TooMuchWork:
-            return tuple(map(self._in_part, self.files))
+            return self._in_parts()
 
-    def _limited(self, units: float) -> tuple[FileResult, ...]:
-        """The results, if they take no more than so much work, or more where more time than usual is granted.
+    def _limited(self, units: int) -> tuple[tuple[FileResult, ...], int]:
+        """The results, if they take no more than so much work, or more where more time than usual is granted; and the
+        units that were needed of it.
 
         Raises:
             TooMuchWork: they take more, on any machine.
             OutOfTime: they take too long on this one.
         """
-        units *= max(1, self.time_limit / Settings().time_limit)
-        return within(self.time_limit, lambda: work.within(int(units), self._run))
+        granted = int(units * max(1, self.time_limit / Settings().time_limit))
 
-    def _in_part(self, file: Given) -> FileResult:
-        """A file of a task that is too large: with the files that it is linked with, with what it imports, or alone."""
-        if file.part is not Part.ASKED or not matters(file.data, self.rules):
-            return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data)
+        def run() -> tuple[tuple[FileResult, ...], int]:
+            return self._run(), granted - work.left()
+
+        return within(self.time_limit, lambda: work.within(granted, run))
+
+    def _in_parts(self) -> tuple[FileResult, ...]:
+        """What is found where the files are too large as a whole: each file with some of the others, or alone."""
+        left, is_late = _MOST_WORK_OF_ALL_PARTS, False
+        results = []
+        for file in self.files:
+            if file.part is not Part.ASKED or not matters(file.data, self.rules):
+                results.append(FileResult(file.path, Outcome.UNCHANGED, file.data, file.data))
+                continue
+            found = None
+            for part in self._parts_around(file) if not is_late else ():
+                units = min(_MOST_WORK_OF_A_PART, left)
+                try:
+                    found, used = part._limited(units)
+                except TooMuchWork:
+                    left -= units
+                    continue
+                except OutOfTime:
+                    is_late = True
+                else:
+                    left -= used
+                break
+            if found is None:
+                results.append(evolve(self._given_up(file, is_alone=True), is_final=not is_late))
+            else:
+                results.append(evolve(found[[each.path for each in part.files].index(file.path)], in_part=True))
+        return tuple(results)
+
+    def _parts_around(self, file: Given) -> Iterator[Task]:
+        """A file with the files that it is linked with, with what it imports, and alone."""
         imported = _imported(file)
         users = {each.path for each in self.files if file.path in _imported(each)}
-        is_final = True
-        for beside in (imported | users, imported, set[str]()):
-            try:
-                results = self._with(file, beside)._limited(_MOST_WORK_OF_A_PART)
-            except TooMuchWork:
-                continue
-            except OutOfTime:
-                is_final = False
-                continue
-            (result,) = (each for each in results if each.path == file.path)
-            return evolve(result, in_part=True, is_final=is_final)
-        return evolve(self._given_up(file), is_final=is_final)
+        return (self._with(file, beside) for beside in (imported | users, imported, set[str]()))
 
     def _with(self, file: Given, beside: Collection[str]) -> Task:
         """A part of this task: one file, and others that are only read."""
@@ -134,11 +156,11 @@ class Task:
         results = {result.path: result for result in rewrite_together(linked, rules, self.choice)}
         return tuple(self._settled(file, results.get(file.path)) for file in self.files)
 
-    def _given_up(self, file: Given) -> FileResult:
+    def _given_up(self, file: Given, *, is_alone: bool = False) -> FileResult:
         """What is said of a file that was not analysed, because that takes too long."""
         if file.part is not Part.ASKED or not matters(file.data, self.rules):
             return FileResult(file.path, Outcome.UNCHANGED, file.data, file.data, is_final=False)
-        number = sum(matters(each.data, self.rules) for each in self.files)
+        number = 1 if is_alone else sum(matters(each.data, self.rules) for each in self.files)
         needed = f"{number} files that belong together need" if number > 1 else "it needs"
         reason = f"not analysed: {needed} more than {self.time_limit:g} s; raise --time-limit"
         outcome = Outcome.FAILED if file.path in self.named else Outcome.SKIPPED

@@ -360,6 +360,8 @@ class _Builder:
                 found.append(self._statement(statement))
                 continue
             if statement.lineno != last:
+                if small and ";" in self.text[self.spans[id(small[-1])][1] : self._start(statement)].partition("#")[0]:
+                    raise Unsupported("a line that goes on behind a semicolon")
                 self._end_line(small, found)
             small.append(self._statement(statement))
             last = statement.end_lineno or 0
@@ -377,6 +379,8 @@ class _Builder:
         decorators = getattr(statements[0], "decorator_list", None)
         first = self.text.rindex("@", 0, self._start(decorators[0])) if decorators else start
         line_start = self.text.rfind("\n", 0, first) + 1
+        if decorators and "#" in self.text[line_start : self._start(decorators[0])]:
+            raise Unsupported("a comment in a decorator")
         if self.text[line_start:first].strip():
             return self._at(_simple_statement_suite(tuple(map(self._statement, statements))), start, end)
         if self.text[max(0, line_start - 3) : line_start].rstrip().endswith("\\"):
@@ -420,7 +424,10 @@ class _Builder:
 
     def _delete(self, node: ast.Delete) -> cst.Del:
         if len(node.targets) == 1:
-            return _del(self._expression(node.targets[0]))
+            target = self._expression(node.targets[0])
+            if self.text.startswith(",", self._after(self._whole(target)[1])):
+                raise Unsupported("a tuple of one that is deleted")
+            return _del(target)
         elements = self._elements(node.targets)
         span = self.spans[id(elements[0])][0], self.spans[id(elements[-1])][1]
         return _del(self._at(_tuple(elements, (), ()), *span))
@@ -673,6 +680,8 @@ class _Builder:
 
     def _formatted(self, node: ast.JoinedStr, start: int, end: int, lpar: _Left, rpar: _Right) -> cst.BaseExpression:
         """A formatted string, which LibCST parses: Python's places in it are not exact before 3.12."""
+        if "\r" in self.text[start:end]:
+            raise Unsupported("a formatted string with line ends that are told in another way")
         try:
             made: Any = cst.parse_expression(f"({self.text[start:end]})")
         except cst.ParserSyntaxError as error:

@@ -29,6 +29,10 @@ _SECONDS = {False: (1.0, 2.0), True: (0.5, 1.0)}
 """Of a T-run's warm-up and its window; and with `--quick`."""
 _SECONDS_OF_TURNS = (0.2, 0.5)
 """Of the warm-up and the window of each turn."""
+_STEPS_OF_A_TURN = 10
+"""At least."""
+_LONGEST_STEP_OF_TURNS = 2.0
+"""Seconds; where a step takes longer than a start, there is nothing to be gained by turns."""
 _FEWEST_PAIRS = 2
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
@@ -128,16 +132,22 @@ class Laboratory:
         """T-runs that are warm at the same time, and timed one at a time, with what they had beside them."""
         turns = Turns(self.runner.scratch.states(), len(sides))
         warm_up, window = _SECONDS_OF_TURNS
-        shared = {"warmup_seconds": warm_up, "window_seconds": window, "turns": str(turns.folder), "turn_count": COUNT}
-        jobs = [(side, self._job(Mode.TIMING, **shared, place=place)) for place, side in enumerate(sides)]
+        lengths = {"warmup_seconds": warm_up, "window_seconds": window, "window_steps": _STEPS_OF_A_TURN}
+        shared = {"turns": str(turns.folder), "turn_count": COUNT}
+        jobs = [(side, self._job(Mode.TIMING, place=place, **lengths, **shared)) for place, side in enumerate(sides)]
         return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
 
     def pairs_by_turns(self) -> int:
         """How many processes of each side may be warm at the same time; 0 where they are to be timed each alone."""
-        if not self.request.quick or self.request.nproc is not None:
+        if not self.request.quick or self.request.nproc is not None or self._longest_step() > _LONGEST_STEP_OF_TURNS:
             return 0
         pairs = self._at_once() // 2
         return pairs if pairs >= _FEWEST_PAIRS else 0
+
+    def _longest_step(self) -> float:
+        """Seconds that a step may take at most, by the first run, whose start is in them, too."""
+        steps: int = self.first.get("steps", {}).get("0", 0)
+        return float(self.first.get("seconds", 0.0)) / max(steps, 1)
 
     def profile(self, side: Side) -> Ran:
         """A P-run, unless it was made beside E-runs; nothing else goes on, because it tells how long the host waits."""

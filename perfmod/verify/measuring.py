@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import define, evolve, field
 
 from perfmod.verify.evidence import Speed, TimedRun, Verdict
+from perfmod.verify.failures import Kind
 from perfmod.verify.job import SEED
 from perfmod.verify.laboratory import Laboratory
 from perfmod.verify.load import Load, device_load
@@ -17,6 +18,13 @@ from perfmod.verify.sides import Side
 from perfmod.verify.speed import compare, more_would_help
 
 _ROUNDS_OF_RULES: Final = 2
+
+
+def _has_missed_its_turn(ran: Ran) -> bool:
+    """Whether a run ended before all were ready, or waited so long for the others that its time was up."""
+    if ran.trouble is not None:
+        return ran.trouble.kind is Kind.TIME_LIMIT
+    return not all(record["window_steps"] for record in ran.records)
 
 
 class NoWindow(Exception):
@@ -62,8 +70,7 @@ class Stopwatch:
         sides = mirrored([self.original, self.rewritten], pairs)
         self.lab.progress(f"timing {len(sides)} processes by turns")
         timed = self.lab.time_by_turns(sides)
-        if any(ran.trouble is None and not all(record["window_steps"] for record in ran.records) for ran, _ in timed):
-            # It ends before all are ready.
+        if any(_has_missed_its_turn(ran) for ran, _ in timed):
             return False
         for side, (ran, load) in zip(sides, timed, strict=True):
             self._keep(side, ran, load)

@@ -1,6 +1,6 @@
 """Is it faster? The verdict of the T-runs.
 
-A process is one draw: its clocks, its memory addresses and its neighbours stay with it, so that a thousand steps of
+A process is one draw: its clocks, its place in memory and its neighbours stay with it, so that a thousand steps of
 one process say less than ten of another. The figure of a process is the mean of its window, because scripts that wait
 for their loader are bursty, and that of a side is the median over its processes.
 

@@ -116,6 +116,7 @@ class Template:
                 is_ready = bool(ours.recv(_MESSAGE))
                 ours.settimeout(None)
                 return is_ready
+        self._opened.close()
         return False
 
     def _environment(self, environment: Mapping[str, str]) -> dict[str, str]:
