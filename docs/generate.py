@@ -39,7 +39,6 @@ RESULTS = ROOT / "benchmarks" / "results" / "reference_scripts_h200.json"
 VERIFIED_REFERENCE = RESULTS.with_name("verify_reference_h200.json")
 FALSE_ALARMS = RESULTS.with_name("false_alarms_h200.json")
 VERIFIED_PUBLIC = RESULTS.with_name("verify_public_h200.json")
-TIMES = RESULTS.with_name("time_budget.json")
 THROUGHPUT = RESULTS.with_name("throughput.json")
 STEADINESS = RESULTS.with_name("steadiness.json")
 GRADES = RESULTS.with_name("mergeable.toml")
@@ -354,22 +353,6 @@ def render_grades(table: Mapping[str, Any] | None) -> str:
     )
 
 
-def render_times(measured: Mapping[str, Any] | None) -> str:
-    """How long perfmod takes over repositories; nothing where that was not measured."""
-    if measured is None:
-        return ""
-    rows = [row for row in measured["repositories"] if "slowest" in row]
-    slowest = max(rows, key=lambda row: row["slowest"]["seconds"])
-    source = TIMES.with_suffix(".md").relative_to(ROOT).as_posix()
-    return (
-        f"{len(rows)} repositories that are in no corpus, {sum(row['files'] for row in rows):,} files, one process "
-        f"each: {sum(row['processor_seconds'] for row in rows):,.0f} s of CPU time; the slowest group of files "
-        f"that are read together took {slowest['slowest']['seconds']:.1f} s ({slowest['repository']}), the limit is "
-        f"{measured['time_limit']:g} s; groups beyond it: {sum(row['over'] for row in rows)}. Measured by "
-        f"`python benchmarks/time_budget.py` ([`{source}`](../{source}))."
-    )
-
-
 def render_pinning(measured: Mapping[str, Any] | None) -> str:
     """What pinned batches gain with workers and without; nothing where that was not measured."""
     if measured is None:
@@ -472,7 +455,6 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),
         (EVIDENCE, "pinning"): render_pinning(_read(PINNING)),
         (EVIDENCE, "quick"): render_quick(RESULTS.parent.glob("verify_quick_*.json")),
-        (EVIDENCE, "time"): render_times(_read(TIMES)),
         (EVIDENCE, "cost"): render_cost(_read(THROUGHPUT)),
         (EVIDENCE, "steadiness"): render_steadiness(_read(STEADINESS)),
     }
