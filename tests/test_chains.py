@@ -241,30 +241,27 @@ def datasets_of_datasets() -> str:
     return put(SAMPLES, "pass") + checked + build + put(TRAIN, "pass") + main(data="build([])")
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        score_model,
-        unknown_tensors,
-        a_function_in_both_arms,
-        shapes,
-        shapes_in_a_loop,
-        shapes_in_both_arms,
-        a_loss_without_backward,
-        gradients,
-        kept_tensors,
-        functions_that_hand_on,
-        functions_that_call_two,
-        functions_that_a_script_calls,
-        methods_that_call_two,
-        generators,
-        classes_that_hold_two,
-        classes_that_derive_from_two,
-        samples_through_a_chain,
-        datasets_that_hold_two,
-        datasets_of_datasets,
-    ],
-)
+@pytest.mark.parametrize("written", [
+    score_model,
+    unknown_tensors,
+    a_function_in_both_arms,
+    shapes,
+    shapes_in_a_loop,
+    shapes_in_both_arms,
+    a_loss_without_backward,
+    gradients,
+    kept_tensors,
+    functions_that_hand_on,
+    functions_that_call_two,
+    functions_that_a_script_calls,
+    methods_that_call_two,
+    generators,
+    classes_that_hold_two,
+    classes_that_derive_from_two,
+    samples_through_a_chain,
+    datasets_that_hold_two,
+    datasets_of_datasets,
+])  # fmt: skip
 def test_long_chains(written: Callable[[], str]) -> None:
     code = HEAD + written()
     compile(code, "train.py", "exec")

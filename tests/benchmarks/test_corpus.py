@@ -294,26 +294,23 @@ DATED = """\
     total += loss.data[0]"""
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "counted"),
-    [
-        ("", "", ["x.to(device)", "y.to(device)"]),
-        ("from torch.utils.data import", "from dgl.dataloading import", []),
-        ("from torch.utils.data import", "from dgl.distributed import", []),
-        ("from torch.utils.data import", "from mxnet.gluon.data import", []),
-        ("import DataLoader", "import GraphDataLoader as DataLoader", ["x.to(device)", "y.to(device)"]),
-        ("for x, y", "model, loader = accelerator.prepare(model, loader)\nfor x, y", []),
-        ("for x, y", "a = Accelerator(device_placement=False)\nloader = a.prepare(loader)\nfor x, y", 2),
-        ("for x, y", "loader = pipeline.prepare(loader)\nfor x, y", ["x.to(device)", "y.to(device)"]),
-        ("    model(", "    x = x.to(device)\n    model(", 2),
-        ("    model(", "    if cuda:\n        x = x.to(device)\n    model(", 3),
-        ("    model(", "    x = x.to(device)\n    x = y\n    model(", 3),
-        ("x.to(device)", "x.to(device, 'a', 'b')", ["x.to(device, 'a', 'b')", "y.to(device)"]),
-        ("    model(x.to(device), y.to(device)).backward()", DATED, []),
-        ("    model(x.to(device), y.to(device)).backward()", DATED.replace("loss.data[0]", "x.data[0]"), 2),
-        ("    model(x.to(device), y.to(device)).backward()", DATED.replace("[0]", "[1]"), 2),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "counted"), [
+    ("", "", ["x.to(device)", "y.to(device)"]),
+    ("from torch.utils.data import", "from dgl.dataloading import", []),
+    ("from torch.utils.data import", "from dgl.distributed import", []),
+    ("from torch.utils.data import", "from mxnet.gluon.data import", []),
+    ("import DataLoader", "import GraphDataLoader as DataLoader", ["x.to(device)", "y.to(device)"]),
+    ("for x, y", "model, loader = accelerator.prepare(model, loader)\nfor x, y", []),
+    ("for x, y", "a = Accelerator(device_placement=False)\nloader = a.prepare(loader)\nfor x, y", 2),
+    ("for x, y", "loader = pipeline.prepare(loader)\nfor x, y", ["x.to(device)", "y.to(device)"]),
+    ("    model(", "    x = x.to(device)\n    model(", 2),
+    ("    model(", "    if cuda:\n        x = x.to(device)\n    model(", 3),
+    ("    model(", "    x = x.to(device)\n    x = y\n    model(", 3),
+    ("x.to(device)", "x.to(device, 'a', 'b')", ["x.to(device, 'a', 'b')", "y.to(device)"]),
+    ("    model(x.to(device), y.to(device)).backward()", DATED, []),
+    ("    model(x.to(device), y.to(device)).backward()", DATED.replace("loss.data[0]", "x.data[0]"), 2),
+    ("    model(x.to(device), y.to(device)).backward()", DATED.replace("[0]", "[1]"), 2),
+])  # fmt: skip
 def test_copies_that_count(tmp_path: Path, before: str, after: str, counted: list[str] | int) -> None:
     code = """\
 from torch.utils.data import DataLoader
@@ -326,18 +323,15 @@ for x, y in loader:
     assert (len(moves) if isinstance(counted, int) else [each.code for each in moves]) == counted
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "counts"),
-    [
-        ("requirements.txt", "numpy\ntorch==0.3.0.post4\n", False),
-        ("old/requirements-gpu.txt", "torch==0.3.1\n", False),
-        ("environment.yml", "dependencies:\n  - pytorch=0.3\n", False),
-        ("requirements.txt", "torch==0.4.1\n", True),
-        ("requirements.txt", "torch==0.31\n", True),
-        ("requirements.txt", "torchvision==0.2.0\n", True),
-        ("other/requirements.txt", "torch==0.3.1\n", True),
-    ],
-)
+@pytest.mark.parametrize(("path", "text", "counts"), [
+    ("requirements.txt", "numpy\ntorch==0.3.0.post4\n", False),
+    ("old/requirements-gpu.txt", "torch==0.3.1\n", False),
+    ("environment.yml", "dependencies:\n  - pytorch=0.3\n", False),
+    ("requirements.txt", "torch==0.4.1\n", True),
+    ("requirements.txt", "torch==0.31\n", True),
+    ("requirements.txt", "torchvision==0.2.0\n", True),
+    ("other/requirements.txt", "torch==0.3.1\n", True),
+])  # fmt: skip
 def test_copies_of_a_torch_without_non_blocking(tmp_path: Path, path: str, text: str, *, counts: bool) -> None:
     code = "from torch.utils.data import DataLoader\nfor x in DataLoader(data):\n    model(x.cuda()).backward()\n"
     (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -448,25 +442,19 @@ NAMED = "Compose([transforms.ToTensor(), n])"
 DATA = 'MNIST(".", transform=transform)'
 
 
-@pytest.mark.parametrize(
-    ("edits", "is_visible"),
-    [
-        ({}, True),
-        (
-            {f"transform = transforms.{COMPOSE}": f"n = transforms.Normalize(0, 1)\ntransform = transforms.{NAMED}"},
-            True,
-        ),
-        ({DATA: 'eval("MNIST")(".", transform=transform)'}, False),
-        ({DATA: 'load(".", transform=transform)', "import torch\n": "import torch\nfrom far import load\n"}, False),
-        ({DATA: "Own(transform)", "device =": "class Own:\n    pass\n\n\ndevice ="}, True),
-        ({"for epoch": "from far import Trainer\nTrainer().fit(train_loader)\nfor epoch"}, False),
-        ({"for epoch": "from far import show\nfor batch in train_loader:\n    show(batch)\nfor epoch"}, False),
-        ({"for epoch": "from far import show\nfor x, y in train_loader:\n    show(x)\nfor epoch"}, True),
-        ({"for epoch": "transform(picture)\nfor epoch"}, False),
-        ({"for epoch": f"other = DataLoader({DATA})\nfor epoch"}, False),
-        ({"loss.backward()": "pass"}, False),
-    ],
-)
+@pytest.mark.parametrize(("edits", "is_visible"), [
+    ({}, True),
+    ({f"transform = transforms.{COMPOSE}": f"n = transforms.Normalize(0, 1)\ntransform = transforms.{NAMED}"}, True),
+    ({DATA: 'eval("MNIST")(".", transform=transform)'}, False),
+    ({DATA: 'load(".", transform=transform)', "import torch\n": "import torch\nfrom far import load\n"}, False),
+    ({DATA: "Own(transform)", "device =": "class Own:\n    pass\n\n\ndevice ="}, True),
+    ({"for epoch": "from far import Trainer\nTrainer().fit(train_loader)\nfor epoch"}, False),
+    ({"for epoch": "from far import show\nfor batch in train_loader:\n    show(batch)\nfor epoch"}, False),
+    ({"for epoch": "from far import show\nfor x, y in train_loader:\n    show(x)\nfor epoch"}, True),
+    ({"for epoch": "transform(picture)\nfor epoch"}, False),
+    ({"for epoch": f"other = DataLoader({DATA})\nfor epoch"}, False),
+    ({"loss.backward()": "pass"}, False),
+])  # fmt: skip
 def test_a_tail_counts_where_all_its_loops_are_visible(
     tmp_path: Path, edits: dict[str, str], *, is_visible: bool
 ) -> None:

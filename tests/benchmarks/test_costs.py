@@ -37,16 +37,12 @@ def test_sixty_public_repositories_are_pinned() -> None:
     assert all(known[each.name].commit == each.commit for each in both)
 
 
-@pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("import sys; print('said'); sys.exit(3)", {"code": 3, "output": b"said\n", "stopped": False}),
-        ("import sys; print('x' * 9000, 'end', file=sys.stderr)", {"code": 0, "output": b""}),
-        (f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])", {"code": 0}),
-        ("import time; time.sleep(60)", {"code": -9, "stopped": True}),
-    ],
-    ids=["exit code", "errors", "child", "limit"],
-)
+@pytest.mark.parametrize(("script", "expected"), [
+    ("import sys; print('said'); sys.exit(3)", {"code": 3, "output": b"said\n", "stopped": False}),
+    ("import sys; print('x' * 9000, 'end', file=sys.stderr)", {"code": 0, "output": b""}),
+    (f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}])", {"code": 0}),
+    ("import time; time.sleep(60)", {"code": -9, "stopped": True}),
+], ids=["exit code", "errors", "child", "limit"])  # fmt: skip
 def test_cost_of_a_command(script: str, expected: Mapping[str, object], tmp_path: Path) -> None:
     limit = 0.5 if expected.get("stopped") else 60
     run = module("process_cost").cost([sys.executable, "-c", script], tmp_path, limit)
@@ -58,19 +54,13 @@ def test_cost_of_a_command(script: str, expected: Mapping[str, object], tmp_path
     assert (run.processor_seconds >= 0.3) is ("process_time" in script)
 
 
-@pytest.mark.parametrize(
-    ("script", "states"),
-    [
-        ("pass", [("cold", None), ("warm", None)]),
-        ("raise SystemExit(3)", [("cold", "failed"), ("warm", None)]),
-        ("import time; print(time.time_ns())", [("cold", None), ("warm", "failed")]),
-        (
-            "import os, pathlib; pathlib.Path(os.environ['PERFMOD_CACHE_DIR'], 'kept').touch(exist_ok=False)",
-            [("cold", None), ("warm", "failed")],
-        ),
-    ],
-    ids=["the same", "a fault", "another answer", "one cache for both"],
-)
+@pytest.mark.parametrize(("script", "states"), [
+    ("pass", [("cold", None), ("warm", None)]),
+    ("raise SystemExit(3)", [("cold", "failed"), ("warm", None)]),
+    ("import time; print(time.time_ns())", [("cold", None), ("warm", "failed")]),
+    ("import os, pathlib; pathlib.Path(os.environ['PERFMOD_CACHE_DIR'], 'kept').touch(exist_ok=False)",
+     [("cold", None), ("warm", "failed")]),
+], ids=["the same", "a fault", "another answer", "one cache for both"])  # fmt: skip
 def test_a_tool_is_run_cold_and_warm(
     script: str, states: Sequence[tuple[str, str | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,29 +172,23 @@ def test_notebook(write: Write, perfmod: Run) -> None:
     assert failed(perfmod("apply", "train.ipynb"), "train.ipynb").startswith("is not a notebook: broken JSON")
 
 
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
-        (
-            "colour = 1",
-            'has no key "colour"; the keys are select, extend-select, ignore, exclude, ',
-        ),
-        ('select = "PM9"', '"select" must be a list of strings'),
-        ("ignore = [1]", '"ignore" must be a list of strings'),
-        ('unsafe = "yes"', '"unsafe" must be true or false'),
-        ("time-limit = 0", '"time-limit" must be a positive number of seconds'),
-        ("time-limit = -1.5", '"time-limit" must be a positive number of seconds'),
-        ("time-limit = nan", '"time-limit" must be a positive number of seconds'),
-        ("time-limit = true", '"time-limit" must be a positive number of seconds'),
-        ('time-limit = "20"', '"time-limit" must be a positive number of seconds'),
-        ("time_limit = 20", 'has no key "time_limit"; did you mean "time-limit"?'),
-        ('exclude = ["data/", "["]', "\"exclude\": invalid pattern '['"),
-        ('exclude = ["!"]', "\"exclude\": invalid pattern '!'"),
-        ("select = [1 2]", "is not valid TOML"),
-        ('unsafe = true\nselect = ["PM9" "PM1"]', "line 3"),
-    ],
-)
+@pytest.mark.parametrize(("line", "complaint"), [
+    ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
+    ("colour = 1", 'has no key "colour"; the keys are select, extend-select, ignore, exclude, '),
+    ('select = "PM9"', '"select" must be a list of strings'),
+    ("ignore = [1]", '"ignore" must be a list of strings'),
+    ('unsafe = "yes"', '"unsafe" must be true or false'),
+    ("time-limit = 0", '"time-limit" must be a positive number of seconds'),
+    ("time-limit = -1.5", '"time-limit" must be a positive number of seconds'),
+    ("time-limit = nan", '"time-limit" must be a positive number of seconds'),
+    ("time-limit = true", '"time-limit" must be a positive number of seconds'),
+    ('time-limit = "20"', '"time-limit" must be a positive number of seconds'),
+    ("time_limit = 20", 'has no key "time_limit"; did you mean "time-limit"?'),
+    ('exclude = ["data/", "["]', "\"exclude\": invalid pattern '['"),
+    ('exclude = ["!"]', "\"exclude\": invalid pattern '!'"),
+    ("select = [1 2]", "is not valid TOML"),
+    ('unsafe = true\nselect = ["PM9" "PM1"]', "line 3"),
+])  # fmt: skip
 def test_bad_configuration(write: Write, perfmod: Run, line: str, complaint: str) -> None:
     write("pyproject.toml", f"[tool.perfmod]\n{line}\n")
     path = write("train.py", "torch_slow()\n")

@@ -27,15 +27,12 @@ def test_0_check_found_nothing(write: Write, perfmod: Run) -> None:
     assert perfmod("check", ".").code == ExitCode.OK
 
 
-@pytest.mark.parametrize(
-    ("call", "why"),
-    [
-        ("torch_kept", ""),
-        ("torch_risky", "open question (--unsafe): the fast one does the same"),
-        ("torch_minor", "low impact (--low-impact): the fast one does the same"),
-        ("torch_optional", "on request (--extend-select PM903): the fast one does the same"),
-    ],
-)
+@pytest.mark.parametrize(("call", "why"), [
+    ("torch_kept", ""),
+    ("torch_risky", "open question (--unsafe): the fast one does the same"),
+    ("torch_minor", "low impact (--low-impact): the fast one does the same"),
+    ("torch_optional", "on request (--extend-select PM903): the fast one does the same"),
+])  # fmt: skip
 def test_0_check_found_nothing_that_apply_would_rewrite(write: Write, perfmod: Run, call: str, why: str) -> None:
     write("train.py", f"{call}()\n")
     ran = perfmod("check", ".", "-v")
@@ -55,14 +52,11 @@ def test_0_if_that_is_wished(write: Write, perfmod: Run) -> None:
     assert perfmod("check", ".", "--exit-zero").code == ExitCode.FAILED
 
 
-@pytest.mark.parametrize(
-    ("call", "options"),
-    [
-        ("torch_slow", []),
-        ("torch_risky", ["--unsafe"]),
-        ("torch_optional", ["--select", "PM903"]),
-    ],
-)
+@pytest.mark.parametrize(("call", "options"), [
+    ("torch_slow", []),
+    ("torch_risky", ["--unsafe"]),
+    ("torch_optional", ["--select", "PM903"]),
+])  # fmt: skip
 def test_1_check_found_something(write: Write, perfmod: Run, call: str, options: list[str]) -> None:
     """What `apply` with the same options rewrites."""
     path = write("train.py", f"{call}()\n")
@@ -85,23 +79,20 @@ def test_1_although_another_file_failed(write: Write, perfmod: Run) -> None:
     assert perfmod("check", ".").code == ExitCode.FAILED
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["aply"], "No such command 'aply'."),
-        (["apply"], "Missing argument"),
-        (["apply", "--dryrun", "."], "--dry-run"),
-        (["apply", "--jobs", "0", "."], "--jobs"),
-        (["check", "--output-format", "xml", "."], "xml"),
-        (["check", "--time-limit", "0", "."], "--time-limit"),
-        (["apply", "--time-limit", "soon", "."], "--time-limit"),
-        (["apply", "--exit-zero", "."], "--exit-zero"),
-        (["apply", "-", "."], "- stands for standard input"),
-        (["explain", "kept-cal"], "did you mean PM904 kept-call?"),
-        (["explain", "nonsense"], "`perfmod rules` lists them"),
-        (["revert"], "nothing to revert"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "complaint"), [
+    (["aply"], "No such command 'aply'."),
+    (["apply"], "Missing argument"),
+    (["apply", "--dryrun", "."], "--dry-run"),
+    (["apply", "--jobs", "0", "."], "--jobs"),
+    (["check", "--output-format", "xml", "."], "xml"),
+    (["check", "--time-limit", "0", "."], "--time-limit"),
+    (["apply", "--time-limit", "soon", "."], "--time-limit"),
+    (["apply", "--exit-zero", "."], "--exit-zero"),
+    (["apply", "-", "."], "- stands for standard input"),
+    (["explain", "kept-cal"], "did you mean PM904 kept-call?"),
+    (["explain", "nonsense"], "`perfmod rules` lists them"),
+    (["revert"], "nothing to revert"),
+])  # fmt: skip
 def test_2_wrong_usage(perfmod: Run, arguments: list[str], complaint: str) -> None:
     ran = perfmod(*arguments)
     assert ran.code == ExitCode.USAGE

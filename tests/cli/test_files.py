@@ -106,21 +106,18 @@ def test_git_agrees(project: Path, write: Write, found: Find) -> None:
     assert len(expected) == 6
 
 
-@pytest.mark.parametrize(
-    "patterns",
-    [
-        "*\n!*/\n!*.*\n",
-        "*\n!*/\n!*.py\npkg/sub/\n",
-        "/*\n!/pkg/\n!top.py\n",
-        "pkg/**\n!pkg/sub/\n!pkg/sub/a.py\n",
-        "pkg\n!pkg/sub/a.py\n",
-        "*.py\n!pkg/*.py\n",
-        "**/sub/*\n!a.py\n",
-        "!\n[\npkg/a.py\n",
-        "pkg/*\n!pkg/sub\n",
-        "a.*/\n",
-    ],
-)
+@pytest.mark.parametrize("patterns", [
+    "*\n!*/\n!*.*\n",
+    "*\n!*/\n!*.py\npkg/sub/\n",
+    "/*\n!/pkg/\n!top.py\n",
+    "pkg/**\n!pkg/sub/\n!pkg/sub/a.py\n",
+    "pkg\n!pkg/sub/a.py\n",
+    "*.py\n!pkg/*.py\n",
+    "**/sub/*\n!a.py\n",
+    "!\n[\npkg/a.py\n",
+    "pkg/*\n!pkg/sub\n",
+    "a.*/\n",
+])  # fmt: skip
 def test_git_agrees_on_what_is_taken_back(project: Path, write: Write, found: Find, patterns: str) -> None:
     write(".gitignore", patterns)
     names = ["top.py", "other/a.py", "pkg/a.py", "pkg/b.py", "pkg/sub/a.py", "pkg/sub/sub/a.py", "a.py", "a.d/c.py"]

@@ -73,21 +73,17 @@ def later(path: Path) -> None:
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 10**9))
 
 
-@pytest.mark.parametrize(
-    ("change", "asked"),
-    [
-        (lambda root: later(root / "clean.py"), []),
-        (lambda root: (root / "notes.md").write_text("x"), []),
-        (lambda root: (root / "__pycache__").mkdir(), []),
-        (lambda root: (root / "new.py").write_text("torch_slow()"), ["new.py"]),
-        (lambda root: (root / "clean.py").write_text("torch_slow = 2\n"), ["clean.py"]),
-        (lambda root: (root / "kept.py").unlink(), []),
-        (lambda root: (root / "requirements.txt").write_text("torch==1.4"), ["broken.py", "slow.py"]),
-        (lambda root: (root / ".gitignore").write_text("kept.py"), []),
-        (lambda root: (root / "pyproject.toml").write_text("[tool.perfmod]\nunsafe = true"), ["slow.py"]),
-    ],
-    ids=["touched", "beside", "compiled", "new", "edited", "removed", "pinned", "ignored", "configured"],
-)
+@pytest.mark.parametrize(("change", "asked"), [
+    (lambda root: later(root / "clean.py"), []),
+    (lambda root: (root / "notes.md").write_text("x"), []),
+    (lambda root: (root / "__pycache__").mkdir(), []),
+    (lambda root: (root / "new.py").write_text("torch_slow()"), ["new.py"]),
+    (lambda root: (root / "clean.py").write_text("torch_slow = 2\n"), ["clean.py"]),
+    (lambda root: (root / "kept.py").unlink(), []),
+    (lambda root: (root / "requirements.txt").write_text("torch==1.4"), ["broken.py", "slow.py"]),
+    (lambda root: (root / ".gitignore").write_text("kept.py"), []),
+    (lambda root: (root / "pyproject.toml").write_text("[tool.perfmod]\nunsafe = true"), ["slow.py"]),
+], ids=["touched", "beside", "compiled", "new", "edited", "removed", "pinned", "ignored", "configured"])  # fmt: skip
 def test_what_changed_is_noticed(
     project: Path,
     write: Write,

@@ -89,31 +89,21 @@ def test_cells_of_one_string_stay_that(project: Path, write: Write, perfmod: Run
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("data", "named", "found"),
-    [
-        (b"{torch_slow", "failed: is not a notebook: broken JSON", "failed: is not a notebook: broken JSON"),
-        (b"", "failed: is not a notebook: it is empty", ""),
-        (b'{"cells": [1', "failed: is not a notebook: broken JSON", ""),
-        (notebooks.document("torch_slow(", "x"), "failed: line 1 of cell 1", "skipped: line 1 of cell 1"),
-        (
-            notebooks.document("torch_slow()", "First we train, then we look."),
-            "failed: line 1 of cell 2, column 7: syntax error: First we train",
-            "skipped: line 1 of cell 2, column 7: syntax error: First we train",
-        ),
-        (notebooks.document("x = (", "y"), "failed: line 1 of cell 1", ""),
-        (
-            notebooks.document("torch_slow()", metadata={"kernelspec": {"language": "R"}}),
-            "failed: is a notebook in R, not in Python",
-            "skipped: is a notebook in R, not in Python",
-        ),
-        (
-            notebooks.document("torch_slow()", nbformat=3),
-            "failed: is a notebook of format 3: save it with a current Jupyter to convert it",
-            "skipped: is a notebook of format 3",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("data", "named", "found"), [
+    (b"{torch_slow", "failed: is not a notebook: broken JSON", "failed: is not a notebook: broken JSON"),
+    (b"", "failed: is not a notebook: it is empty", ""),
+    (b'{"cells": [1', "failed: is not a notebook: broken JSON", ""),
+    (notebooks.document("torch_slow(", "x"), "failed: line 1 of cell 1", "skipped: line 1 of cell 1"),
+    (notebooks.document("torch_slow()", "First we train, then we look."),
+     "failed: line 1 of cell 2, column 7: syntax error: First we train",
+     "skipped: line 1 of cell 2, column 7: syntax error: First we train"),
+    (notebooks.document("x = (", "y"), "failed: line 1 of cell 1", ""),
+    (notebooks.document("torch_slow()", metadata={"kernelspec": {"language": "R"}}),
+     "failed: is a notebook in R, not in Python", "skipped: is a notebook in R, not in Python"),
+    (notebooks.document("torch_slow()", nbformat=3),
+     "failed: is a notebook of format 3: save it with a current Jupyter to convert it",
+     "skipped: is a notebook of format 3"),
+])  # fmt: skip
 def test_what_cannot_be_read(write: Write, perfmod: Run, data: bytes, named: str, found: str) -> None:
     """A failure where somebody gave it by name; in a folder only a broken file, if rules would look into it."""
     write("a.ipynb", data)

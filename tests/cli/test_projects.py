@@ -513,16 +513,13 @@ def test_explain_all(write: Write, perfmod: Run) -> None:
     assert "reasons" not in json.loads(perfmod("check", ".", "--output-format", "json").out)
 
 
-@pytest.mark.parametrize(
-    ("train", "is_beside"),
-    [
-        ("loss.backward()\n", True),
-        ("print()\n", False),
-        ("import torch\nfrom elsewhere.layers import step\nloss.backward()\n", False),
-        ("from tools import layers\nloss.backward()\n", False),
-        ("importlib.import_module(name)\nloss.backward()\n", False),
-    ],
-)
+@pytest.mark.parametrize(("train", "is_beside"), [
+    ("loss.backward()\n", True),
+    ("print()\n", False),
+    ("import torch\nfrom elsewhere.layers import step\nloss.backward()\n", False),
+    ("from tools import layers\nloss.backward()\n", False),
+    ("importlib.import_module(name)\nloss.backward()\n", False),
+])  # fmt: skip
 def test_files_beside_a_training_that_nothing_imports(write: Write, project: Path, train: str, is_beside: bool) -> None:
     """Neither those that are given by name, nor the modules of a package."""
     write("train.py", train)

@@ -14,15 +14,12 @@ def test_configuration_counts(write: Write, perfmod: Run) -> None:
     assert path.read_text() == "torch_slow(); torch_brave()\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (["--no-unsafe"], "torch_slow(); torch_risky()\n"),
-        (["--select", "PM901"], "torch_fast(); torch_risky()\n"),
-        (["--ignore", "PM902"], "torch_fast(); torch_risky()\n"),
-        (["--ignore", "PM904", "--no-unsafe"], "torch_fast(); torch_risky()\n"),
-    ],
-)
+@pytest.mark.parametrize(("options", "code"), [
+    (["--no-unsafe"], "torch_slow(); torch_risky()\n"),
+    (["--select", "PM901"], "torch_fast(); torch_risky()\n"),
+    (["--ignore", "PM902"], "torch_fast(); torch_risky()\n"),
+    (["--ignore", "PM904", "--no-unsafe"], "torch_fast(); torch_risky()\n"),
+])  # fmt: skip
 def test_command_line_outweighs_it(write: Write, perfmod: Run, options: list[str], code: str) -> None:
     write("pyproject.toml", '[tool.perfmod]\nunsafe = true\nignore = ["slow-call"]\n')
     path = write("train.py", "torch_slow(); torch_risky()\n")
@@ -30,33 +27,24 @@ def test_command_line_outweighs_it(write: Write, perfmod: Run, options: list[str
     assert path.read_text() == code
 
 
-@pytest.mark.parametrize(
-    ("table", "options", "code"),
-    [
-        ("", ["--extend-select", "PM903"], "torch_fast(); torch_risky(); torch_chosen(); torch_minor()\n"),
-        ("", ["--extend-select", "PM9"], "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
-        ("", ["--select", "PM902", "--unsafe"], "torch_slow(); torch_brave(); torch_optional(); torch_minor()\n"),
-        ("", ["--unsafe", "--low-impact"], "torch_fast(); torch_brave(); torch_optional(); torch_major()\n"),
-        ('extend-select = ["PM903"]', [], "torch_fast(); torch_risky(); torch_chosen(); torch_minor()\n"),
-        (
-            'extend-select = ["PM903"]',
-            ["--ignore", "PM903"],
-            "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n",
-        ),
-        (
-            'extend-select = ["PM903"]',
-            ["--select", "PM901"],
-            "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n",
-        ),
-        (
-            'ignore = ["PM9"]',
-            ["--extend-select", "PM901"],
-            "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n",
-        ),
-        ("low-impact = true", [], "torch_fast(); torch_risky(); torch_optional(); torch_major()\n"),
-        ("low-impact = true", ["--no-low-impact"], "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
-    ],
-)
+@pytest.mark.parametrize(("table", "options", "code"), [
+    ("", ["--extend-select", "PM903"], "torch_fast(); torch_risky(); torch_chosen(); torch_minor()\n"),
+    ("", ["--extend-select", "PM9"], "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
+    ("", ["--select", "PM902", "--unsafe"], "torch_slow(); torch_brave(); torch_optional(); torch_minor()\n"),
+    ("", ["--unsafe", "--low-impact"], "torch_fast(); torch_brave(); torch_optional(); torch_major()\n"),
+    ('extend-select = ["PM903"]', [], "torch_fast(); torch_risky(); torch_chosen(); torch_minor()\n"),
+    ('extend-select = ["PM903"]',
+     ["--ignore", "PM903"],
+     "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
+    ('extend-select = ["PM903"]',
+     ["--select", "PM901"],
+     "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
+    ('ignore = ["PM9"]',
+     ["--extend-select", "PM901"],
+     "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
+    ("low-impact = true", [], "torch_fast(); torch_risky(); torch_optional(); torch_major()\n"),
+    ("low-impact = true", ["--no-low-impact"], "torch_fast(); torch_risky(); torch_optional(); torch_minor()\n"),
+])  # fmt: skip
 def test_what_is_run_and_applied(write: Write, perfmod: Run, table: str, options: list[str], code: str) -> None:
     write("pyproject.toml", f"[tool.perfmod]\n{table}\n")
     path = write("train.py", "torch_slow(); torch_risky(); torch_optional(); torch_minor()\n")

@@ -104,22 +104,19 @@ def test_a_script_that_fails_on_the_other_side(perfmod: Run, write: Write) -> No
     assert "ValueError: no more (other.py:" in ran.out.decode()
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "reason"),
-    [
-        pytest.param(
-            ("    optimizer.step()", "    pass"), ExitCode.INCONCLUSIVE, "optimizer", marks=pytest.mark.exhaustive
-        ),
-        pytest.param(("import torch\n", "import json\n"), ExitCode.FAILED, "it crashed", marks=pytest.mark.exhaustive),
-        (("import sys", "input()"), ExitCode.FAILED, "asks for input"),
-        pytest.param(
-            ("torch.manual_seed(0)", "import nowhere"),
-            ExitCode.FAILED,
-            "No module named 'nowhere'",
-            marks=pytest.mark.exhaustive,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "code", "reason"), [
+    pytest.param(
+        ("    optimizer.step()", "    pass"), ExitCode.INCONCLUSIVE, "optimizer", marks=pytest.mark.exhaustive
+    ),
+    pytest.param(("import torch\n", "import json\n"), ExitCode.FAILED, "it crashed", marks=pytest.mark.exhaustive),
+    (("import sys", "input()"), ExitCode.FAILED, "asks for input"),
+    pytest.param(
+        ("torch.manual_seed(0)", "import nowhere"),
+        ExitCode.FAILED,
+        "No module named 'nowhere'",
+        marks=pytest.mark.exhaustive,
+    ),
+])  # fmt: skip
 def test_an_original_that_gives_nothing_to_judge(
     perfmod: Run,
     write: Write,

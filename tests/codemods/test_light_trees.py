@@ -161,14 +161,11 @@ def test_a_rule_that_asks_for_white_space_gets_it() -> None:
     assert result.after == b"import torch\nfast()\nfast()\n"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = (f'a {b} '\r\n  f'c {d}')\r\n",
-        "a; \\\n  b\n",
-        "if x:\n    @(# @\n    a)\n    def f(): pass\n",
-        "del (a),\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "x = (f'a {b} '\r\n  f'c {d}')\r\n",
+    "a; \\\n  b\n",
+    "if x:\n    @(# @\n    a)\n    def f(): pass\n",
+    "del (a),\n",
+])  # fmt: skip
 def test_spans_of_rare_writing(text: str) -> None:
     assert parsed(text).is_full or not differences(text)

@@ -108,16 +108,13 @@ def test_second_run_changes_nothing(example: str) -> None:
     assert again.applied == ()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "same"),
-    [
-        ("step 2: loss 1.2345", "step 2: loss 1.2346", True),
-        ("step 2: loss 1.2345", "step 2: loss 1.2400", False),
-        ("step 2: loss 1.2345", "step 3: loss 1.2345", False),
-        ("step 2: loss 1.2345", "step 2: mean 1.2345", False),
-        ("step 2: loss 1.2345", "step 2: loss nan", False),
-        ("trained on 904 tokens", "trained on 905 tokens", False),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "same"), [
+    ("step 2: loss 1.2345", "step 2: loss 1.2346", True),
+    ("step 2: loss 1.2345", "step 2: loss 1.2400", False),
+    ("step 2: loss 1.2345", "step 3: loss 1.2345", False),
+    ("step 2: loss 1.2345", "step 2: mean 1.2345", False),
+    ("step 2: loss 1.2345", "step 2: loss nan", False),
+    ("trained on 904 tokens", "trained on 905 tokens", False),
+])  # fmt: skip
 def test_what_counts_as_the_same(before: str, after: str, same: bool) -> None:
     assert same_to_rounding(before, after) is same

@@ -89,28 +89,15 @@ CIRCLES = {
 # Every line needs the one above it, and so on, for as long as the chain is.
 CHAINS = {
     "names": ("x0 = torch.zeros(3).cuda()\n", "x{i} = x{j} + 1\n", "use(x{i}, x0)\n"),
-    "functions": (
-        "def f0(x):\n    return x.cuda()\n",
-        "def f{i}(x):\n    return f{j}(x) * 1.0\n",
-        "use(f{i}(torch.zeros(3)))",
-    ),
+    "functions": ("def f0(x):\n    return x.cuda()\n", "def f{i}(x):\n    return f{j}(x) * 1.0\n",
+        "use(f{i}(torch.zeros(3)))"),
     "parameters": ("f1(torch.zeros(3).cuda())\n", "def f{j}(x):\n    f{i}(x * 2)\n", "def f{i}(x):\n    use(x)\n"),
-    "attributes": (
-        "class A(nn.Module):\n    def __init__(self):\n        self.a0 = torch.zeros(3).cuda()\n",
-        "        self.a{i} = self.a{j} * 2\n",
-        "        use(self.a{i})\n",
-    ),
-    "circles": (
-        "x0 = torch.zeros(3).cuda()\n",
-        "x{i} = x{j}\nwhile go():\n    x{i} = x{i} + x{j}\n",
-        "use(x{i})\n",
-    ),
-    "one circle": (
-        "x0 = torch.zeros(3).cuda()\nfor _ in range(3):\n",
-        "    x{i} = x{j} + torch.ones(3).cuda()\n",
-        "    x0 = x{i}\nuse(x0)\n",
-    ),
-}
+    "attributes": ("class A(nn.Module):\n    def __init__(self):\n        self.a0 = torch.zeros(3).cuda()\n",
+        "        self.a{i} = self.a{j} * 2\n", "        use(self.a{i})\n"),
+    "circles": ("x0 = torch.zeros(3).cuda()\n", "x{i} = x{j}\nwhile go():\n    x{i} = x{i} + x{j}\n", "use(x{i})\n"),
+    "one circle": ("x0 = torch.zeros(3).cuda()\nfor _ in range(3):\n", "    x{i} = x{j} + torch.ones(3).cuda()\n",
+        "    x0 = x{i}\nuse(x0)\n"),
+}  # fmt: skip
 
 
 def answers(file: FileFacts, arrange: Callable[[list[int]], object]) -> list[object]:

@@ -163,17 +163,14 @@ def test_trials_repeat() -> None:
         assert differences(same, {"x": second}, Numerics.BITWISE) == []
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "equal"),
-    [
-        (1.0, 1.0, True),
-        (0.0, -0.0, False),
-        (math.nan, math.nan, True),
-        (1.0, 1, False),
-        (1, 2, False),
-        ("a", "b", False),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "equal"), [
+    (1.0, 1.0, True),
+    (0.0, -0.0, False),
+    (math.nan, math.nan, True),
+    (1.0, 1, False),
+    (1, 2, False),
+    ("a", "b", False),
+])  # fmt: skip
 def test_compares_plain_values_by_their_bits(old: float | str, new: float | str, equal: bool) -> None:
     assert (differences({"returned": old}, {"returned": new}, Numerics.BITWISE) == []) is equal
 
@@ -190,36 +187,30 @@ def test_head_is_read() -> None:
     assert Head.parse("# golden: stay silent").silent
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import torch",
-        "# golden:",
-        "# golden: maybe",
-        "# golden: stay",
-        "# golden: stay silent refused=x",
-        "# golden: stay advised=x refused=x",
-        "# golden: change advised=x",
-        "# golden: change silent",
-        "# golden: change syncs=many",
-        "# golden: change numerics=exact",
-        "# golden: change loudly",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "import torch",
+    "# golden:",
+    "# golden: maybe",
+    "# golden: stay",
+    "# golden: stay silent refused=x",
+    "# golden: stay advised=x refused=x",
+    "# golden: change advised=x",
+    "# golden: change silent",
+    "# golden: change syncs=many",
+    "# golden: change numerics=exact",
+    "# golden: change loudly",
+])  # fmt: skip
 def test_malformed_head_is_an_error(line: str) -> None:
     with pytest.raises(HeadError):
         Head.parse(line)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "same"),
-    [
-        ("loss 1.0946222218600186 at 3", "loss 1.0946222218600188 at 3", True),
-        ("loss 1.0946222218600186 at 3", "loss 1.0947222218600186 at 3", False),
-        ("loss 1.5 at 3", "loss 1.5 at 4", False),
-        ("loss 1.5", "mean 1.5", False),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "same"), [
+    ("loss 1.0946222218600186 at 3", "loss 1.0946222218600188 at 3", True),
+    ("loss 1.0946222218600186 at 3", "loss 1.0947222218600186 at 3", False),
+    ("loss 1.5 at 3", "loss 1.5 at 4", False),
+    ("loss 1.5", "mean 1.5", False),
+])  # fmt: skip
 def test_printed_numbers_may_be_rounded_otherwise(before: str, after: str, same: bool) -> None:
     found = differences({"printed": before}, {"printed": after}, Numerics.ROUNDING)
     assert (not found) is same

@@ -77,17 +77,14 @@ def test_the_harness_needs_the_standard_library_and_torch_only() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("floor", "name"),
-    [
-        ("transforms", "perfmod.codemods.engine"),
-        ("transforms", "perfmod.codemods"),
-        ("transforms", "perfmod.cli.main"),
-        ("codemods", "perfmod.config.Options"),
-        ("codemods", "transforms.rule"),
-        ("perfmod", "torch"),
-        ("perfmod", "torch.utils.data"),
-    ],
-)
+@pytest.mark.parametrize(("floor", "name"), [
+    ("transforms", "perfmod.codemods.engine"),
+    ("transforms", "perfmod.codemods"),
+    ("transforms", "perfmod.cli.main"),
+    ("codemods", "perfmod.config.Options"),
+    ("codemods", "transforms.rule"),
+    ("perfmod", "torch"),
+    ("perfmod", "torch.utils.data"),
+])  # fmt: skip
 def test_what_is_refused(floor: str, name: str) -> None:
     assert not allowed(floor, name)

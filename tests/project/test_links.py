@@ -75,23 +75,20 @@ def test_an_installable_project_is_found_from_everywhere() -> None:
     assert meant(files, "examples/train.py", ("libs/kit",)) == {"kit.data": "libs/kit/src/kit/data.py"}
 
 
-@pytest.mark.parametrize(
-    ("statement", "found"),
-    [
-        ("from . import loop", {".": "pkg/sub/__init__.py", ".loop": "pkg/sub/loop.py"}),
-        ("from .loop import run", {".loop": "pkg/sub/loop.py"}),
-        ("from .. import data", {"..data": "pkg/data.py"}),
-        ("from ..data import load", {"..data": "pkg/data.py"}),
-        ("from ...top import x", {"...top": "top.py"}),
-        ("from ....beyond import x", {}),
-        ("from pkg.data import load", {"pkg.data": "pkg/data.py"}),
-        ("import pkg.sub.loop", {"pkg.sub.loop": "pkg/sub/loop.py", "pkg.sub": "pkg/sub/__init__.py"}),
-        ("import pkg.sub.loop as l", {"pkg.sub.loop": "pkg/sub/loop.py"}),
-        ("from pkg import data, sub, other", {"pkg.data": "pkg/data.py", "pkg.sub": "pkg/sub/__init__.py"}),
-        ("from .loop import *", {".loop": "pkg/sub/loop.py"}),
-        ("from . import train", {".": "pkg/sub/__init__.py"}),
-    ],
-)
+@pytest.mark.parametrize(("statement", "found"), [
+    ("from . import loop", {".": "pkg/sub/__init__.py", ".loop": "pkg/sub/loop.py"}),
+    ("from .loop import run", {".loop": "pkg/sub/loop.py"}),
+    ("from .. import data", {"..data": "pkg/data.py"}),
+    ("from ..data import load", {"..data": "pkg/data.py"}),
+    ("from ...top import x", {"...top": "top.py"}),
+    ("from ....beyond import x", {}),
+    ("from pkg.data import load", {"pkg.data": "pkg/data.py"}),
+    ("import pkg.sub.loop", {"pkg.sub.loop": "pkg/sub/loop.py", "pkg.sub": "pkg/sub/__init__.py"}),
+    ("import pkg.sub.loop as l", {"pkg.sub.loop": "pkg/sub/loop.py"}),
+    ("from pkg import data, sub, other", {"pkg.data": "pkg/data.py", "pkg.sub": "pkg/sub/__init__.py"}),
+    ("from .loop import *", {".loop": "pkg/sub/loop.py"}),
+    ("from . import train", {".": "pkg/sub/__init__.py"}),
+])  # fmt: skip
 def test_packages(statement: str, found: dict[str, str]) -> None:
     """An empty `__init__.py` says nothing, and a file is not linked with itself."""
     files = {

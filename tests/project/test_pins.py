@@ -74,17 +74,14 @@ def test_lists_that_cannot_be_read_say_nothing(tmp_path: Path) -> None:
     assert Pins().of(tmp_path / "train.py") is None
 
 
-@pytest.mark.parametrize(
-    ("newest", "version", "allowed"),
-    [
-        ((1, 6, 0), "1.6", True),
-        ((1, 6, 0), "1.12", False),
-        ((1, 12), "1.12", True),
-        ((1,), "1.12", True),
-        ((1,), "2.0", False),
-        ((2, 1), "1.12", True),
-    ],
-)
+@pytest.mark.parametrize(("newest", "version", "allowed"), [
+    ((1, 6, 0), "1.6", True),
+    ((1, 6, 0), "1.12", False),
+    ((1, 12), "1.12", True),
+    ((1,), "1.12", True),
+    ((1,), "2.0", False),
+    ((2, 1), "1.12", True),
+])  # fmt: skip
 def test_what_a_pin_allows(newest: tuple[int, ...], version: str, *, allowed: bool) -> None:
     assert Pin(newest, "").allows(version) is allowed
 
@@ -181,19 +178,16 @@ def test_extensions_by_ffi_tell_of_an_old_torch() -> None:
     assert examined(b"try:\n    " + wrapped + b"except ImportError:\n    pass\n") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "forks"),
-    [
-        ("pyproject.toml", 'requires-python = ">=3.9,<3.14"', True),
-        ("pyproject.toml", 'requires-python = "<=3.13"', True),
-        ("pyproject.toml", 'python = ">=3.8,<3.12"', True),
-        ("setup.py", "setup(python_requires='>=3.6, <3.11')", True),
-        ("pyproject.toml", 'requires-python = ">=3.9,<=3.14"', False),
-        ("pyproject.toml", 'requires-python = ">=3.9,<4"', False),
-        ("pyproject.toml", 'requires-python = ">=3.9"', False),
-        ("README.md", 'requires-python = "<3.12"', False),
-    ],
-)
+@pytest.mark.parametrize(("name", "line", "forks"), [
+    ("pyproject.toml", 'requires-python = ">=3.9,<3.14"', True),
+    ("pyproject.toml", 'requires-python = "<=3.13"', True),
+    ("pyproject.toml", 'python = ">=3.8,<3.12"', True),
+    ("setup.py", "setup(python_requires='>=3.6, <3.11')", True),
+    ("pyproject.toml", 'requires-python = ">=3.9,<=3.14"', False),
+    ("pyproject.toml", 'requires-python = ">=3.9,<4"', False),
+    ("pyproject.toml", 'requires-python = ">=3.9"', False),
+    ("README.md", 'requires-python = "<3.12"', False),
+])  # fmt: skip
 def test_a_python_that_forks_by_default(name: str, line: str, forks: bool, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "src").mkdir()

@@ -32,41 +32,35 @@ def found(root: Path, data: bytes = b"num_workers") -> list[OutsideSetting]:
     return list(SettingsFiles().of(file, data))
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "name", "code"),
-    [
-        ("conf/data.yaml", "  num_workers: 0  # slow", "num_workers", "num_workers: 0"),
-        ("a.yml", "loader: {batch_size: 4, workers: 0}", "workers", "workers: 0"),
-        ("config.json", '    "n_cpu": 0,', "n_cpu", '"n_cpu": 0'),
-        ("train.sh", "python train.py --num-workers 0 --lr 1", "num_workers", "--num-workers 0"),
-        ("train.sh", "python train.py --workers=0", "workers", "--workers=0"),
-        ("scripts/run.sh", "python train.py data.num_workers=0", "num_workers", "num_workers=0"),
-        ("scripts/run.sh", "nThreads=0 \\", "nThreads", "nThreads=0"),
-    ],
-)
+@pytest.mark.parametrize(("file", "line", "name", "code"), [
+    ("conf/data.yaml", "  num_workers: 0  # slow", "num_workers", "num_workers: 0"),
+    ("a.yml", "loader: {batch_size: 4, workers: 0}", "workers", "workers: 0"),
+    ("config.json", '    "n_cpu": 0,', "n_cpu", '"n_cpu": 0'),
+    ("train.sh", "python train.py --num-workers 0 --lr 1", "num_workers", "--num-workers 0"),
+    ("train.sh", "python train.py --workers=0", "workers", "--workers=0"),
+    ("scripts/run.sh", "python train.py data.num_workers=0", "num_workers", "num_workers=0"),
+    ("scripts/run.sh", "nThreads=0 \\", "nThreads", "nThreads=0"),
+])  # fmt: skip
 def test_lines_that_set_a_number_to_0(root: Path, file: str, line: str, name: str, code: str) -> None:
     write(root, file, f"\n{line}\n")
     assert found(root) == [OutsideSetting(name, file, 2, code)]
     assert found(root, b"import torch") == []
 
 
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("a.yaml", "# num_workers: 0"),
-        ("a.yaml", "num_workers: 4  # num_workers: 0"),
-        ("a.yaml", "num_workers: 0.5"),
-        ("a.yaml", "num_workers: ${workers}"),
-        ("a.yaml", "about: workers 0"),
-        ("a.sh", "python train.py -m num_workers=0,4"),
-        ("a.sh", "python train.py --seed 0"),
-        ("a.md", "num_workers: 0"),
-        (".github/workflows/test.yml", "run: python train.py --num_workers 0"),
-        ("ignored/a.yaml", "num_workers: 0"),
-        ("venv/lib/a.yaml", "num_workers: 0"),
-        ("large.json", '"num_workers": 0' + " " * 200_000),
-    ],
-)
+@pytest.mark.parametrize(("file", "line"), [
+    ("a.yaml", "# num_workers: 0"),
+    ("a.yaml", "num_workers: 4  # num_workers: 0"),
+    ("a.yaml", "num_workers: 0.5"),
+    ("a.yaml", "num_workers: ${workers}"),
+    ("a.yaml", "about: workers 0"),
+    ("a.sh", "python train.py -m num_workers=0,4"),
+    ("a.sh", "python train.py --seed 0"),
+    ("a.md", "num_workers: 0"),
+    (".github/workflows/test.yml", "run: python train.py --num_workers 0"),
+    ("ignored/a.yaml", "num_workers: 0"),
+    ("venv/lib/a.yaml", "num_workers: 0"),
+    ("large.json", '"num_workers": 0' + " " * 200_000),
+])  # fmt: skip
 def test_lines_that_do_not(root: Path, file: str, line: str) -> None:
     write(root, ".gitignore", "ignored/\n")
     write(root, file, line)

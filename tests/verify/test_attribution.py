@@ -22,18 +22,15 @@ class Judge:
         return [Equality(Verdict.REFUTED if bad else Verdict.PROVEN, "", "bitwise") for bad in verdicts]
 
 
-@pytest.mark.parametrize(
-    ("bad", "kept"),
-    [
-        ([], "abcd"),
-        ([{"b"}], "acd"),
-        ([{"a"}], "bcd"),
-        ([{"d"}], "abc"),
-        ([{"b"}, {"d"}], "ac"),
-        ([{"a"}, {"b"}, {"c"}, {"d"}], ""),
-        ([{"a", "c"}], "abd"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "kept"), [
+    ([], "abcd"),
+    ([{"b"}], "acd"),
+    ([{"a"}], "bcd"),
+    ([{"d"}], "abc"),
+    ([{"b"}, {"d"}], "ac"),
+    ([{"a"}, {"b"}, {"c"}, {"d"}], ""),
+    ([{"a", "c"}], "abd"),
+])  # fmt: skip
 def test_culprits_are_dropped_and_the_others_go_on(bad: list[set[str]], kept: str) -> None:
     assert attribute(tuple("abcd"), Judge(*bad)) == tuple(kept)
 

@@ -37,40 +37,34 @@ def argument(home: Path, cwd: Path, text: str) -> str:
     return found.replace(str(home.parents[1]), "")
 
 
-@pytest.mark.parametrize(
-    ("given", "becomes"),
-    [
-        ("--epochs", "--epochs"),
-        ("data", "data"),
-        ("data/train.csv", "data/train.csv"),
-        ("--out=runs/1", "--out=runs/1"),
-        ("../datasets", "/home/datasets"),
-        ("--data=../datasets", "--data=/home/datasets"),
-        ("../missing", "../missing"),
-        ("{home}/data", "/room/project/data"),
-        ("{home}/runs/new", "/room/project/runs/new"),
-        ("--out={home}/runs/new", "--out=/room/project/runs/new"),
-        ("trainer.root={home}/data", "trainer.root=/room/project/data"),
-        ("{home}/.venv", "/home/project/.venv"),
-        ("/etc/hosts", "/etc/hosts"),
-        ("lr=0.1", "lr=0.1"),
-        ("a/b=c/d", "a/b=c/d"),
-    ],
-)
+@pytest.mark.parametrize(("given", "becomes"), [
+    ("--epochs", "--epochs"),
+    ("data", "data"),
+    ("data/train.csv", "data/train.csv"),
+    ("--out=runs/1", "--out=runs/1"),
+    ("../datasets", "/home/datasets"),
+    ("--data=../datasets", "--data=/home/datasets"),
+    ("../missing", "../missing"),
+    ("{home}/data", "/room/project/data"),
+    ("{home}/runs/new", "/room/project/runs/new"),
+    ("--out={home}/runs/new", "--out=/room/project/runs/new"),
+    ("trainer.root={home}/data", "trainer.root=/room/project/data"),
+    ("{home}/.venv", "/home/project/.venv"),
+    ("/etc/hosts", "/etc/hosts"),
+    ("lr=0.1", "lr=0.1"),
+    ("a/b=c/d", "a/b=c/d"),
+])  # fmt: skip
 def test_arguments_of_a_user_in_the_tree(home: Path, given: str, becomes: str) -> None:
     assert argument(home, home, given.format(home=home)) == becomes
 
 
-@pytest.mark.parametrize(
-    ("given", "becomes"),
-    [
-        ("project/data", "/room/project/data"),
-        ("--data=./project/data", "--data=/room/project/data"),
-        ("datasets", "datasets"),
-        ("./datasets", "/home/datasets"),
-        ("facebook/opt-125m", "facebook/opt-125m"),
-    ],
-)
+@pytest.mark.parametrize(("given", "becomes"), [
+    ("project/data", "/room/project/data"),
+    ("--data=./project/data", "--data=/room/project/data"),
+    ("datasets", "datasets"),
+    ("./datasets", "/home/datasets"),
+    ("facebook/opt-125m", "facebook/opt-125m"),
+])  # fmt: skip
 def test_arguments_of_a_user_elsewhere(home: Path, given: str, becomes: str) -> None:
     assert argument(home, home.parent, given) == becomes
 

@@ -224,19 +224,14 @@ def test_nothing_was_trained_and_something_said() -> None:
     assert trouble(ended(code=0)).reason.endswith("with another Python; it printed nothing")
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        ("parser.add_argument('--lr')", "does it have an option for the device, such as --cuda?"),
-        ("parser.add_argument('--no-cuda', action='store_true')", "does it have an option for the device"),
-        ("p.add_argument('-g', '--gpu-ids', default='-1')", "does --gpu-ids choose the device?"),
-        ("@click.option(\n    '--device', default='cpu')", "does --device choose the device?"),
-        (
-            "p.add_argument('--use_cuda')\np.add_argument('--gpu')\np.add_argument('--gpu')",
-            "does --use_cuda or --gpu choose the device?",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("code", "told"), [
+    ("parser.add_argument('--lr')", "does it have an option for the device, such as --cuda?"),
+    ("parser.add_argument('--no-cuda', action='store_true')", "does it have an option for the device"),
+    ("p.add_argument('-g', '--gpu-ids', default='-1')", "does --gpu-ids choose the device?"),
+    ("@click.option(\n    '--device', default='cpu')", "does --device choose the device?"),
+    ("p.add_argument('--use_cuda')\np.add_argument('--gpu')\np.add_argument('--gpu')",
+     "does --use_cuda or --gpu choose the device?"),
+])  # fmt: skip
 def test_on_the_cpu(tmp_path: Path, code: str, told: str) -> None:
     (tmp_path / "options.py").write_text(code)
     one = record(on_cpu=True, modules=["options.py", "gone.py"])

@@ -152,43 +152,27 @@ MUTANTS: dict[str, tuple[Callable[[], Trace], str]] = {
     "divided twice": (lambda: trained(inputs=lambda _, x: x / 255), r"^loss first differs at step 1: "),
     "half of the batch": (lambda: trained(inputs=_half_batch, targets=_half_batch), r"^loss first differs at step 1: "),
     "labels shifted": (lambda: trained(targets=lambda _, y: (y + 1) % 10), r"^loss first differs at step 1: "),
-    "scaled gradient": (
-        lambda: trained(loss=lambda _, x: x + 0.01 * (x - x.detach())),
-        r"^gradients of step 1 differ: \S+ by (9|1)\S+e-0[23] .*and \d more$",
-    ),
-    "detached branch": (
-        lambda: trained(head=_detached),
-        r"^gradients of step 1 differ: \S+ by 1\.\de\+00 .* and \d more$",
-    ),
-    "same loss ever after": (
-        lambda: with_losses(trained(), lambda _, __: trained().losses()[0]),
-        r"^loss first differs at step 2: ",
-    ),
-    "from step 7 on": (
-        lambda: trained(loss=lambda step, x: 1.02 * x if step >= 7 else x),
-        r"^loss first differs at step 7: \S+ against \S+, off by \S+ \(allowed \S+\)$",
-    ),
+    "scaled gradient": (lambda: trained(loss=lambda _, x: x + 0.01 * (x - x.detach())),
+        r"^gradients of step 1 differ: \S+ by (9|1)\S+e-0[23] .*and \d more$"),
+    "detached branch": (lambda: trained(head=_detached),
+        r"^gradients of step 1 differ: \S+ by 1\.\de\+00 .* and \d more$"),
+    "same loss ever after": (lambda: with_losses(trained(), lambda _, __: trained().losses()[0]),
+        r"^loss first differs at step 2: "),
+    "from step 7 on": (lambda: trained(loss=lambda step, x: 1.02 * x if step >= 7 else x),
+        r"^loss first differs at step 7: \S+ against \S+, off by \S+ \(allowed \S+\)$"),
     "parameters touched after step 6": (lambda: trained(model=_kicked), r"^loss first differs at step 7: "),
-    "statistics of a batch norm": (
-        lambda: trained(model=_frozen_statistics),
-        r"^buffers after step 1 differ: norm.running_var by 1.0e-03 ",
-    ),
-    "NaN from step 3 on": (
-        lambda: trained(loss=lambda step, x: x * math.nan if step >= 3 else x),
-        r"^loss at step 3 is nan, and \S+ in the original$",
-    ),
+    "statistics of a batch norm": (lambda: trained(model=_frozen_statistics),
+        r"^buffers after step 1 differ: norm.running_var by 1.0e-03 "),
+    "NaN from step 3 on": (lambda: trained(loss=lambda step, x: x * math.nan if step >= 3 else x),
+        r"^loss at step 3 is nan, and \S+ in the original$"),
     "NaN in a gradient": (
         lambda: with_digest(trained(), "gradients", 1, "0.last.bias", lambda digest: evolve(digest, nan=3)),
         r"^gradients of step 1: last.bias has 3 NaN and 0 infinite values, and 0 NaN and 0 infinite values in the",
     ),
-    "a gradient that never arrives": (
-        lambda: with_digest(trained(), "gradients", 1, "0.norm.weight", lambda _: None),
-        r"^gradients of step 1 differ: norm.weight by 1.0e\+00 \(allowed \S+\)$",
-    ),
-    "a small tensor's gradient": (
-        lambda: with_digest(trained(), "gradients", 1, "0.norm.bias", scaled(1.05)),
-        r"^gradients of step 1 differ: norm.bias by 5.0e-02 \(allowed \S+\)$",
-    ),
+    "a gradient that never arrives": (lambda: with_digest(trained(), "gradients", 1, "0.norm.weight", lambda _: None),
+        r"^gradients of step 1 differ: norm.weight by 1.0e\+00 \(allowed \S+\)$"),
+    "a small tensor's gradient": (lambda: with_digest(trained(), "gradients", 1, "0.norm.bias", scaled(1.05)),
+        r"^gradients of step 1 differ: norm.bias by 5.0e-02 \(allowed \S+\)$"),
     "an update left out": (
         lambda: with_digest(
             trained(), "parameters", 1, "0.norm.bias", lambda _: trained().snapshot("parameters", 0)["0.norm.bias"]
@@ -203,11 +187,9 @@ MUTANTS: dict[str, tuple[Callable[[], Trace], str]] = {
         lambda: with_digest(trained(), "buffers", STEPS, "0.other.num_batches_tracked", scaled(2.0)),
         r"^buffers after step 12 differ: other.num_batches_tracked by 1.0e\+00 ",
     ),
-    "a parameter at the end": (
-        lambda: with_digest(trained(), "parameters", STEPS, "0.last.bias", scaled(1.5)),
-        r"^parameter updates of 12 steps differ: last.bias by ",
-    ),
-}
+    "a parameter at the end": (lambda: with_digest(trained(), "parameters", STEPS, "0.last.bias", scaled(1.5)),
+        r"^parameter updates of 12 steps differ: last.bias by "),
+}  # fmt: skip
 
 
 @CLASSES
@@ -233,18 +215,15 @@ def test_half_precision_hides_no_gross_mistake(mutant: str, optimizer: str) -> N
     assert equality.verdict is Verdict.REFUTED, equality.reason
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"steps": {"0": 11}}, "unequal numbers: 11 steps of optimizer 0, and 12 in the original"),
-        ({"steps": {"0": 12, "1": 3}}, "unequal numbers: 3 steps of optimizer 1, and 0 in the original"),
-        ({"backwards": 24}, "unequal numbers: 24 backward passes, and 12 in the original"),
-        ({"skipped": 1}, "unequal numbers: 1 skipped steps, and 0 in the original"),
-        ({"steps": {}}, "no optimizer step was recorded in the rewritten script"),
-        ({"ended": "error", "error": "ValueError: no"}, "the rewritten script failed: ValueError: no"),
-        ({"ended": "stuck"}, "the rewritten script reached no further optimizer step"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"steps": {"0": 11}}, "unequal numbers: 11 steps of optimizer 0, and 12 in the original"),
+    ({"steps": {"0": 12, "1": 3}}, "unequal numbers: 3 steps of optimizer 1, and 0 in the original"),
+    ({"backwards": 24}, "unequal numbers: 24 backward passes, and 12 in the original"),
+    ({"skipped": 1}, "unequal numbers: 1 skipped steps, and 0 in the original"),
+    ({"steps": {}}, "no optimizer step was recorded in the rewritten script"),
+    ({"ended": "error", "error": "ValueError: no"}, "the rewritten script failed: ValueError: no"),
+    ({"ended": "stuck"}, "the rewritten script reached no further optimizer step"),
+])  # fmt: skip
 @CLASSES
 def test_unequal_counts_are_inconclusive(change: dict[str, object], reason: str, numerics: Numerics) -> None:
     equality = judged(evolve(trained(), **change), numerics)
@@ -301,23 +280,15 @@ def test_other_initial_parameters_are_inconclusive() -> None:
     assert equality.checks[-1].name == "learning rates and other settings"
 
 
-@pytest.mark.parametrize(
-    ("again", "reason"),
-    [
-        (
-            lambda: trained(seed=3),
-            "the original starts with different parameters in every run: set its seeds",
-        ),
-        (lambda: trained(data_seed=500), "the original reads different batches in every run: set its seeds"),
-        (lambda: evolve(trained(), skipped=2), "the original makes a different number of steps in every run"),
-        (lambda: trained(lr=0.04), "the original uses different optimizer settings in every run"),
-        (
-            lambda: with_losses(trained(), lambda step, loss: math.nan if step == 2 else loss),
-            "loss at step 2 is not finite in some runs of the original only",
-        ),
-        (lambda: evolve(trained(), ended="error", error="E: x"), "the original script failed: E: x"),
-    ],
-)
+@pytest.mark.parametrize(("again", "reason"), [
+    (lambda: trained(seed=3), "the original starts with different parameters in every run: set its seeds"),
+    (lambda: trained(data_seed=500), "the original reads different batches in every run: set its seeds"),
+    (lambda: evolve(trained(), skipped=2), "the original makes a different number of steps in every run"),
+    (lambda: trained(lr=0.04), "the original uses different optimizer settings in every run"),
+    (lambda: with_losses(trained(), lambda step, loss: math.nan if step == 2 else loss),
+     "loss at step 2 is not finite in some runs of the original only"),
+    (lambda: evolve(trained(), ended="error", error="E: x"), "the original script failed: E: x"),
+])  # fmt: skip
 def test_an_original_that_is_not_like_itself_cannot_be_judged(again: Callable[[], Trace], reason: str) -> None:
     equality = judge(trained(), trained(), Controls((trained(), again())), Numerics.BITWISE)
     assert (equality.verdict, equality.reason) == (Verdict.INCONCLUSIVE, reason)
@@ -394,14 +365,11 @@ def test_work_that_moved_to_the_device(numerics: Numerics) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("units", "numerics", "verdict"),
-    [
-        (8.0, Numerics.ROUNDING, Verdict.PROVEN),
-        (8.0, Numerics.BITWISE, Verdict.INCONCLUSIVE),
-        (1e4, Numerics.ROUNDING, Verdict.INCONCLUSIVE),
-    ],
-)
+@pytest.mark.parametrize(("units", "numerics", "verdict"), [
+    (8.0, Numerics.ROUNDING, Verdict.PROVEN),
+    (8.0, Numerics.BITWISE, Verdict.INCONCLUSIVE),
+    (1e4, Numerics.ROUNDING, Verdict.INCONCLUSIVE),
+])  # fmt: skip
 def test_batches_that_are_made_ready_on_the_device(units: float, numerics: Numerics, verdict: Verdict) -> None:
     def nearly(event: Forward) -> Forward:
         leaf = event.leaves[0]
@@ -679,13 +647,10 @@ def test_as_much_is_dropped() -> None:
     assert all(row.name != "dropouts" for row in compiled.checks)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"adds_up_in_half": True}, "a part of the loss is summed up in a half type, and in float32 in the original"),
-        ({"held_in_half": 3}, "3 parameters hold values of a half type, and 1 in the original: updates that"),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    ({"adds_up_in_half": True}, "a part of the loss is summed up in a half type, and in float32 in the original"),
+    ({"held_in_half": 3}, "3 parameters hold values of a half type, and 1 in the original: updates that"),
+])  # fmt: skip
 def test_what_is_rounded_to_half_types_and_hides_changes(change: dict[str, Any], reason: str) -> None:
     original = evolve(trained(), held_in_half=1)
     other = judge(original, evolve(original, **change), controls(), Numerics.PRECISION)

@@ -76,16 +76,13 @@ def test_link_of_a_virtual_environment_is_kept(tmp_path: Path) -> None:
     assert probe(str(python)).python == str(python)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"version": [3, 7, 9]}, "is Python 3.7.9, but perfmod needs 3.8 or later"),
-        ({"version": [2, 7, 18], "torch": None}, "is Python 2.7.18"),
-        ({"torch": None, "error": "No module named torch"}, "cannot import torch: No module named torch; install it"),
-        ({"torch": "1.13.1+cu117"}, "has torch 1.13.1+cu117, but perfmod needs 2.1 or later"),
-        ({"torch": "2.0.1"}, "has torch 2.0.1"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"version": [3, 7, 9]}, "is Python 3.7.9, but perfmod needs 3.8 or later"),
+    ({"version": [2, 7, 18], "torch": None}, "is Python 2.7.18"),
+    ({"torch": None, "error": "No module named torch"}, "cannot import torch: No module named torch; install it"),
+    ({"torch": "1.13.1+cu117"}, "has torch 1.13.1+cu117, but perfmod needs 2.1 or later"),
+    ({"torch": "2.0.1"}, "has torch 2.0.1"),
+])  # fmt: skip
 def test_interpreter_that_will_not_do(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
     with pytest.raises(Failure) as error:
         probe(python_that_says(tmp_path / "python", **fields))

@@ -35,34 +35,28 @@ def printed(
     return next(iter(compare_printed(runs)), None)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("step 3: loss 1.2345", "step 3: loss 1.2345"),
-        ("step 3: loss 1.2345", "step 3: loss 1.2346"),
-        ("loss 1.234567e-3", "loss 1.234568e-3"),
-        ("acc 0.50, loss nan", "acc 0.51, loss nan"),
-        ("epoch 1 took 3.1 s, loss 2.0", "epoch 1 took 9.7 s, loss 1.0"),
-        ("loss 2.0 (12.5 it/s)", "loss 2.0 (18.2 it/s)"),
-        ("[00:03<00:12] loss 1.0", "[00:09<00:12] loss 1.0"),
-        ("no figures", "no figures"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("step 3: loss 1.2345", "step 3: loss 1.2345"),
+    ("step 3: loss 1.2345", "step 3: loss 1.2346"),
+    ("loss 1.234567e-3", "loss 1.234568e-3"),
+    ("acc 0.50, loss nan", "acc 0.51, loss nan"),
+    ("epoch 1 took 3.1 s, loss 2.0", "epoch 1 took 9.7 s, loss 1.0"),
+    ("loss 2.0 (12.5 it/s)", "loss 2.0 (18.2 it/s)"),
+    ("[00:03<00:12] loss 1.0", "[00:09<00:12] loss 1.0"),
+    ("no figures", "no figures"),
+])  # fmt: skip
 def test_a_rounding_and_what_tells_the_time_are_no_difference(old: str, new: str) -> None:
     row = printed([old, "then 1"], [new, "then 1"])
     assert row is not None
     assert row.verdict is Verdict.PROVEN, row.reason
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("step 3: loss 1.2345", "step 3: loss 1.2445"),
-        ("step 3: loss 1.2345", "step 4: loss 1.2345"),
-        ("loss 1.2345", "loss nan"),
-        ("loss 1.2345", "error 1.2345"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("step 3: loss 1.2345", "step 3: loss 1.2445"),
+    ("step 3: loss 1.2345", "step 4: loss 1.2345"),
+    ("loss 1.2345", "loss nan"),
+    ("loss 1.2345", "error 1.2345"),
+])  # fmt: skip
 def test_another_figure_is_not_proven(old: str, new: str) -> None:
     row = printed(["begin 0", old], ["begin 0", new])
     assert row is not None
@@ -103,22 +97,16 @@ def judged(other: Trace, numerics: Numerics = Numerics.ROUNDING) -> tuple[Verdic
     return equality.verdict, equality.reason
 
 
-@pytest.mark.parametrize(
-    ("saved", "verdict", "reason"),
-    [
-        (Saved(4, (tensor(1.0), Leaf((), "int", "3"))), Verdict.PROVEN, "bitwise equal over 4 steps"),
-        (Saved(4, (tensor(1.0 + 2e-6), Leaf((), "int", "3"))), Verdict.PROVEN, "equal within the limits over 4 steps"),
-        (Saved(4, (tensor(1.5), Leaf((), "int", "3"))), Verdict.REFUTED, "checkpoints differ: save 1.0 by 3.5e-01"),
-        (Saved(4, (tensor(1.0), Leaf((), "int", "4"))), Verdict.REFUTED, "another whole number or text is saved"),
-        (Saved(3, (tensor(1.0), Leaf((), "int", "3"))), Verdict.INCONCLUSIVE, "something else is saved, or at other"),
-        (Saved(4, (tensor(1.0), Leaf((), "bool", "1"), Leaf((), "int", "3"))), Verdict.PROVEN, "bitwise equal over"),
-        (
-            Saved(4, (tensor(1.0, "float16"), Leaf((), "int", "3"))),
-            Verdict.INCONCLUSIVE,
-            "something else is saved, or at other steps",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("saved", "verdict", "reason"), [
+    (Saved(4, (tensor(1.0), Leaf((), "int", "3"))), Verdict.PROVEN, "bitwise equal over 4 steps"),
+    (Saved(4, (tensor(1.0 + 2e-6), Leaf((), "int", "3"))), Verdict.PROVEN, "equal within the limits over 4 steps"),
+    (Saved(4, (tensor(1.5), Leaf((), "int", "3"))), Verdict.REFUTED, "checkpoints differ: save 1.0 by 3.5e-01"),
+    (Saved(4, (tensor(1.0), Leaf((), "int", "4"))), Verdict.REFUTED, "another whole number or text is saved"),
+    (Saved(3, (tensor(1.0), Leaf((), "int", "3"))), Verdict.INCONCLUSIVE, "something else is saved, or at other"),
+    (Saved(4, (tensor(1.0), Leaf((), "bool", "1"), Leaf((), "int", "3"))), Verdict.PROVEN, "bitwise equal over"),
+    (Saved(4, (tensor(1.0, "float16"), Leaf((), "int", "3"))), Verdict.INCONCLUSIVE,
+     "something else is saved, or at other steps"),
+])  # fmt: skip
 def test_checkpoints(saved: Saved, verdict: Verdict, reason: str) -> None:
     found = judged(saving(saved))
     assert found[0] is verdict

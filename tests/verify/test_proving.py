@@ -119,13 +119,10 @@ def test_a_rounding_refutes_once_chance_is_unlikely(judged: Callable[..., Any]) 
     assert (runner.originals, runner.deterministic) == (8, 1)
 
 
-@pytest.mark.parametrize(
-    ("runner", "said"),
-    [
-        (MadeUp(warned=["a_backward_cuda", "b_cuda"]), "`a_backward_cuda`, `b_cuda` need not repeat their bits"),
-        (MadeUp(other_bits=True), "it uses operations that need not repeat their bits"),
-    ],
-)
+@pytest.mark.parametrize(("runner", "said"), [
+    (MadeUp(warned=["a_backward_cuda", "b_cuda"]), "`a_backward_cuda`, `b_cuda` need not repeat their bits"),
+    (MadeUp(other_bits=True), "it uses operations that need not repeat their bits"),
+])  # fmt: skip
 def test_operations_that_need_not_repeat_leave_a_doubt(judged: Callable[..., Any], runner: MadeUp, said: str) -> None:
     equality, _ = judged(runner)
     assert equality.verdict is Verdict.INCONCLUSIVE

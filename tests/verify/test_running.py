@@ -436,17 +436,13 @@ while True:
 """
 
 
-@pytest.mark.parametrize(
-    ("numbers", "status"),
-    [
-        ([signal.SIGINT], 130),
-        ([signal.SIGINT] * 4, 130),
-        ([signal.SIGTERM], 143),
-        ([signal.SIGTERM, signal.SIGINT, signal.SIGTERM], 143),
-        ([signal.SIGHUP], 129),
-    ],
-    ids=["Ctrl-C", "impatient Ctrl-C", "SIGTERM", "several", "SIGHUP"],
-)
+@pytest.mark.parametrize(("numbers", "status"), [
+    ([signal.SIGINT], 130),
+    ([signal.SIGINT] * 4, 130),
+    ([signal.SIGTERM], 143),
+    ([signal.SIGTERM, signal.SIGINT, signal.SIGTERM], 143),
+    ([signal.SIGHUP], 129),
+], ids=["Ctrl-C", "impatient Ctrl-C", "SIGTERM", "several", "SIGHUP"])  # fmt: skip
 def test_interrupted(workshop: Workshop, tmp_path: Path, numbers: list[int], status: int) -> None:
     """A process like perfmod's, with two runs and their children alive, is ended by somebody."""
     workshop.write(STUBBORN)

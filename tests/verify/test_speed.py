@@ -168,15 +168,12 @@ def test_more_processes_help_where_a_gain_is_not_clear_yet() -> None:
     assert not more_would_help(clear)
 
 
-@pytest.mark.parametrize(
-    ("original", "rewritten", "reason"),
-    [
-        ([10.0], [5.0, 5.0], "1 timed processes of the original"),
-        ([10.0, 10.0], [], "0 timed processes of the rewritten"),
-        ([10.0, 10.0], [5.0, math.nan], "process 3 of the rewritten script timed no steps"),
-        ([10.0, 0.0], [5.0, 5.0], "process 2 of the original script timed no steps"),
-    ],
-)
+@pytest.mark.parametrize(("original", "rewritten", "reason"), [
+    ([10.0], [5.0, 5.0], "1 timed processes of the original"),
+    ([10.0, 10.0], [], "0 timed processes of the rewritten"),
+    ([10.0, 10.0], [5.0, math.nan], "process 3 of the rewritten script timed no steps"),
+    ([10.0, 0.0], [5.0, 5.0], "process 2 of the original script timed no steps"),
+])  # fmt: skip
 def test_what_was_not_timed_is_inconclusive(original: list[float], rewritten: list[float], reason: str) -> None:
     speed = compare(_timed("original", original), _timed("rewritten", rewritten), seed=1)
     assert speed.verdict is Verdict.INCONCLUSIVE
@@ -201,24 +198,16 @@ def test_a_longer_start_is_earned_back() -> None:
     assert compare(original, slow, seed=1).break_even_step is None
 
 
-@pytest.mark.parametrize(
-    ("figures", "beside", "verdict", "reason"),
-    [
-        ((12.7, 10.0), {}, Verdict.PROVEN, "beyond the noise of"),
-        ((12.7, 10.0), {"load": 0.01}, Verdict.PROVEN, "beyond the noise of"),
-        (
-            (12.7, 10.0),
-            {"load": 0.4},
-            Verdict.INCONCLUSIVE,
-            "took 40% of the processors' time; time it",
-        ),
-        ((12.7, 10.0), {"device_load": 0.3}, Verdict.INCONCLUSIVE, "other processes took 30% of the GPU's time; time"),
-        ((12.7, 10.0), {"throttled": "thermal slowdown"}, Verdict.INCONCLUSIVE, r"in 3 of 6 processes \(thermal"),
-        ((10.0, 12.7), {"load": 0.4}, Verdict.INCONCLUSIVE, "slower: .* other processes took 40%"),
-        ((40.0, 10.0), {"load": 0.4}, Verdict.PROVEN, "beyond the noise of 68.7%"),
-        ((10.0, 10.0), {"load": 0.4}, Verdict.NO_CHANGE, "within the noise of .*; other processes took 40%"),
-    ],
-)
+@pytest.mark.parametrize(("figures", "beside", "verdict", "reason"), [
+    ((12.7, 10.0), {}, Verdict.PROVEN, "beyond the noise of"),
+    ((12.7, 10.0), {"load": 0.01}, Verdict.PROVEN, "beyond the noise of"),
+    ((12.7, 10.0), {"load": 0.4}, Verdict.INCONCLUSIVE, "took 40% of the processors' time; time it"),
+    ((12.7, 10.0), {"device_load": 0.3}, Verdict.INCONCLUSIVE, "other processes took 30% of the GPU's time; time"),
+    ((12.7, 10.0), {"throttled": "thermal slowdown"}, Verdict.INCONCLUSIVE, r"in 3 of 6 processes \(thermal"),
+    ((10.0, 12.7), {"load": 0.4}, Verdict.INCONCLUSIVE, "slower: .* other processes took 40%"),
+    ((40.0, 10.0), {"load": 0.4}, Verdict.PROVEN, "beyond the noise of 68.7%"),
+    ((10.0, 10.0), {"load": 0.4}, Verdict.NO_CHANGE, "within the noise of .*; other processes took 40%"),
+])  # fmt: skip
 def test_what_ran_beside_one_side_has_to_be_cleared_too(
     figures: tuple[float, float], beside: dict[str, Any], verdict: Verdict, reason: str
 ) -> None:

@@ -74,17 +74,14 @@ def seen(workshop: Workshop, forks: bool) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize(
-    ("before", "forked"),
-    [
-        ("", True),
-        ("os.environ['WANDB_MODE'] = 'dryrun'", True),
-        ("os.environ['OMP_NUM_THREADS'] = '3'", False),
-        ("os.environ.pop('HOME')", False),
-        ("os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])", False),
-        ("import multiprocessing; os.environ['MKL_DYNAMIC'] = 'no'; in_child(lambda: __import__('torch'))", False),
-    ],
-)
+@pytest.mark.parametrize(("before", "forked"), [
+    ("", True),
+    ("os.environ['WANDB_MODE'] = 'dryrun'", True),
+    ("os.environ['OMP_NUM_THREADS'] = '3'", False),
+    ("os.environ.pop('HOME')", False),
+    ("os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])", False),
+    ("import multiprocessing; os.environ['MKL_DYNAMIC'] = 'no'; in_child(lambda: __import__('torch'))", False),
+])  # fmt: skip
 def test_what_torch_reads_when_it_is_imported(workshop: Workshop, before: str, forked: bool) -> None:
     if "affinity" in before and len(os.sched_getaffinity(0)) == 1:
         pytest.skip("there is but one processor")

@@ -37,19 +37,16 @@ def run(root: Path, code: str) -> Ran:
         return Runner(scratch, call, timeout=300.0, forks=False).run(side, job())
 
 
-@pytest.mark.parametrize(
-    ("asking", "told"),
-    [
-        ("import os; print(os.popen('stty size', 'r').read().split())", "['24', '80']"),
-        ("import os; print(*os.get_terminal_size())", "80 24"),
-        ("import os, sys; print(*os.get_terminal_size(sys.stderr.fileno()))", "80 24"),
-        ("import os; print(*os.get_terminal_size(0))", "80 24"),
-        ("import shutil; print(*shutil.get_terminal_size((0, 0)))", "80 24"),
-        ("import sys; print(sys.stdin.isatty(), repr(sys.stdin.read()), sys.stdin.readlines())", "True '' []"),
-        ("import select, sys; print(select.select([sys.stdin], [], [], 0))", "([], [], [])"),
-        ("import subprocess; print(subprocess.run('cat').returncode)", "0"),
-    ],
-)
+@pytest.mark.parametrize(("asking", "told"), [
+    ("import os; print(os.popen('stty size', 'r').read().split())", "['24', '80']"),
+    ("import os; print(*os.get_terminal_size())", "80 24"),
+    ("import os, sys; print(*os.get_terminal_size(sys.stderr.fileno()))", "80 24"),
+    ("import os; print(*os.get_terminal_size(0))", "80 24"),
+    ("import shutil; print(*shutil.get_terminal_size((0, 0)))", "80 24"),
+    ("import sys; print(sys.stdin.isatty(), repr(sys.stdin.read()), sys.stdin.readlines())", "True '' []"),
+    ("import select, sys; print(select.select([sys.stdin], [], [], 0))", "([], [], [])"),
+    ("import subprocess; print(subprocess.run('cat').returncode)", "0"),
+])  # fmt: skip
 def test_the_terminal_answers(root: Path, asking: str, told: str) -> None:
     ran = run(root, asking)
     assert ran.tail == f"{told}\n"

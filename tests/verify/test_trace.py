@@ -54,25 +54,22 @@ def _changed(document: dict[str, Any], *path: str | int, value: object) -> dict[
     return copy
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "complaint"),
-    [
-        (("schema",), 2, "schema 2, not 1"),
-        (("mode",), "timing", "of a timing run"),
-        (("rank",), "0", "rank is '0', not an integer"),
-        (("backwards",), True, "backwards is True, not an integer"),
-        (("steps",), [2], r"steps is \[2\], not an object"),
-        (("steps", "0"), 1.5, r"steps.0 is 1.5, not an integer"),
-        (("events",), {}, "events is {}, not a list"),
-        (("events", 0, "kind"), "nap", r"events\[0\] is of an unknown kind, 'nap'"),
-        (("events", 2, "losses"), ["low"], r"events\[2\].losses\[0\] is 'low', not a number"),
-        (("events", 3), {"kind": "step", "step": 0}, r"events\[3\] lacks 'optimizer'"),
-        (("events", 1, "leaves", 0, "sketch"), [0, 10**9], r"events\[1\].leaves\[0\].sketch is .* no span of the"),
-        (("events", 1, "leaves", 0, "sketch"), [-1, 2], "no span of the"),
-        (("snapshots", 0, "tensors", "0.first.bias", "norm"), None, "norm is None, not a number"),
-        (("error",), "oops", "error is 'oops', not an object"),
-    ],
-)
+@pytest.mark.parametrize(("path", "value", "complaint"), [
+    (("schema",), 2, "schema 2, not 1"),
+    (("mode",), "timing", "of a timing run"),
+    (("rank",), "0", "rank is '0', not an integer"),
+    (("backwards",), True, "backwards is True, not an integer"),
+    (("steps",), [2], r"steps is \[2\], not an object"),
+    (("steps", "0"), 1.5, r"steps.0 is 1.5, not an integer"),
+    (("events",), {}, "events is {}, not a list"),
+    (("events", 0, "kind"), "nap", r"events\[0\] is of an unknown kind, 'nap'"),
+    (("events", 2, "losses"), ["low"], r"events\[2\].losses\[0\] is 'low', not a number"),
+    (("events", 3), {"kind": "step", "step": 0}, r"events\[3\] lacks 'optimizer'"),
+    (("events", 1, "leaves", 0, "sketch"), [0, 10**9], r"events\[1\].leaves\[0\].sketch is .* no span of the"),
+    (("events", 1, "leaves", 0, "sketch"), [-1, 2], "no span of the"),
+    (("snapshots", 0, "tensors", "0.first.bias", "norm"), None, "norm is None, not a number"),
+    (("error",), "oops", "error is 'oops', not an object"),
+])  # fmt: skip
 def test_a_malformed_trace_says_where(
     written: tuple[dict[str, Any], array[float]], path: tuple[str | int, ...], value: object, complaint: str
 ) -> None:

@@ -50,16 +50,13 @@ class Machine:
         return not self.threads[place].is_alive()
 
 
-@pytest.mark.parametrize(
-    ("runs", "ends", "order"),
-    [
-        (3, {}, [0, 1, 2, 2, 1, 0, 0, 1, 2]),
-        (1, {}, [0, 0, 0]),
-        (3, {1: 0}, [0, 1, 2, 2, 0, 0, 2]),
-        (3, {1: -1}, [0, 2, 2, 0, 0, 2]),
-        (2, {0: -1, 1: -1}, []),
-    ],
-)
+@pytest.mark.parametrize(("runs", "ends", "order"), [
+    (3, {}, [0, 1, 2, 2, 1, 0, 0, 1, 2]),
+    (1, {}, [0, 0, 0]),
+    (3, {1: 0}, [0, 1, 2, 2, 0, 0, 2]),
+    (3, {1: -1}, [0, 2, 2, 0, 0, 2]),
+    (2, {0: -1, 1: -1}, []),
+])  # fmt: skip
 def test_one_at_a_time_and_backwards_every_second_time(
     tmp_path: Path, runs: int, ends: dict[int, int], order: list[int]
 ) -> None:

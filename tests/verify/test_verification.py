@@ -269,14 +269,11 @@ def test_in_a_hurry_the_gpu_is_busy_with_other_runs(verified: Callable[..., Any]
     assert (evidence.speed.suspicious, kept) == ("", ["PM101", "PM104"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        (Kind.CRASHED, ExitCode.FAILED),
-        (Kind.NEVER_STEPPED, ExitCode.INCONCLUSIVE),
-        (Kind.ON_CPU, ExitCode.INCONCLUSIVE),
-    ],
-)
+@pytest.mark.parametrize(("kind", "code"), [
+    (Kind.CRASHED, ExitCode.FAILED),
+    (Kind.NEVER_STEPPED, ExitCode.INCONCLUSIVE),
+    (Kind.ON_CPU, ExitCode.INCONCLUSIVE),
+])  # fmt: skip
 def test_an_original_in_trouble(verified: Callable[..., Any], kind: Kind, code: ExitCode) -> None:
     evidence, kept, _ = verified(MadeUp(lambda _rules: 10.0, trouble=Trouble(kind, "it is no good")))
     assert (exit_code(evidence), kept) == (code, [])

@@ -30,17 +30,14 @@ def ended(folder: Path, end: str, mode: Mode = Mode.EQUALITY) -> harness_child.C
     return harness_child.run(folder, TRAINING + end, mode, steps=4)
 
 
-@pytest.mark.parametrize(
-    ("end", "status", "kind", "steps"),
-    [
-        ("for _ in range(9): step()\nprint('not reached')", 0, "steps", 4),
-        ("step()", 0, "exit", 1),
-        ("step(); sys.exit(7)", 7, "exit", 1),
-        ("step(); os._exit(7)", 7, "exit", 1),
-        ("step()\nif os.fork() == 0:\n    for _ in range(9): step()\n    os._exit(0)\nos.wait()", 0, "exit", 1),
-        ("for _ in range(600): model(torch.ones(1, 4)).sum().backward()", 0, "stuck", 0),
-    ],
-)
+@pytest.mark.parametrize(("end", "status", "kind", "steps"), [
+    ("for _ in range(9): step()\nprint('not reached')", 0, "steps", 4),
+    ("step()", 0, "exit", 1),
+    ("step(); sys.exit(7)", 7, "exit", 1),
+    ("step(); os._exit(7)", 7, "exit", 1),
+    ("step()\nif os.fork() == 0:\n    for _ in range(9): step()\n    os._exit(0)\nos.wait()", 0, "exit", 1),
+    ("for _ in range(600): model(torch.ones(1, 4)).sum().backward()", 0, "stuck", 0),
+])  # fmt: skip
 def test_a_script_that_does_not_fail(tmp_path: Path, end: str, status: int, kind: str, steps: int) -> None:
     child = ended(tmp_path, end)
     assert (child.status, child.record["ended"], child.record["error"]) == (status, kind, None), child.stderr

@@ -114,22 +114,19 @@ def waiting(folder: Path, line: str) -> dict[str, Any]:
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize(
-    ("line", "at_least"),
-    [
-        ("loss.item()", 1),
-        ("found = torch.nonzero(mask)", 1),
-        ("chosen = output[mask]", 1),
-        ("again = host.to(device)", 1),
-        ("again = pinned.to(device)", 1),
-        ("good = 1 if loss > 0 else 0", 1),
-        ("text = f'{loss:.4f}'", 1),
-        ("one = loss.item() + output.sum().item()", 2),
-        ("again = pinned.to(device, non_blocking=True)", 0),
-        ("output = output.masked_fill(mask, 0.0)", 0),
-        ("norm = clip_grad_norm_(model.parameters(), 1.0)", 0),
-    ],
-)
+@pytest.mark.parametrize(("line", "at_least"), [
+    ("loss.item()", 1),
+    ("found = torch.nonzero(mask)", 1),
+    ("chosen = output[mask]", 1),
+    ("again = host.to(device)", 1),
+    ("again = pinned.to(device)", 1),
+    ("good = 1 if loss > 0 else 0", 1),
+    ("text = f'{loss:.4f}'", 1),
+    ("one = loss.item() + output.sum().item()", 2),
+    ("again = pinned.to(device, non_blocking=True)", 0),
+    ("output = output.masked_fill(mask, 0.0)", 0),
+    ("norm = clip_grad_norm_(model.parameters(), 1.0)", 0),
+])  # fmt: skip
 def test_the_line_that_waits(tmp_path: Path, line: str, at_least: int) -> None:
     record = waiting(tmp_path, line)
     rows = [(row["file"], row["line"], row["function"]) for row in record["syncs"]]
@@ -177,15 +174,12 @@ def test_how_long_a_line_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize(
-    ("line", "pageable", "to_device", "from_device"),
-    [
-        ("again = host.to(device)", 65536, 65536, 0),
-        ("again = pinned.to(device, non_blocking=True)", 0, 65536, 0),
-        ("back = inputs.cpu()", 0, 0, 65536),
-        ("pass", 0, 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("line", "pageable", "to_device", "from_device"), [
+    ("again = host.to(device)", 65536, 65536, 0),
+    ("again = pinned.to(device, non_blocking=True)", 0, 65536, 0),
+    ("back = inputs.cpu()", 0, 0, 65536),
+    ("pass", 0, 0, 0),
+])  # fmt: skip
 def test_what_a_step_copies(tmp_path: Path, line: str, pageable: int, to_device: int, from_device: int) -> None:
     trace = waiting(tmp_path, line)["trace"]
     assert (trace["pageable_bytes"], trace["to_device_bytes"], trace["from_device_bytes"]) == (

@@ -319,15 +319,12 @@ def test_what_is_drawn_more_in_a_step_is_seen_in_that_step(tmp_path: Path, drawn
     assert plain.steps_drawn_otherwise(more) == ([1, 2, 3] if "numpy" in drawn else [2])
 
 
-@pytest.mark.parametrize(
-    ("loss", "is_in_half"),
-    [
-        ("model(x).square().mean()", False),
-        ("model(x).bfloat16().float().square().mean()", False),
-        ("model(x).square().mean() + model(x).bfloat16().square().mean()", True),
-        ("sum(model(x).square().mean(1).half()).float()", True),
-    ],
-)
+@pytest.mark.parametrize(("loss", "is_in_half"), [
+    ("model(x).square().mean()", False),
+    ("model(x).bfloat16().float().square().mean()", False),
+    ("model(x).square().mean() + model(x).bfloat16().square().mean()", True),
+    ("sum(model(x).square().mean(1).half()).float()", True),
+])  # fmt: skip
 def test_parts_of_a_loss_that_are_summed_up_in_half_types_are_seen(tmp_path: Path, loss: str, is_in_half: bool) -> None:
     assert "model(x).square().mean()" in DRAWING
     script = DRAWING.replace("DRAWN", "pass").replace("model(x).square().mean()", loss)

@@ -94,18 +94,15 @@ def compared(trace: Trace) -> Mapping[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("sampling", "workers"),
-    [
-        ("shuffle=True", ["spawned"]),
-        pytest.param("shuffle=True", ["four", "persistent", "forkserver"], marks=pytest.mark.exhaustive),
-        pytest.param("shuffle=True, generator=generator", ["four", "persistent"], marks=pytest.mark.exhaustive),
-        ("sampler=WeightedRandomSampler(weights(), 44), collate_fn=mixed_up", ["persistent"]),
-        pytest.param(
-            "sampler=WeightedRandomSampler(weights(), 44, generator=generator)", ["four"], marks=pytest.mark.exhaustive
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sampling", "workers"), [
+    ("shuffle=True", ["spawned"]),
+    pytest.param("shuffle=True", ["four", "persistent", "forkserver"], marks=pytest.mark.exhaustive),
+    pytest.param("shuffle=True, generator=generator", ["four", "persistent"], marks=pytest.mark.exhaustive),
+    ("sampler=WeightedRandomSampler(weights(), 44), collate_fn=mixed_up", ["persistent"]),
+    pytest.param(
+        "sampler=WeightedRandomSampler(weights(), 44, generator=generator)", ["four"], marks=pytest.mark.exhaustive
+    ),
+])  # fmt: skip
 def test_batches_and_training_are_the_same_with_any_workers(tmp_path: Path, sampling: str, workers: list[str]) -> None:
     torchvision_cpu.load_or_skip()
     alone = trained(tmp_path / "none", IMAGES, f"{sampling}, {WORKERS['none']}")
@@ -209,21 +206,13 @@ for epoch in range(2):
 """
 
 
-@pytest.mark.parametrize(
-    ("begin", "shared"),
-    [
-        ("None", []),
-        ("lambda number: np.random.seed(torch.initial_seed() % 2**32)", []),
-        (
-            "lambda number: np.random.seed(0)",
-            ["all workers of a loader draw the same random numbers from NumPy's stream"],
-        ),
-        (
-            "lambda number: torch.manual_seed(number) and None",
-            ["the workers of a loader draw the same random numbers from torch's stream in each epoch"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("begin", "shared"), [
+    ("None", []),
+    ("lambda number: np.random.seed(torch.initial_seed() % 2**32)", []),
+    ("lambda number: np.random.seed(0)", ["all workers of a loader draw the same random numbers from NumPy's stream"]),
+    ("lambda number: torch.manual_seed(number) and None",
+     ["the workers of a loader draw the same random numbers from torch's stream in each epoch"]),
+])  # fmt: skip
 def test_workers_that_draw_the_same_are_seen(tmp_path: Path, begin: str, shared: list[str]) -> None:
     seen = trained(tmp_path / "run", DRAWING.replace("BEGIN", begin), "")
     assert len(seen.workers) == 4

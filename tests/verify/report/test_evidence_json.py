@@ -91,33 +91,27 @@ def test_what_an_earlier_version_did_not_know_has_its_default() -> None:
     assert same(load(json.dumps(document)), evolve(verify_evidence.rich(), seconds=0.0, speed=None))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not valid JSON"),
-        ("[" * 100_000, "not valid JSON"),
-        ("[]", "no schema version"),
-        ("{}", "no schema version"),
-        (changed(schema=True), "no schema version"),
-        (changed(schema=0), "no schema version"),
-        (changed(schema="1"), "no schema version"),
-        (changed(schema=SCHEMA_VERSION + 1), f"version {SCHEMA_VERSION + 1} is from a later perfmod"),
-        ('{"schema": 1}', "verdict: is missing"),
-        (changed(verdict="fine"), "verdict: one of proven, "),
-        (changed(verdict=[]), "verdict: one of proven, "),
-        (changed(reason=None), "reason: a string is expected"),
-        (changed(seconds="3"), "seconds: a number is expected"),
-        (changed(seconds=True), "seconds: a number is expected"),
-        (changed(warnings="w"), "warnings: an array is expected"),
-        (changed(warnings=["w", 1]), r"warnings\[1\]: a string is expected"),
-        (changed(environment={"packages": [["numpy"]]}), r"environment.packages\[0\]: an array of 2 is expected"),
-        (changed(equality=3), "equality: Equality is expected"),
-        (
-            changed(equality={"verdict": "proven", "reason": "", "numerics": "", "steps": 1.5}),
-            "equality.steps: a whole",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "not valid JSON"),
+    ("[" * 100_000, "not valid JSON"),
+    ("[]", "no schema version"),
+    ("{}", "no schema version"),
+    (changed(schema=True), "no schema version"),
+    (changed(schema=0), "no schema version"),
+    (changed(schema="1"), "no schema version"),
+    (changed(schema=SCHEMA_VERSION + 1), f"version {SCHEMA_VERSION + 1} is from a later perfmod"),
+    ('{"schema": 1}', "verdict: is missing"),
+    (changed(verdict="fine"), "verdict: one of proven, "),
+    (changed(verdict=[]), "verdict: one of proven, "),
+    (changed(reason=None), "reason: a string is expected"),
+    (changed(seconds="3"), "seconds: a number is expected"),
+    (changed(seconds=True), "seconds: a number is expected"),
+    (changed(warnings="w"), "warnings: an array is expected"),
+    (changed(warnings=["w", 1]), r"warnings\[1\]: a string is expected"),
+    (changed(environment={"packages": [["numpy"]]}), r"environment.packages\[0\]: an array of 2 is expected"),
+    (changed(equality=3), "equality: Equality is expected"),
+    (changed(equality={"verdict": "proven", "reason": "", "numerics": "", "steps": 1.5}), "equality.steps: a whole"),
+])  # fmt: skip
 def test_what_is_no_record(text: str, message: str) -> None:
     with pytest.raises(NotEvidence, match=message):
         load(text)

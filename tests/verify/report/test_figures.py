@@ -14,46 +14,43 @@ from perfmod.verify.report import anatomy, diffs, plots, series, summary, wordin
 NAN, INF = math.nan, math.inf
 
 
-@pytest.mark.parametrize(
-    ("shown", "expected"),
-    [
-        (wording.ratio(1.4712), "1.47x"),
-        (wording.ratio(1.0021), "1.002x"),
-        (wording.ratio(12.34), "12.3x"),
-        (wording.ratio(NAN), "NaNx"),
-        (wording.interval(0.991, 1.21), "0.991 to 1.210"),
-        (wording.milliseconds(0), "0 ms"),
-        (wording.milliseconds(0.0123), "0.012 ms"),
-        (wording.milliseconds(0.98), "0.98 ms"),
-        (wording.milliseconds(1234.56), "1,234.6 ms"),
-        (wording.milliseconds(INF), "infinite ms"),
-        (wording.from_to(12.74, 0, "ms"), "12.74 -> 0 ms"),
-        (wording.from_to(0.004, 0.002, "ms"), "0.004 -> 0.002 ms"),
-        (wording.difference(0.0), "0"),
-        (wording.difference(3.0), "3"),
-        (wording.difference(1.26e-6), "1.3e-06"),
-        (wording.difference(NAN), "NaN"),
-        (wording.difference(-INF), "-infinite"),
-        (wording.per_step(1204), "1,204"),
-        (wording.per_step(0.25), "0.2"),
-        (wording.percent(0.0042), "0.4 %"),
-        (wording.percent(0.93), "93 %"),
-        (wording.percent(0), "0 %"),
-        (wording.mebibytes(812.4), "812 MiB"),
-        (wording.mebibytes(12595.2), "12.3 GiB"),
-        (wording.byte_count(39_321_600), "39.3 MB"),
-        (wording.byte_count(48), "48 B"),
-        (wording.duration(192.4), "3 min 12 s"),
-        (wording.duration(59.7), "1 min 0 s"),
-        (wording.duration(3), "3 s"),
-        (wording.counted(1, "backward pass"), "1 backward pass"),
-        (wording.counted(2, "backward pass"), "2 backward passes"),
-        (wording.counted(1204, "step"), "1,204 steps"),
-        (wording.visible("a\x1b\n\udc80\u2028"), r"a\x1b\n\udc80\u2028"),
-        (wording.visible("a\n\t\x00", keep="\n\t"), "a\n\t\\x00"),
-        (wording.typeset("1.47x, 2x2, max"), "1.47\N{MULTIPLICATION SIGN}, 2x2, max"),
-    ],
-)
+@pytest.mark.parametrize(("shown", "expected"), [
+    (wording.ratio(1.4712), "1.47x"),
+    (wording.ratio(1.0021), "1.002x"),
+    (wording.ratio(12.34), "12.3x"),
+    (wording.ratio(NAN), "NaNx"),
+    (wording.interval(0.991, 1.21), "0.991 to 1.210"),
+    (wording.milliseconds(0), "0 ms"),
+    (wording.milliseconds(0.0123), "0.012 ms"),
+    (wording.milliseconds(0.98), "0.98 ms"),
+    (wording.milliseconds(1234.56), "1,234.6 ms"),
+    (wording.milliseconds(INF), "infinite ms"),
+    (wording.from_to(12.74, 0, "ms"), "12.74 -> 0 ms"),
+    (wording.from_to(0.004, 0.002, "ms"), "0.004 -> 0.002 ms"),
+    (wording.difference(0.0), "0"),
+    (wording.difference(3.0), "3"),
+    (wording.difference(1.26e-6), "1.3e-06"),
+    (wording.difference(NAN), "NaN"),
+    (wording.difference(-INF), "-infinite"),
+    (wording.per_step(1204), "1,204"),
+    (wording.per_step(0.25), "0.2"),
+    (wording.percent(0.0042), "0.4 %"),
+    (wording.percent(0.93), "93 %"),
+    (wording.percent(0), "0 %"),
+    (wording.mebibytes(812.4), "812 MiB"),
+    (wording.mebibytes(12595.2), "12.3 GiB"),
+    (wording.byte_count(39_321_600), "39.3 MB"),
+    (wording.byte_count(48), "48 B"),
+    (wording.duration(192.4), "3 min 12 s"),
+    (wording.duration(59.7), "1 min 0 s"),
+    (wording.duration(3), "3 s"),
+    (wording.counted(1, "backward pass"), "1 backward pass"),
+    (wording.counted(2, "backward pass"), "2 backward passes"),
+    (wording.counted(1204, "step"), "1,204 steps"),
+    (wording.visible("a\x1b\n\udc80\u2028"), r"a\x1b\n\udc80\u2028"),
+    (wording.visible("a\n\t\x00", keep="\n\t"), "a\n\t\\x00"),
+    (wording.typeset("1.47x, 2x2, max"), "1.47\N{MULTIPLICATION SIGN}, 2x2, max"),
+])  # fmt: skip
 def test_how_figures_read(shown: str, expected: str) -> None:
     assert shown == expected
 
@@ -117,18 +114,15 @@ def test_checks_that_a_reader_in_a_hurry_needs() -> None:
     assert [check.name for check in summary.telling(checks)] == ["near 0.9", "near 0.3", "near 0.2", "wrong"]
 
 
-@pytest.mark.parametrize(
-    ("check", "words"),
-    [
-        (Check("", Verdict.PROVEN), ""),
-        (Check("", Verdict.REFUTED), "refuted"),
-        (Check("", Verdict.PROVEN, 0.0, 0.0), "equal bits"),
-        (Check("", Verdict.PROVEN, 0.0, 1e-6), "equal"),
-        (Check("", Verdict.PROVEN, 1e-7, 1e-6), "1.0e-07 apart"),
-        (Check("", Verdict.REFUTED, NAN, 1e-6), "not finite"),
-        (Check("", Verdict.REFUTED, INF, 1e-6), "infinite apart"),
-    ],
-)
+@pytest.mark.parametrize(("check", "words"), [
+    (Check("", Verdict.PROVEN), ""),
+    (Check("", Verdict.REFUTED), "refuted"),
+    (Check("", Verdict.PROVEN, 0.0, 0.0), "equal bits"),
+    (Check("", Verdict.PROVEN, 0.0, 1e-6), "equal"),
+    (Check("", Verdict.PROVEN, 1e-7, 1e-6), "1.0e-07 apart"),
+    (Check("", Verdict.REFUTED, NAN, 1e-6), "not finite"),
+    (Check("", Verdict.REFUTED, INF, 1e-6), "infinite apart"),
+])  # fmt: skip
 def test_what_a_check_saw(check: Check, words: str) -> None:
     assert summary.found(check) == words
 

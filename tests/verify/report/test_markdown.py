@@ -54,16 +54,13 @@ def test_the_verdict_comes_first_and_the_figures_are_there() -> None:
     assert len(unfolded.splitlines()) < 40
 
 
-@pytest.mark.parametrize(
-    ("name", "there", "missing"),
-    [
-        ("cpu", "Speed was not judged: that needs --device cuda.", "<summary>Memory"),
-        ("against", "no measurable change: **1.002", "| rule |"),
-        ("nan_losses", "| loss curve | refuted | NaN | 1.2e-05 |", "**Speed:** proven"),
-        ("failed", "failed: the script ended with RuntimeError in train.py:12", "<summary>Diff"),
-        ("crowded", "**Suspiciously fast:** 12.1x is above 10x", "x150 = "),
-    ],
-)
+@pytest.mark.parametrize(("name", "there", "missing"), [
+    ("cpu", "Speed was not judged: that needs --device cuda.", "<summary>Memory"),
+    ("against", "no measurable change: **1.002", "| rule |"),
+    ("nan_losses", "| loss curve | refuted | NaN | 1.2e-05 |", "**Speed:** proven"),
+    ("failed", "failed: the script ended with RuntimeError in train.py:12", "<summary>Diff"),
+    ("crowded", "**Suspiciously fast:** 12.1x is above 10x", "x150 = "),
+])  # fmt: skip
 def test_what_is_missing(name: str, there: str, missing: str) -> None:
     text = markdown.render(verify_evidence.named(name))
     assert there in text
@@ -89,21 +86,18 @@ def test_hostile_text_stays_text() -> None:
     assert "a&lt;/script&gt;&lt;script&gt;document.title='broken'&lt;/script&gt;&amp;&quot;'|`*_" in rendered
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a|b",
-        "`",
-        "``a` b",
-        "a`",
-        "*a* _b_ [c](d) <e> #f ~g~ $h$ &amp; \\| \\",
-        "|",
-        "\\|",
-        "a  b\n\nc",
-        "<!-- x",
-        "1. a",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "a|b",
+    "`",
+    "``a` b",
+    "a`",
+    "*a* _b_ [c](d) <e> #f ~g~ $h$ &amp; \\| \\",
+    "|",
+    "\\|",
+    "a  b\n\nc",
+    "<!-- x",
+    "1. a",
+])  # fmt: skip
 def test_escaped_text_reads_as_it_was(text: str) -> None:
     words = " ".join(text.split())
     shown = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

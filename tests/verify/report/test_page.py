@@ -118,20 +118,14 @@ def test_what_stands_on_the_page() -> None:
         assert part in text
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        (
-            "cpu",
-            ("Speed was not judged: that needs --device cuda.", "Nothing was profiled.", "Memory was not measured."),
-        ),
-        ("against", ("against train_by_hand.py", "Two given scripts were compared", f"1.002{TIMES}")),
-        ("nan_losses", ("Refuted", "34 are NaN or infinite on one side only", "Speed was not measured.", "not finite")),
-        ("failed", ("Failed", "No loss curve was recorded", "No rule was applied", "Nothing, or it was not recorded.")),
-        ("one_step", ("1 backward pass, with equal losses on both sides.",)),
-        ("crowded", ("188 more lines", "5,604 more lines in evidence.json", "Suspiciously fast: 12.1x")),
-    ],
-)
+@pytest.mark.parametrize(("name", "parts"), [
+    ("cpu", ("Speed was not judged: that needs --device cuda.", "Nothing was profiled.", "Memory was not measured.")),
+    ("against", ("against train_by_hand.py", "Two given scripts were compared", f"1.002{TIMES}")),
+    ("nan_losses", ("Refuted", "34 are NaN or infinite on one side only", "Speed was not measured.", "not finite")),
+    ("failed", ("Failed", "No loss curve was recorded", "No rule was applied", "Nothing, or it was not recorded.")),
+    ("one_step", ("1 backward pass, with equal losses on both sides.",)),
+    ("crowded", ("188 more lines", "5,604 more lines in evidence.json", "Suspiciously fast: 12.1x")),
+])  # fmt: skip
 def test_what_is_missing_is_said(name: str, parts: Sequence[str]) -> None:
     text = " ".join(Outline(page.render(verify_evidence.named(name))).text.split())
     assert [part for part in parts if part not in text] == []

@@ -63,29 +63,15 @@ def test_everything_in_a_pipe() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("cpu", ("speed: Speed was not judged: that needs --device cuda.",)),
-        ("against", ("  1.002x, 95 % interval 0.996 to 1.007; noise +/- 0.4 %; 35.78 -> 35.71 ms per step",)),
-        (
-            "nan_losses",
-            (
-                "  loss curve             not finite    1.2e-05 allowed  not finite from step 7 on",
-                "  parameters of step 40  inconclusive                   the losses differ already",
-                "  1 of 3 checks held",
-            ),
-        ),
-        ("failed", ("failed: the script ended with RuntimeError in train.py:12", "speed: Speed was not measured.")),
-        (
-            "crowded",
-            (
-                "  and 188 more lines",
-                "  suspiciously fast: 12.1x is above 10x; repeated with fresh inputs: 12.0x",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "lines"), [
+    ("cpu", ("speed: Speed was not judged: that needs --device cuda.",)),
+    ("against", ("  1.002x, 95 % interval 0.996 to 1.007; noise +/- 0.4 %; 35.78 -> 35.71 ms per step",)),
+    ("nan_losses",
+     ("  loss curve             not finite    1.2e-05 allowed  not finite from step 7 on",
+      "  parameters of step 40  inconclusive                   the losses differ already", "  1 of 3 checks held")),
+    ("failed", ("failed: the script ended with RuntimeError in train.py:12", "speed: Speed was not measured.")),
+    ("crowded", ("  and 188 more lines", "  suspiciously fast: 12.1x is above 10x; repeated with fresh inputs: 12.0x")),
+])  # fmt: skip
 def test_what_else_there_can_be(name: str, lines: tuple[str, ...]) -> None:
     shown = printed(verify_evidence.named(name)).splitlines()
     assert [line for line in lines if line not in shown] == []
