@@ -7,7 +7,7 @@
 `corpus/repositories.toml` pins the repositories by commit; they are no part of this one. DIR holds each as
 `DIR/<owner>/<name>`, a git repository with that commit (a bare one will do); `--fetch` gets what is missing from
 GitHub. `corpus/packages.toml` pins the releases of the packages; pip downloads those that are not in `--wheels`. All of
-them are 90 MB of Python, which takes minutes; CI reads each thirty-second file.
+them are 90 MB of Python, which takes minutes; CI reads each sixteenth file.
 
 For every repository and package perfmod runs as for a user, `perfmod apply --dry-run` without its cache, in a clean
 tree in a scratch folder. Then has to hold:
