@@ -69,16 +69,16 @@ def _pruned(component: Sequence[str], links: Links, files: Mapping[str, Facts]) 
 
     Who imports a package imports what it hands on.
     """
-    near = {other for file in component if files[file].matters for other in (file, *links.neighbours[file])}
+    near = {other for file in component if files[file].matters for other in (file, *links.neighbours(file))}
     if not near:
         return set()
     near |= {user for file in near if is_package(file) for user in links.importers.get(file, ())}
     kept = set(component)
-    degrees = {file: len(links.neighbours[file]) for file in kept}
+    degrees = {file: len(links.neighbours(file)) for file in kept}
     ends = [file for file in kept - near if degrees[file] <= 1]
     for file in ends:
         kept.discard(file)
-        for other in links.neighbours[file]:
+        for other in links.neighbours(file):
             degrees[other] -= 1
             if degrees[other] == 1 and other in kept and other not in near:
                 ends.append(other)
@@ -104,7 +104,7 @@ def _split(kept: set[str], links: Links, files: Mapping[str, Facts]) -> Iterator
         (min(file, other), max(file, other))
         for file in kept
         if files[file].trains
-        for other in links.neighbours[file] & kept
+        for other in links.neighbours(file) & kept
     }
     for one, other in sorted(pairs, key=lambda pair: (_distance(pair, files), pair)):
         clusters.join(one, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, cached_property
 
 from attrs import define, field
@@ -70,13 +71,13 @@ class Links:
         return cls(imports, _through(statements, imports))
 
     @cached_property
-    def importers(self) -> Mapping[str, frozenset[str]]:
+    def importers(self) -> Mapping[str, AbstractSet[str]]:
         """For every file that is imported, the files that import it."""
         found: dict[str, set[str]] = {}
         for file in self.imports:
             for target in self.imported(file):
                 found.setdefault(target, set()).add(file)
-        return {file: frozenset(importers) for file, importers in found.items()}
+        return found
 
     def imported(self, file: str) -> frozenset[str]:
         """The files that a file imports itself, or takes names from through these."""
@@ -92,10 +93,9 @@ class Links:
             pending += [file for file in new if is_package(file)]
         return found
 
-    @cached_property
-    def neighbours(self) -> Mapping[str, frozenset[str]]:
-        """For every file the files that it imports or is imported by."""
-        return {file: self.imported(file) | self.importers.get(file, frozenset()) for file in self.imports}
+    def neighbours(self, file: str) -> frozenset[str]:
+        """The files that a file imports or is imported by; not kept, because in a large project these are millions."""
+        return self.imported(file) | self.importers.get(file, frozenset())
 
     def reached(self, file: str) -> set[str]:
         """The files that run when `file` does: itself, what it imports, and so on."""
@@ -115,7 +115,7 @@ class Links:
                 component = {file}
                 pending = [file]
                 while pending:
-                    new = self.neighbours[pending.pop()] - component
+                    new = self.neighbours(pending.pop()) - component
                     component |= new
                     pending += new
                 seen |= component
@@ -139,7 +139,7 @@ def _find_added(meant: Mapping[str, dict[str, tuple[str, ...]]], modules: Module
 
 def _through(
     statements: Mapping[str, Sequence[Imported]], imports: Mapping[str, Mapping[str, str]]
-) -> dict[str, set[str]]:
+) -> dict[str, frozenset[str]]:
     named: dict[str, dict[str, str]] = {}
     whole: dict[str, list[str]] = {}
     for file, found in statements.items():
@@ -165,14 +165,20 @@ def _through(
             new = [each for each in taken(*pending.pop()) if each not in seen]
             seen.update(new)
             pending += new
-        return frozenset(target for target, _ in seen)
+        return kept(frozenset(target for target, _ in seen))
 
-    through: dict[str, set[str]] = {}
+    # Many files take the same things from the same package: of equal sets one is kept.
+    same: dict[frozenset[str], frozenset[str]] = {}
+
+    def kept(found: frozenset[str]) -> frozenset[str]:
+        return same.setdefault(found, found)
+
+    through: dict[str, frozenset[str]] = {}
     for file in statements:
         direct = {(target, name) for name, target in named[file].items()} | {(target, None) for target in whole[file]}
-        found_through = set[str]().union(*(passed(*each) for each in direct)) - {file}
+        found_through = frozenset[str]().union(*(passed(*each) for each in direct)) - {file}
         if found_through:
-            through[file] = found_through
+            through[file] = kept(found_through)
     return through
 
 

@@ -126,7 +126,7 @@ def test_names_are_taken_through_packages() -> None:
     links = linked(files)
     assert links.through["train.py"] == {"pkg/loop.py", "pkg/deep.py"}
     assert links.imports["train.py"] == {"pkg": "pkg/__init__.py", "pkg.data": "pkg/data.py"}
-    assert links.neighbours["pkg/loop.py"] == {"pkg/__init__.py", "pkg/deep.py", "train.py"}
+    assert links.neighbours("pkg/loop.py") == {"pkg/__init__.py", "pkg/deep.py", "train.py"}
 
 
 def test_names_are_taken_through_stars() -> None:
