@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from perfmod.transforms.finding import Finding, Numerics, Safety
+from perfmod.transforms.finding import Finding, Numerics, Place, Safety
 from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy
 
@@ -37,6 +37,7 @@ class Choice:
         low_impact: apply what is safe and worth little, too.
         proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
             they compute the same (classes bitwise and rounding).
+        accepted: fingerprints of findings that a person accepted, whatever their outcome is by default.
         withheld: findings that are not applied whatever else is said.
         policy: what the project decided for all rules.
     """
@@ -45,12 +46,15 @@ class Choice:
     opted_in: frozenset[str] = frozenset()
     low_impact: bool = False
     proposing: bool = False
+    accepted: frozenset[str] = frozenset()
     withheld: Mapping[Place, Withheld] = field(factory=dict)
     policy: Policy = Policy()
 
     def admits(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether a finding that has edits may be applied."""
-        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
+        if self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE):
+            return True
+        return bool(self.accepted) and finding.fingerprint in self.accepted
 
     def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether the user asked for it; an open question of a rule on request needs both flags."""
@@ -59,15 +63,6 @@ class Choice:
         if finding.safety is Safety.LOW_IMPACT:
             return self.low_impact
         return finding.safety is not Safety.UNSAFE or self.unsafe
-
-
-@frozen(order=True)
-class Place:
-    """What tells a finding apart in all states of the files: its rule, and where it starts in the file as given."""
-
-    path: str
-    code: str
-    start: int
 
 
 @frozen

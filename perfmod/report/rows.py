@@ -92,9 +92,9 @@ class FindingRow:
             files that it changes, options, or both.
         questions: what is open about it.
         fixable: whether there is a rewrite: it is made, or an option makes it.
-        edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
-            finding's rewrite has written.
-        imports: the modules that the rewrite needs to be imported in its own file.
+        edits: the rewrite if it alone is made, with imports and definitions that are missing; None where there is
+            none, or it is only right on top of another rewrite.
+        imports: the modules that the rewrite needs to be imported in its own file, whether or not they are.
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.

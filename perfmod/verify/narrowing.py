@@ -10,8 +10,8 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.codemods.results import Place, Withheld
-from perfmod.transforms.finding import Finding, Safety
+from perfmod.codemods.results import Withheld
+from perfmod.transforms.finding import Finding, Place, Safety
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.judging import UNFIT
 from perfmod.verify.stacks import Rewriting, place_of

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from perfmod.codemods.results import FileResult, Outcome, Place, Withheld
+from perfmod.codemods.results import FileResult, Outcome, Withheld
 from perfmod.errors import Failure
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
 from perfmod.task import Task
-from perfmod.transforms.finding import Finding, Numerics
+from perfmod.transforms.finding import Finding, Numerics, Place
 
 Stack = tuple[str, ...]
 """Codes of rules, in ascending order."""

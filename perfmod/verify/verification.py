@@ -10,9 +10,10 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from perfmod.codemods.results import Place, Withheld
+from perfmod.codemods.results import Withheld
 from perfmod.errors import ExitCode
 from perfmod.examined import Examined
+from perfmod.transforms.finding import Place
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
 from perfmod.verify.calling import Call
