@@ -169,6 +169,8 @@ class _Round:
     held_back: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
     refused: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
     suppressed: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    rejected: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    undecided: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
 
 
 class _Rewriting:
@@ -217,6 +219,8 @@ class _Rewriting:
             held_back=self._placed(self._in_given(last.held_back, path), path),
             refused=self._placed(self._in_given(last.refused, path), path),
             suppressed=self._placed(self._in_given(last.suppressed, path), path),
+            rejected=self._placed(self._in_given(last.rejected, path), path),
+            undecided=self._placed(self._in_given(last.undecided, path), path),
             warnings=tuple(map(text.given.in_words, warnings)),
             together=tuple(sorted(self.together[path] - {path})),
         )
@@ -310,7 +314,9 @@ class _Rewriting:
             found.suppressed[path].append(finding)
         elif withheld is not None and changes and not finding.refused:
             told = evolve(finding, reason=withheld.reason)
-            if withheld.is_open:
+            if withheld.in_review:
+                (found.undecided if withheld.is_open else found.rejected)[path].append(told)
+            elif withheld.is_open:
                 found.held_back[path].append(told)
             else:
                 found.refused[path].append(_refusal(finding, withheld.reason))

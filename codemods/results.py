@@ -70,11 +70,13 @@ class Withheld:
     """Why a finding is not applied.
 
     Attributes:
-        is_open: whether it is right could not be decided; else it is wrong, or not worth it.
+        is_open: whether it is right could not be decided, or was not yet; else it is wrong, not worth it, or unwanted.
+        in_review: whether that is up to people.
     """
 
     reason: str
     is_open: bool = False
+    in_review: bool = False
 
 
 _PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
@@ -102,6 +104,7 @@ class FileResult:
         held_back: findings with edits that `Choice` did not admit: of low impact, with open questions, on request.
         refused: what is left as it is, and advice.
         suppressed: findings silenced by a `# perfmod: ignore` comment.
+        rejected, undecided: findings with edits that people decided against, or have not decided about.
         warnings: what is wrong with such comments, each one line with its line number.
         together: paths of the other files that applied findings changed along with this one: all of them have to be
             written, or none.
@@ -123,6 +126,8 @@ class FileResult:
     together: tuple[str, ...] = ()
     in_part: bool = False
     is_final: bool = True
+    rejected: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
 
 
 class Part(str, enum.Enum):

@@ -20,12 +20,15 @@ def fingerprint(code: str, scope: str, snippet: str) -> str:
         scope: dotted, `MaskedLoss.forward`.
         snippet: the code that shows the pattern.
     """
-    text = "\0".join((code, scope, normalised(snippet)))
+    text = "\0".join((code, scope, normalised(snippet, with_keywords=False)))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def normalised(snippet: str) -> str:
-    """Code as it would be written in one style, without comments; of a compound statement its header alone."""
+def normalised(snippet: str, *, with_keywords: bool = True) -> str:
+    """Code as it would be written in one style, without comments; of a compound statement its header alone.
+
+    Without keyword arguments it is the same after people have tuned them, and after other rewrites have added some.
+    """
     text = textwrap.dedent(snippet.expandtabs())
     for form in _HEADERS:
         try:
@@ -34,7 +37,11 @@ def normalised(snippet: str) -> str:
                 tree = ast.parse(form.format(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        return "\n".join(ast.unparse(_without_body(statement)) for statement in tree.body)
+        statements = [_without_body(statement) for statement in tree.body]
+        for call in [] if with_keywords else (node for each in statements for node in ast.walk(each)):
+            if isinstance(call, ast.Call):
+                call.keywords = []
+        return "\n".join(map(ast.unparse, statements))
     return " ".join(text.split())
 
 

@@ -19,8 +19,9 @@ from perfmod.selection import rules_for
 from perfmod.transforms.finding import Finding, Place, Question, Safety
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran
-from perfmod.verify.stacks import Rewriting, place_of
+from perfmod.verify.stacks import Rewriting
 from perfmod.verify.statements import Statements
+from perfmod.withholding import place_of
 
 _ASKED: Final[Mapping[str, str]] = {
     "is-tensor": "is a tensor",

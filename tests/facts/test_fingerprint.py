@@ -11,7 +11,7 @@ from perfmod.transforms.fingerprint import fingerprint, normalised
     ("loss.item( )", "loss.item()  # shown"),
     ("DataLoader(data, batch_size=32)", "DataLoader(\n        data,\n        batch_size=32,\n    )"),
     ('print("loss", loss)', "print('loss', loss)"),
-    ("for images, labels in loader:\n    step(images)", "for (images, labels) in loader:\n    other(images)\n    more()"),
+    ("for images, labels in loader:\n    step(images)", "for (images, labels) in loader:\n    other()\n    more()"),
     ("for images, labels in loader:", "for images, labels in loader:\n    step(images)"),
     ("async for batch in loader:\n    pass", "async for batch in loader:"),
     ("    x = 1\n    y = 2", "x = 1\ny = 2"),
@@ -29,6 +29,11 @@ def test_the_same_code(one: str, other: str) -> None:
 ])  # fmt: skip
 def test_other_code(one: str, other: str) -> None:
     assert normalised(one) != normalised(other)
+
+
+def test_keyword_arguments_do_not_count() -> None:
+    loaders = ("DataLoader(data, batch_size=32)", "DataLoader(data, batch_size=64, num_workers=8)", "DataLoader(other)")
+    assert len({fingerprint("PM201", "main", code) for code in loaders}) == 2
 
 
 def test_rule_and_scope_count() -> None:
