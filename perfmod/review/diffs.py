@@ -38,6 +38,16 @@ def diffs_of(
     return tuple(found)
 
 
+def together(findings: Sequence[tuple[Examined, Finding]], examined: Sequence[Examined]) -> tuple[Diff, ...]:
+    """What applied findings of one file change at once, of which none builds on others.
+
+    Raises `Overlap` where they get in each other's way.
+    """
+    changed = {one.result.path: one for one in examined if one.result.before != one.result.after}
+    edits = [edit for _, finding in findings for edit in finding.placed or ()]
+    return tuple(_alone(findings[0][0].result.path, edits, changed))
+
+
 def _alone(own: str, edits: Sequence[PlacedEdit], changed: Mapping[str, Examined]) -> Iterator[Diff]:
     by_path: dict[str, list[PlacedEdit]] = {}
     for edit in edits:
