@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attrs import define, field
 from rich.console import Console
+from rich.text import Text
 
 from perfmod.codemods import catalog
 from perfmod.config import Options
@@ -65,7 +66,7 @@ class Reviewing:
             self._tell(terminal.review)
 
     def _ask(self, prompt: str) -> str:
-        return self._out.input(prompt, markup=False)
+        return self._out.input(Text(prompt, style="bold"))
 
     def _explain(self, code: str) -> None:
         pages.render_page(pages.find(code, catalog.rules()), self._out)

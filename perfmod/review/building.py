@@ -38,7 +38,10 @@ def items_of(
         decision = matching.decisions.get(one.place)
         item = Item(
             key=keys[one.place],
+            path=one.path,
             occurrence=one.occurrence,
+            of=one.of,
+            code=one.code,
             finding=finding_row(one.each.result.path, one.finding, cards[one.finding.code], _state(one.finding, cards)),
             diffs=diffs_of(one.each, one.finding, examined, remembered),
             builds_on=_keys(one.finding.builds_on, keys),

@@ -86,7 +86,9 @@ class Item:
 
     Attributes:
         key: names it within a review: path, fingerprint and occurrence.
-        occurrence: which of the findings of its file with the same fingerprint it is, from 1.
+        path: its file as decisions name it, from the root of the project.
+        occurrence: which of the findings of its file with the same fingerprint it is, from 1. of: how many there are.
+        code: the first line of its code, for readers.
         finding: what is printed of it.
         diffs: what it alone changes, its own file first.
         builds_on: the keys of items whose rewrites it changes further; it cannot be had without them.
@@ -96,7 +98,10 @@ class Item:
     """
 
     key: str
+    path: str
     occurrence: int
+    of: int
+    code: str
     finding: FindingRow
     diffs: tuple[Diff, ...]
     builds_on: tuple[str, ...] = ()

@@ -43,9 +43,14 @@ class Found:
         """What a decision about it is known by."""
         return self.path, self.finding.fingerprint, self.occurrence
 
+    @property
+    def code(self) -> str:
+        """The first line of its code, for readers."""
+        code = normalised(self.finding.snippet).partition("\n")[0]
+        return code if len(code) <= _SHOWN else f"{code[: _SHOWN - 1]}…"
+
     def decided(self, verdict: Verdict, note: str = "") -> Decision:
         """A decision about it."""
-        code = normalised(self.finding.snippet).partition("\n")[0]
         return Decision(
             self.path,
             self.finding.code,
@@ -54,7 +59,7 @@ class Found:
             self.occurrence,
             self.of,
             verdict,
-            code if len(code) <= _SHOWN else f"{code[: _SHOWN - 1]}…",
+            self.code,
             note,
         )
 
