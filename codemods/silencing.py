@@ -6,6 +6,7 @@ the statement; it joins a comment that already silences that statement.
 
 from __future__ import annotations
 
+import bisect
 import io
 import re
 import tokenize
@@ -69,6 +70,31 @@ def without_unused(data: bytes, path: str, unused: Iterable[Unused]) -> bytes:
         else:
             text = _without_comment(text, offset)
     return _with(source, text).to_bytes()
+
+
+def newly_unused(
+    path: str, before: bytes, known: Iterable[Unused], after: bytes, found: Iterable[Unused]
+) -> list[Unused]:
+    """Which of the unused names found in a file are not among those known of an earlier version of it.
+
+    The versions differ in comments only. Raises `SourceError` where one cannot be read.
+    """
+    old, new = _CodeBefore(before, path), _CodeBefore(after, path)
+    kept = {(old.number(each.offset), each.selector) for each in known}
+    return [each for each in found if (new.number(each.offset), each.selector) not in kept]
+
+
+class _CodeBefore:
+    """Names places of comments by the code above them, which stays the same when comments come and go."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        source = Source.parse(data, path)
+        tokens = (token for token in _tokens(source.text) if token.type not in (tokenize.COMMENT, tokenize.NL))
+        self._starts = [source.line_starts[token.start[0] - 1] + token.start[1] for token in tokens if token.string]
+
+    def number(self, offset: int) -> int:
+        """How many tokens of code stand before a place."""
+        return bisect.bisect_left(self._starts, offset)
 
 
 def _with(source: Source, text: str) -> Source:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from perfmod.codemods.results import FileResult, Given, Outcome
-from perfmod.codemods.silencing import silence, without_unused
+from perfmod.codemods.results import FileResult, Given, Outcome, Unused
+from perfmod.codemods.silencing import newly_unused, silence, without_unused
 from perfmod.examined import Examined
 from perfmod.files import Unreadable, read
 from perfmod.task import Task
@@ -46,7 +46,8 @@ def without_unused_ignores(examined: Sequence[Examined]) -> list[Examined]:
 
 def _silenced(task: Task, results: Iterable[FileResult], reason: str) -> tuple[Task, dict[str, str]]:
     """The task with comments in its files, and by path why some could not get theirs."""
-    problems: dict[str, str] = {}
+    given, problems = task, dict[str, str]()
+    known = {result.path: result.unused for result in results}
     for _ in range(_MOST_ROUNDS):
         found = {result.path: result.applied for result in results if result.applied and result.path not in problems}
         if not found:
@@ -54,7 +55,11 @@ def _silenced(task: Task, results: Iterable[FileResult], reason: str) -> tuple[T
         files = [_commented(file, found.get(file.path, ()), reason, problems) for file in task.files]
         task = evolve(task, files=tuple(files))
         results = task.run()
-    return task, problems
+    # What only another rewrite would have brought about needs no comment once that one is silenced.
+    unused = {result.path: result.unused for result in results}
+    pairs = zip(given.files, task.files, strict=True)
+    files = [_spared(old, known.get(old.path, ()), new, unused.get(new.path, ())) for old, new in pairs]
+    return evolve(task, files=tuple(files)), problems
 
 
 def _commented(file: Given, findings: Sequence[Finding], reason: str, problems: dict[str, str]) -> Given:
@@ -63,6 +68,14 @@ def _commented(file: Given, findings: Sequence[Finding], reason: str, problems: 
     except SourceError as error:
         problems[file.path] = error.reason
         return file
+
+
+def _spared(before: Given, known: Sequence[Unused], file: Given, unused: Sequence[Unused]) -> Given:
+    """A file without the comments that came and are of no use."""
+    if not unused or file.data == before.data:
+        return file
+    needless = newly_unused(file.path, before.data, known, file.data, unused)
+    return evolve(file, data=without_unused(file.data, file.path, needless)) if needless else file
 
 
 def _without_unused(each: Examined) -> Examined:

@@ -81,7 +81,7 @@ class Known:
                 compared.current.write()
                 notes.append(f"{name}: {counted(compared.current.count, 'finding')} written")
             elif compared.known:
-                notes.append(f"{counted(len(compared.known), 'finding')} in {name}")
+                notes.append(f"{counted(len(compared.known), 'finding')} left out: known from {name}")
             if compared.gone and not self.writes:
                 number = sum(entry.count for entry in compared.gone)
                 gone, them = ("1 entry is", "it") if number == 1 else (f"{number} entries are", "them")
@@ -91,5 +91,6 @@ class Known:
 
             old = unchanged(report, examined, self.since) - known
             known |= old
-            notes.append(f"{counted(len(old), 'finding')} on lines that have not changed since {shown(self.since)}")
+            if old:
+                notes.append(f"{counted(len(old), 'finding')} left out: on lines unchanged since {shown(self.since)}")
         return narrowed(report, known), tuple(notes)
