@@ -88,9 +88,7 @@ class Baseline:
         except (KeyError, TypeError, ValueError) as error:
             raise UsageMistake(f"{where}: is no baseline of perfmod, which `--write-baseline` writes") from error
         if version != SCHEMA_VERSION:
-            raise UsageMistake(
-                f"{where}: the baseline has schema version {version}, and this perfmod reads {SCHEMA_VERSION}"
-            )
+            raise UsageMistake(f"{where}: has schema version {version}, and this perfmod reads {SCHEMA_VERSION}")
         # A merge may leave an entry twice, with different counts.
         most: dict[Key, Entry] = {}
         for entry in entries:

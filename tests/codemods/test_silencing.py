@@ -48,15 +48,15 @@ def run(data: bytes) -> FileResult:
     ('x = slow + """\na\n"""\n', 'x = slow + """\na\n"""  # perfmod: ignore[PM901]\n'),
     ('x = f"""\n{slow(\n1)}\n"""\n', 'x = f"""\n{slow(\n1)}\n"""  # perfmod: ignore[PM901]\n'),
     ("@d(slow)\n@e\ndef f(): ...\n", "@d(slow)  # perfmod: ignore[PM901]\n@e\ndef f(): ...\n"),
-    ("try:\n    x\nexcept slow:\n    lazy\n", "try:\n    x\nexcept slow:  # perfmod: ignore[PM901]\n"
-     "    lazy  # perfmod: ignore[PM902]\n"),
+    ("try:\n    x\nexcept slow:\n    lazy\n",
+     "try:\n    x\nexcept slow:  # perfmod: ignore[PM901]\n    lazy  # perfmod: ignore[PM902]\n"),
     ("match x:\n    case slow.a:\n        pass\n",
      "match x:\n    case slow.a:  # perfmod: ignore[PM901]\n        pass\n"),
     ("if x:\n    y\nelif slow:\n    y\n", "if x:\n    y\nelif slow:  # perfmod: ignore[PM901]\n    y\n"),
     (f"{LONG}\n", f"# perfmod: ignore[PM901]\n{LONG}\n"),
     (f"if x:\n    # why\n    {LONG}\n", f"if x:\n    # why\n    # perfmod: ignore[PM901]\n    {LONG}\n"),
-    (f"if {LONG[4:]}:\n    slow\n", f"if {LONG[4:]}:  # perfmod: ignore[PM901]\n"
-     "    slow  # perfmod: ignore[PM901]\n"),
+    (f"if {LONG[4:]}:\n    slow\n",
+     f"if {LONG[4:]}:  # perfmod: ignore[PM901]\n    slow  # perfmod: ignore[PM901]\n"),
 ])  # fmt: skip
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_comments_come_and_go(code: str, silenced: str, end: str) -> None:

