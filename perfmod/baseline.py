@@ -25,7 +25,7 @@ from perfmod.report.narrowing import UNTOLD
 from perfmod.report.rows import FindingRow, Report
 from perfmod.roots import from_here, project_root, shown
 from perfmod.selection import rules_for
-from perfmod.writing import write_new
+from perfmod.writing import NotWritten, replace
 
 SCHEMA_VERSION = 1
 
@@ -61,7 +61,7 @@ class Baseline:
     """What a file says.
 
     Attributes:
-        path: where it lies, absolute.
+        path: where it lies, absolute, links followed.
         entries: sorted, none twice.
     """
 
@@ -105,10 +105,15 @@ class Baseline:
         lines = ",\n".join(f"    {json.dumps(attrs.asdict(entry), ensure_ascii=False)}" for entry in self.entries)
         findings = f"[\n{lines}\n  ]" if lines else "[]"
         text = f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "findings": {findings}\n}}\n'
+        where = shown(from_here(self.path))
         try:
-            write_new(self.path, text.encode())
+            # One that is new has the permissions that any new file has; one that is there keeps its own.
+            self.path.touch()
+            replace(self.path, text.encode(), self.path.read_bytes())
+        except NotWritten as error:
+            raise Failure(f"{where}: {error.reason}") from error
         except OSError as error:
-            raise Failure(f"{shown(from_here(self.path))}: cannot be written: {explain(error)}") from error
+            raise Failure(f"{where}: cannot be written: {explain(error)}") from error
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +57,7 @@ class Known:
             if writes:
                 raise UsageMistake("--write-baseline needs a file: add --baseline FILE")
             return cls(None, writes, since, command)
+        place = Path(os.path.realpath(place))
         if not disk.exists(place):
             if not writes:
                 hint = f"`{command} --write-baseline` writes it"

@@ -60,9 +60,11 @@ def test_the_file_is_readable_and_stable(project: Path, write: Write, perfmod: R
         ("täg lich/a.py", "PM901", "A.f", 1),
     ]
     assert len(written.splitlines()) == len(rows) + 5
+    (project / "b.json").chmod(0o664)
     path.write_text(f"# more\n\n\n{path.read_text()}", "utf-8")
     perfmod("check", "b.py", path.parent.name, "--baseline", "b.json", "--write-baseline")
     assert (project / "b.json").read_bytes() == written
+    assert (project / "b.json").stat().st_mode & 0o777 == 0o664
 
 
 def test_of_equal_findings_as_many_are_known_as_there_were(write: Write, perfmod: Run) -> None:
