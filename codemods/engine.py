@@ -209,7 +209,9 @@ class _Rewriting:
         except SourceError as error:
             raise _Failed(path, error.reason) from error
         is_asked = self.files[path].part is Part.ASKED
-        warnings = comments.warnings(tuple(self.rules.values()), self.used[path]) if is_asked else ()
+        rules = tuple(self.rules.values())
+        unused = comments.unused(rules, self.used[path]) if is_asked else ()
+        warnings = comments.warnings(rules, unused) if is_asked else ()
         return FileResult(
             path=path,
             outcome=Outcome.UNCHANGED if after == data else Outcome.CHANGED,
@@ -222,6 +224,7 @@ class _Rewriting:
             rejected=self._placed(self._in_given(last.rejected, path), path),
             undecided=self._placed(self._in_given(last.undecided, path), path),
             warnings=tuple(map(text.given.in_words, warnings)),
+            unused=unused,
             together=tuple(sorted(self.together[path] - {path})),
         )
 

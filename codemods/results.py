@@ -89,6 +89,28 @@ def is_on_request(finding: Finding, rule: Rule | Card) -> bool:
 
 
 @frozen
+class Unused:
+    """A name in a `# perfmod:` comment that silences nothing although all rules that it names were run.
+
+    Attributes:
+        offset, line: where the comment starts in the text of the file as given; the line is from 1.
+        kind: what it asks for: `ignore`, `ignore-file`, `off`, `on`.
+        selector: the name as it is written there; `ALL` for a comment without names.
+    """
+
+    offset: int
+    line: int
+    kind: str
+    selector: str
+
+    @property
+    def warning(self) -> str:
+        """One line that says so."""
+        named = "" if self.selector == "ALL" else f"[{self.selector}]"
+        return f"line {self.line}: unused `# perfmod: {self.kind}{named}`"
+
+
+@frozen
 class FileResult:
     """One file after all rules.
 
@@ -106,6 +128,7 @@ class FileResult:
         suppressed: findings silenced by a `# perfmod: ignore` comment.
         rejected, undecided: findings with edits that people decided against, or have not decided about.
         warnings: what is wrong with such comments, each one line with its line number.
+        unused: what of them is of no use, which is among the warnings, too.
         together: paths of the other files that applied findings changed along with this one: all of them have to be
             written, or none.
         in_part: whether it was analysed without some of the files that it belongs to, because all of them together
@@ -123,6 +146,7 @@ class FileResult:
     refused: tuple[Finding, ...] = ()
     suppressed: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
+    unused: tuple[Unused, ...] = ()
     together: tuple[str, ...] = ()
     in_part: bool = False
     is_final: bool = True

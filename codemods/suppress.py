@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 import libcst as cst
 from attrs import evolve, frozen
 
 from perfmod.codemods import catalog
+from perfmod.codemods.results import Unused
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.finding import Edit, Finding
 from perfmod.transforms.rule import Rule
@@ -47,6 +48,7 @@ class Directive:
         line: its line, from 1.
         kind: what it asks for.
         selectors: the rules it names; `ALL` where it names none.
+        names_start, names_end: where the names between its brackets start and end; None where it has no brackets.
         first, last: the lines it covers; none of them where `last < first`.
     """
 
@@ -54,6 +56,8 @@ class Directive:
     line: int
     kind: Kind
     selectors: tuple[str, ...]
+    names_start: int | None = None
+    names_end: int | None = None
     first: int = 0
     last: int = -1
 
@@ -93,29 +97,40 @@ class Suppressions:
                         found.append((directive, selector))
         return found
 
-    def warnings(self, rules: Sequence[Rule], used: AbstractSet[tuple[int, str]]) -> tuple[str, ...]:
-        """Complaints, unknown rules, and selectors that silenced nothing although all their rules were run.
-
-        `used` holds those that did, as offset of the directive and selector.
-        """
+    def warnings(self, rules: Sequence[Rule], unused: Iterable[Unused]) -> tuple[str, ...]:
+        """Complaints, names that are of none of `rules` nor of the catalogue, and what is unused."""
         if not self.directives:
             return self.complaints
-        ran = {rule.code for rule in rules}
-        known = [*rules, *(rule for rule in catalog.rules() if rule.code not in ran)]
         found = [(int(text.split(":")[0].split()[1]), text) for text in self.complaints]
+        known = _known(rules)
+        for directive in self.directives:
+            complaints = (_complaint(selector, known) for selector in directive.selectors)
+            found += [(directive.line, f"line {directive.line}: {complaint}") for complaint in complaints if complaint]
+        found += [(each.line, each.warning) for each in unused]
+        return tuple(text for _, text in sorted(found))
+
+    def unused(self, rules: Sequence[Rule], used: AbstractSet[tuple[int, str]]) -> tuple[Unused, ...]:
+        """The names in comments that silenced nothing although all their rules were run.
+
+        `used` holds those that did, as offset of the directive and selector. An `on` is unused where no `off` that
+        stays is above it.
+        """
+        if not self.directives:
+            return ()
+        ran = {rule.code for rule in rules}
+        known = _known(rules)
+        found: list[Unused] = []
+        off: set[str] = set()
         for directive in self.directives:
             for selector in directive.selectors:
-                try:
-                    catalog.require(selector, known)
-                except catalog.SelectionError as error:
-                    found.append((directive.line, f"line {directive.line}: {error}"))
-                    continue
-                all_ran = all(rule.code in ran for rule in known if catalog.matches(rule, selector))
-                if directive.kind is not Kind.ON and all_ran and (directive.offset, selector) not in used:
-                    named = "" if selector == catalog.ALL else f"[{selector}]"
-                    text = f"line {directive.line}: unused `# perfmod: {directive.kind.value}{named}`"
-                    found.append((directive.line, text))
-        return tuple(text for _, text in sorted(found))
+                named = {rule.code for rule in known if catalog.matches(rule, selector)}
+                is_on = directive.kind is Kind.ON
+                is_used = not named.isdisjoint(off) if is_on else (directive.offset, selector) in used
+                if named and named <= ran and not is_used:
+                    found.append(Unused(directive.offset, directive.line, directive.kind.value, selector))
+                elif directive.kind is Kind.OFF:
+                    off |= named
+        return tuple(found)
 
     def _last_line(self, directive: Directive, rule: Rule) -> int:
         """The last line that a directive covers for a rule; for `off` that of the next `on` that names it."""
@@ -133,12 +148,24 @@ def mentioned(text: str) -> bool:
 
 
 @frozen
-class _Lines:
+class Lines:
     """The lines of a statement: its first, the last of its logical line or header, the last of its body."""
 
     first: int
     header: int
     last: int
+
+    @classmethod
+    def holding(cls, statements: Iterable[Lines], line: int) -> Lines | None:
+        """Those of all statements together that hold a line, other than in a body; None for a line of no statement."""
+        found = [lines for lines in statements if lines.first <= line <= lines.header]
+        if not found:
+            return None
+        return cls(
+            min(lines.first for lines in found),
+            max(lines.header for lines in found),
+            max(lines.last for lines in found),
+        )
 
 
 class _Reader:
@@ -147,7 +174,7 @@ class _Reader:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.complaints: list[str] = []
-        self._statements = [self._lines(statement) for statement in _statements(source.module)]
+        self._statements = statement_lines(source)
 
     def directives(self) -> Iterator[Directive]:
         for start, comment in self.source.comments:
@@ -164,10 +191,12 @@ class _Reader:
             return None
         if match["codes"] is None:
             return Directive(offset, line, Kind(match["kind"]), (catalog.ALL,))
+        start = offset + match.start("codes") - match.start() + 1
+        end = start + len(match["codes"].strip("[]").rstrip(", "))
         selectors = tuple(part.strip() for part in match["codes"].strip("[]").split(",") if part.strip())
         if not selectors:
             self._complain(line, f"`{match.group().strip()}` names no rule")
-        return Directive(offset, line, Kind(match["kind"]), selectors)
+        return Directive(offset, line, Kind(match["kind"]), selectors, start, end)
 
     def _with_lines(self, directive: Directive) -> Directive:
         line, end = directive.line, len(self.source.line_starts)
@@ -183,9 +212,9 @@ class _Reader:
 
     def _ignored(self, line: int) -> tuple[int, int]:
         """The lines of the statement that holds a comment, or of the one that directly follows it."""
-        holding = [lines for lines in self._statements if lines.first <= line <= lines.header]
-        if holding:
-            return min(lines.first for lines in holding), max(lines.header for lines in holding)
+        holding = Lines.holding(self._statements, line)
+        if holding is not None:
+            return holding.first, holding.header
         below = line + 1
         while self._text(below).lstrip().startswith("#"):
             below += 1
@@ -196,20 +225,46 @@ class _Reader:
         starts = self.source.line_starts
         return self.source.text[starts[line - 1] : starts[line]] if line < len(starts) else ""
 
-    def _lines(self, statement: cst.BaseStatement) -> _Lines:
-        start, end = statement_start(self.source, statement), self.source.span(statement)[1]
-        first, last = self.source.position(start)[0], self.source.position(end)[0]
-        body = getattr(statement, "body", None)
-        if isinstance(body, cst.IndentedBlock):
-            return _Lines(first, self.source.position(header_end_of(self.source, body))[0] - 1, last)
-        return _Lines(first, first if isinstance(statement, cst.Match) else last, last)
-
     def _complain(self, line: int, text: str) -> None:
         self.complaints.append(f"line {line}: {text}")
 
 
-def _statements(module: cst.Module) -> Iterator[cst.BaseStatement]:
-    return find_all(module, cst.BaseStatement)  # type: ignore[type-abstract]
+def statement_lines(source: Source) -> list[Lines]:
+    """The lines of all statements of a file; handlers of exceptions and cases of a match count as statements."""
+    module = source.module
+    kinds: tuple[type[cst.CSTNode], ...] = (
+        cst.BaseStatement,
+        cst.ExceptHandler,
+        cst.ExceptStarHandler,
+        cst.MatchCase,
+    )
+    return [_lines(source, node) for kind in kinds for node in find_all(module, kind)]
+
+
+def _lines(source: Source, statement: cst.CSTNode) -> Lines:
+    start = (
+        statement_start(source, statement) if isinstance(statement, cst.BaseStatement) else source.span(statement)[0]
+    )
+    first, last = source.position(start)[0], source.position(source.span(statement)[1])[0]
+    body = getattr(statement, "body", None)
+    if isinstance(body, cst.IndentedBlock):
+        return Lines(first, source.position(header_end_of(source, body))[0] - 1, last)
+    return Lines(first, first if isinstance(statement, cst.Match) else last, last)
+
+
+def _complaint(selector: str, known: Sequence[Rule]) -> str:
+    """What is wrong with a name; empty where it names a rule."""
+    try:
+        catalog.require(selector, known)
+    except catalog.SelectionError as error:
+        return str(error)
+    return ""
+
+
+def _known(rules: Sequence[Rule]) -> list[Rule]:
+    """Some rules, and those of the catalogue."""
+    codes = {rule.code for rule in rules}
+    return [*rules, *(rule for rule in catalog.rules() if rule.code not in codes)]
 
 
 def _touched_lines(finding: Finding, source: Source) -> Iterator[tuple[int, int]]:

@@ -24,6 +24,7 @@ else:
 
 
 _LIST, _TRUTH, _SECONDS = "a list of strings", "true or false", "a positive number of seconds"
+_PATH = "a path"
 _TARGET = '"cuda" or "portable"'
 
 
@@ -41,6 +42,7 @@ class Config:
         target: the platforms that the code has to run on, see `Target`.
         time_limit: seconds of processor time for files that are read together; beyond, they are not analysed.
             A limit of their work is reached first, see `perfmod.task`.
+        baseline: the file of findings that `check` does not report, from the folder of the configuration.
         path: the `pyproject.toml` it comes from; None for the defaults. Not a key.
     """
 
@@ -52,6 +54,7 @@ class Config:
     low_impact: bool = field(default=False, metadata={"type": _TRUTH})
     target: Target = field(default=Target.CUDA, converter=Target, metadata={"type": _TARGET})
     time_limit: float = field(default=120.0, metadata={"type": _SECONDS})
+    baseline: str = field(default="", metadata={"type": _PATH})
     path: Path | None = None
 
 
@@ -181,6 +184,8 @@ def _config(table: Mapping[str, Any], path: Path) -> Config:
 
 
 def _fits(value: object, wanted: str) -> bool:
+    if wanted == _PATH:
+        return isinstance(value, str)
     if wanted == _TARGET:
         return value in [target.value for target in Target]
     if wanted == _TRUTH:

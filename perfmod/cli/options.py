@@ -112,9 +112,9 @@ def options(
     )
 
 
-def apply_command(paths: list[str], options: Options, *, isolated: bool) -> str:
-    """The `perfmod apply` of these arguments, to which hints add theirs."""
-    words = ["perfmod", "apply", *paths]
+def apply_command(paths: list[str], options: Options, *, isolated: bool, command: str = "apply") -> str:
+    """The `perfmod apply`, or another command, of these arguments, to which hints add theirs."""
+    words = ["perfmod", command, *paths]
     for name, rules in (
         ("--select", options.select),
         ("--extend-select", options.extend_select),

@@ -15,7 +15,7 @@ from perfmod.config import Options
 from perfmod.examined import Examined
 from perfmod.report import pages, text
 from perfmod.report.output import console, progress_bar
-from perfmod.review.items import Item, Verdict
+from perfmod.review.items import Verdict
 from perfmod.review.session import Review
 from perfmod.review.terminal import Terminal
 from perfmod.roots import from_here, shown
@@ -59,7 +59,7 @@ class Reviewing:
     def in_terminal(self) -> None:
         """Ask about one finding after the other."""
         review = self.open()
-        terminal = Terminal(review, self._out, self._ask, self._explain, self._silence)
+        terminal = Terminal(review, self._out, self._ask, self._explain, self.open)
         try:
             terminal.run()
         finally:
@@ -70,9 +70,6 @@ class Reviewing:
 
     def _explain(self, code: str) -> None:
         pages.render_page(pages.find(code, catalog.rules()), self._out)
-
-    def _silence(self, items: Sequence[Item]) -> Review:
-        raise NotImplementedError
 
     def _tell(self, review: Review) -> None:
         """What was decided, and the commands that go on from here."""

@@ -90,23 +90,23 @@ def render_summary(
             style = "red" if file.outcome is Outcome.FAILED else "yellow"
             _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
     findings, files = report.count_findings(), report.count_files()
-    rewrites, total = findings[State.REWRITTEN.value], _counted(len(report.files), "file")
+    rewrites, total = findings[State.REWRITTEN.value], counted(len(report.files), "file")
     if rewrites:
         ending = "" if report.wrote else f"; {_NOT_WRITTEN[report.command]}"
-        number = f"{_counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
+        number = f"{counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
         _print(console, (f"{number} in {files[Outcome.CHANGED.value]} of {total}", "bold"), ending)
     else:
         _print(console, (f"nothing to rewrite in {total}", "bold"))
     listed = 0
     for state, (noun, answer) in _ANSWERS.items():
         for flag, count in report.flags(state).items():
-            called = _counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
+            called = counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
             does = answer.format("it" if count == 1 else "them")
             _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
             listed += count
     advice = findings[State.ADVICE.value]
     if advice:
-        _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
+        _print(console, (f"{counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
     if listed + advice and not verbose:
         _print(console, f"-v shows {'it' if listed + advice == 1 else 'them'}, and says why")
     for state in (State.UNDECIDED, State.REJECTED):
@@ -121,10 +121,16 @@ def render_summary(
     if apart:
         why = "the files that belong together are too large to be read at once"
         told = f": {why}, so {'it' if apart == 1 else 'each'} was read with those next to it"
-        _print(console, (f"{_counted(apart, 'file')} analysed in part", "yellow"), told)
+        _print(console, (f"{counted(apart, 'file')} analysed in part", "yellow"), told)
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
-        _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))
+        _print(console, ", ".join(f"{counted(files[each.value], 'file')} {each.value}" for each in troubles))
+
+
+def render_notes(notes: Iterable[str], console: Console) -> None:
+    """One line each, as it is: it may hold something to paste."""
+    for note in notes:
+        _print(console, note, is_wrapped=False)
 
 
 def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
@@ -150,7 +156,7 @@ def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
         _print(console, (_from(cwd, path), "bold"), ": ", ("not restored", "red"), f": {reason}")
     numbers = f"{len(reverted.restored)} restored, {len(reverted.untouched)} already as before"
     total = len(reverted.restored) + len(reverted.untouched) + len(reverted.refused)
-    _print(console, (f"{_counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
+    _print(console, (f"{counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
 
 
 def _from(cwd: Path, path: Path) -> str:
@@ -179,7 +185,8 @@ def _along(row: FindingRow) -> str:
     return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things, in words."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

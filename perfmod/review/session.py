@@ -7,8 +7,11 @@ from pathlib import Path
 
 from attrs import define, evolve, field
 
+from perfmod import applying
+from perfmod.codemods.results import Outcome
+from perfmod.commenting import with_ignore
 from perfmod.config import Options
-from perfmod.errors import UsageMistake
+from perfmod.errors import Failure, UsageMistake
 from perfmod.examine import examine, silent
 from perfmod.examined import Examined, Progress
 from perfmod.files import STDIN
@@ -95,6 +98,19 @@ class Review:
             self._rows.pop(key, None)
             if is_new:
                 self._rows[key] = row
+
+    def silence(self, keys: Sequence[str], reason: str) -> None:
+        """Write comments into the code that silence items.
+
+        Raises `Failure` where there is no place for one, or the file cannot be written.
+        """
+        by_file: dict[Path, list[Found]] = {}
+        for key in keys:
+            by_file.setdefault(self._found[key].each.file.real, []).append(self._found[key])
+        commented = [with_ignore(ones[0].each, [one.finding for one in ones], reason) for ones in by_file.values()]
+        for each in applying.write(commented, self.decisions.root):
+            if each.result.outcome is Outcome.FAILED:
+                raise Failure(f"{each.result.path}: {each.result.reason}")
 
     def accepted(self) -> list[Examined]:
         """The files with what was accepted, and nothing else. Raises `Failure` where they were edited meanwhile."""

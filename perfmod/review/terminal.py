@@ -23,13 +23,13 @@ Ask = Callable[[str], str]
 """Shows a prompt and gives the line that was typed. Raises `EOFError` at the end of the input."""
 Explain = Callable[[str], None]
 """Prints the page of a rule, by its code."""
-Silence = Callable[[Sequence[Item]], Review]
-"""Writes `# perfmod: ignore` comments for items, and gives the review of the files as they are then."""
+Open = Callable[[], Review]
+"""Gives the review of the files as they are now."""
 
 _HELP = """\
 y         accept
 n [NOTE]  reject; the note is kept with the decision
-i         reject, and write a `# perfmod: ignore` comment into the code
+i [NOTE]  reject by a `# perfmod: ignore` comment in the code, with the note
 j, Enter  leave undecided, go to the next undecided
 J, K      go to the next, the previous, decided or not
 u         take the decision on this one back
@@ -58,7 +58,7 @@ class Terminal:
     console: Console
     ask: Ask
     explain: Explain
-    silence: Silence
+    open: Open
     groups: list[Group] = field(factory=list)
     at: int = 0
     _splits: set[str] = field(factory=set)
@@ -141,9 +141,10 @@ class Terminal:
         self._regroup()
         return True
 
-    def ignore(self, _rest: str) -> bool:
+    def ignore(self, note: str) -> bool:
         """Reject it by a comment in the code."""
-        self.review = self.silence(self.groups[self.at])
+        self.review.silence([item.key for item in self.groups[self.at]], note)
+        self.review = self.open()
         self._regroup()
         if not self.groups:
             return True
@@ -299,4 +300,4 @@ _ACTIONS: Mapping[str, Callable[[Terminal, str], bool]] = {
     "e": Terminal.explain_rule,
 }
 """What the letters of `_HELP` do, with what is typed behind them; whether another group is to be shown then."""
-_WITH_TEXT = frozenset("ng/")
+_WITH_TEXT = frozenset("nig/")
