@@ -203,7 +203,7 @@ class _Rewriting:
         except SourceError as error:
             raise _Failed(path, error.reason) from error
         is_asked = self.files[path].part is Part.ASKED
-        warnings = comments.warnings(tuple(self.rules.values()), self.used[path]) if is_asked else ()
+        warnings = comments.warnings(self._asked(path), self.used[path]) if is_asked else ()
         return FileResult(
             path=path,
             outcome=Outcome.UNCHANGED if after == data else Outcome.CHANGED,
@@ -244,6 +244,10 @@ class _Rewriting:
                     self._sort_out(finding, path, world, found)
         return found
 
+    def _asked(self, path: str) -> tuple[Rule, ...]:
+        """The rules that are asked about one file."""
+        return tuple(rule for rule in self.rules.values() if rule.code not in self.files[path].ignored)
+
     def _linkage(self, file: Given) -> Linkage:
         return Linkage(
             file.modules,
@@ -259,7 +263,7 @@ class _Rewriting:
         try:
             if not self.trains or not trains_with_torch(file):
                 return []
-            found = _findings(_possible(self.rules.values(), file.source.text), file)
+            found = _findings(_possible(self._asked(path), file.source.text), file)
             pin = self._pin(path, file) if found else None
             return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:

@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from perfmod import disk
-from perfmod.config import Settings
+from perfmod.config import Configurations
+from perfmod.config_files import NAMES
 from perfmod.files import SUFFIXES
 from perfmod.ignores import Ignores
 from perfmod.roots import project_root
@@ -46,7 +47,7 @@ def _root(place: Path) -> Path:
 class Territory:
     """A walk from given folders outwards to the `root` of their project.
 
-    What git ignores or the settings exclude is not entered, nor are links and virtual environments.
+    What git ignores or the configuration excludes is not entered, nor are links and virtual environments.
 
     Attributes:
         root: absolute, links followed.
@@ -55,9 +56,9 @@ class Territory:
     """
 
     root: Path
-    settings: Settings
     markers: frozenset[str]
     suffixes: tuple[str, ...] = SUFFIXES
+    configurations: Configurations = Factory(Configurations)
     installable: set[Path] = field(factory=set, init=False)
     _seen: set[Path] = field(factory=set, init=False)
     _left: int = field(factory=lambda: MOST_ENTRIES, init=False)
@@ -73,14 +74,18 @@ class Territory:
         return place if place.is_relative_to(self.root) else self.root
 
     def _walk(self, start: Path) -> Iterator[Path]:
-        pending = deque([(start, Ignores.above(start, self.settings.exclude, self.settings.exclude_root))])
+        settings = self.configurations.settings(start)
+        pending = deque([(start, Ignores.above(start, settings.exclude, settings.root))])
         while pending:
             folder, outer = pending.popleft()
             if folder in self._seen:
                 continue
             self._seen.add(folder)
-            ignores = outer.inside(folder)
-            for entry in self._entries(folder):
+            ignores, entries = outer.inside(folder), self._entries(folder)
+            if not {entry.name for entry in entries}.isdisjoint(NAMES):
+                settings = self.configurations.settings(folder)
+                ignores = ignores.excluding(settings.exclude, settings.root)
+            for entry in entries:
                 path = folder / entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if entry.name in self.markers:

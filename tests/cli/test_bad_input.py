@@ -174,7 +174,7 @@ def test_notebook(write: Write, perfmod: Run) -> None:
 
 @pytest.mark.parametrize(("line", "complaint"), [
     ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
-    ("colour = 1", 'has no key "colour"; the keys are select, extend-select, ignore, exclude, '),
+    ("colour = 1", 'has no key "colour"; the keys are select, extend-select, ignore, per-file-ignores, '),
     ('select = "PM9"', '"select" must be a list of strings'),
     ("ignore = [1]", '"ignore" must be a list of strings'),
     ('unsafe = "yes"', '"unsafe" must be true or false'),
@@ -218,7 +218,7 @@ def test_unknown_rule_in_the_configuration(write: Write, perfmod: Run) -> None:
     write("pyproject.toml", '[tool.perfmod]\nselect = ["PM777"]\n')
     write("train.py", "torch_slow()\n")
     complaint = perfmod("apply", ".").complaint
-    assert "pyproject.toml: [tool.perfmod]: unknown rule 'PM777'" in complaint
+    assert "pyproject.toml: [tool.perfmod] \"select\": unknown rule 'PM777'" in complaint
 
 
 def test_control_characters_in_a_name(write: Write, perfmod: Run) -> None:

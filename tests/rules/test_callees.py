@@ -7,7 +7,7 @@ import pytest
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice, FileResult
-from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
+from perfmod.transforms.questions import Predicate
 
 HEAD = """\
 import torch
@@ -99,7 +99,7 @@ def test_a_function_out_of_sight_makes_no_difference_or_is_asked_about(case: str
         assert became == "held back"
         (finding,) = result.held_back
         assert "perfmod cannot see the code of" in finding.reason
-        assert [asked.predicate for asked in finding.questions] == [LEAVES_ARGUMENTS]
+        assert [asked.predicate for asked in finding.questions] == [Predicate.LEAVES_ARGUMENTS]
         assert finding.questions[0].expression.startswith("use(")
     else:
         assert became == "rewritten"
