@@ -101,7 +101,7 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
     found: dict[Path, FoundFile] = {}
     unlisted: dict[str, str] = {}
     configurations = Configurations(options)
-    for real, target in sorted((_resolve(cwd / target, target), target) for target in targets):
+    for real, target in sorted((resolve(cwd / target, target), target) for target in targets):
         is_folder = real.is_dir()
         settings = configurations.settings(real if is_folder else real.parent)
         if settings.force_exclude and is_forcibly_excluded(real, is_folder, settings.exclude, settings.root):
@@ -120,7 +120,8 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
     return Discovery(tuple(files), tuple(sorted(unlisted.items())), configurations)
 
 
-def _resolve(path: Path, target: str) -> Path:
+def resolve(path: Path, target: str) -> Path:
+    """A path with links followed. Raises `UsageMistake`, which names it as the user did, where nothing is there."""
     try:
         return Path(os.path.realpath(path, strict=True))
     except FileNotFoundError as error:

@@ -10,6 +10,7 @@ import typer
 
 from perfmod.cli.options import (
     ExtendSelect,
+    ForceExclude,
     Format,
     Ignore,
     Isolated,
@@ -68,6 +69,7 @@ def apply(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
+    force_exclude: ForceExclude = None,
     patch: PatchFile = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
@@ -114,7 +116,15 @@ def apply(
     as_json = output_format is OutputFormat.JSON
     talk = console(stderr=True)
     rules = cards(use_cache=not no_cache)
-    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
+    chosen = options(
+        select,
+        extend_select,
+        ignore,
+        unsafe=unsafe,
+        low_impact=low_impact,
+        time_limit=time_limit,
+        force_exclude=force_exclude,
+    )
 
     def told(new: Sequence[Examined]) -> None:
         if not as_json:

@@ -9,6 +9,7 @@ import typer
 
 from perfmod.cli.options import (
     ExtendSelect,
+    ForceExclude,
     Format,
     Ignore,
     Isolated,
@@ -45,6 +46,7 @@ def check(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
+    force_exclude: ForceExclude = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
@@ -74,7 +76,15 @@ def check(
         if not as_json:
             text.render_findings(finding_rows(new, rules), out, verbose=verbose, everything=explain_all)
 
-    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
+    chosen = options(
+        select,
+        extend_select,
+        ignore,
+        unsafe=unsafe,
+        low_impact=low_impact,
+        time_limit=time_limit,
+        force_exclude=force_exclude,
+    )
     results = examined(
         paths, chosen, jobs, use_cache=not no_cache, isolated=isolated, told=told, beside=None if as_json else out
     )
