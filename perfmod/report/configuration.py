@@ -35,6 +35,21 @@ class KeyRow:
     files: tuple[Path, ...]
     is_extended: tuple[bool, ...]
 
+    @property
+    def toml(self) -> str:
+        """The value as it stands in a TOML file."""
+        return _toml(self.value)
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        if not self.files:
+            return "default"
+        return ", ".join(
+            f"{'extended from ' if is_extended else ''}{shown(from_here(file))}"
+            for file, is_extended in zip(self.files, self.is_extended, strict=True)
+        )
+
 
 def key_rows(config: Config) -> tuple[KeyRow, ...]:
     """The rows of all keys."""
@@ -65,7 +80,7 @@ def render_json(path: Path, config: Config) -> str:
 
 def render_table(rows: Iterable[KeyRow], console: Console) -> None:
     """A table on a terminal; in a pipe one line per key, columns separated by tabs."""
-    cells = [(row.key, _toml(row.value), _origin(row)) for row in rows]
+    cells = [(row.key, row.toml, row.origin) for row in rows]
     if not console.is_terminal:
         for line in cells:
             console.file.write("\t".join(line) + "\n")
@@ -86,7 +101,6 @@ def _value(value: object) -> Any:  # noqa: ANN401
 
 
 def _toml(value: object) -> str:
-    """A value as it stands in a TOML file."""
     if value is None:
         return "not set"
     if isinstance(value, Mapping):
@@ -96,12 +110,3 @@ def _toml(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return shown(json.dumps(value, ensure_ascii=False))
-
-
-def _origin(row: KeyRow) -> str:
-    if not row.files:
-        return "default"
-    return ", ".join(
-        f"{'extended from ' if is_extended else ''}{shown(from_here(file))}"
-        for file, is_extended in zip(row.files, row.is_extended, strict=True)
-    )
