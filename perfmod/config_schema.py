@@ -29,5 +29,5 @@ def _schema(key: str) -> dict[str, Any]:
     schema = {"description": f"{meaning[:1].upper()}{meaning[1:]}".replace("`", ""), **kind.schema}
     default = getattr(Config(), field.name)
     if field.default is not None:
-        schema["default"] = {} if schema.get("type") == "object" else plain(default)
+        schema["default"] = {} if schema["type"] == "object" else plain(default)
     return schema

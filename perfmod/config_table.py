@@ -93,7 +93,7 @@ _PREDICATES = Kind(
 _TRUTH = Kind("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
 _TARGET = Kind(
     '"cuda" or "portable"',
-    {"enum": [target.value for target in Target]},
+    {"type": "string", "enum": [target.value for target in Target]},
     lambda value: value in [target.value for target in Target],
 )
 _SECONDS = Kind(

@@ -80,7 +80,7 @@ class _Planning:
         for file in files:
             if file.named:
                 for name in project.followed(self._name(file.real)):
-                    self.asked.setdefault(name, self._found(name))
+                    self.asked.setdefault(name, self._found(name, self._settings(name)))
 
     def units(self) -> Iterator[Unit]:
         grouped: set[str] = set()
@@ -113,7 +113,9 @@ class _Planning:
             whole = set(names)
             is_open = self.project.links.open(whole)
             members = (
-                self._member(name, self.asked.get(name) or self._found(name), *part(name), whole, name in is_open)
+                self._member(
+                    name, self.asked.get(name) or self._found(name, settings), *part(name), whole, name in is_open
+                )
                 for name in names
             )
             yield Unit(tuple(members), next(self.asked[name].settings for name in asked if asked[name] == settings))
@@ -124,10 +126,13 @@ class _Planning:
         is_beside_training = not file.named and self.project.is_beside_training(name)
         return Member(file, part, imports, is_open, is_beside_training, why_read)
 
-    def _found(self, name: str) -> FoundFile:
+    def _settings(self, name: str) -> Settings:
+        return self.configurations.settings((self.project.root / name).parent)
+
+    def _found(self, name: str, settings: Settings) -> FoundFile:
         path = self.project.root / name
         text = path if self.is_absolute else os.path.relpath(path, self.cwd)
-        return FoundFile(shown(text), path, False, self.configurations.settings(path.parent), path.parent)
+        return FoundFile(shown(text), path, False, settings, path.parent)
 
     def _name(self, real: Path) -> str:
         return real.relative_to(self.project.root).as_posix()

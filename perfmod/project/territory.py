@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import Factory, define, field
@@ -12,6 +13,7 @@ from attrs import Factory, define, field
 from perfmod import disk
 from perfmod.config import Configurations
 from perfmod.config_files import NAMES
+from perfmod.errors import UsageMistake
 from perfmod.files import SUFFIXES
 from perfmod.ignores import Ignores
 from perfmod.roots import project_root
@@ -74,8 +76,7 @@ class Territory:
         return place if place.is_relative_to(self.root) else self.root
 
     def _walk(self, start: Path) -> Iterator[Path]:
-        settings = self.configurations.settings(start)
-        pending = deque([(start, Ignores.above(start, settings.exclude, settings.root))])
+        pending = deque([(start, self._configured(Ignores.above(start, (), None), start))])
         while pending:
             folder, outer = pending.popleft()
             if folder in self._seen:
@@ -83,8 +84,7 @@ class Territory:
             self._seen.add(folder)
             ignores, entries = outer.inside(folder), self._entries(folder)
             if not {entry.name for entry in entries}.isdisjoint(NAMES):
-                settings = self.configurations.settings(folder)
-                ignores = ignores.excluding(settings.exclude, settings.root)
+                ignores = self._configured(ignores, folder)
             for entry in entries:
                 path = folder / entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -98,6 +98,13 @@ class Territory:
                     yield path
                 elif not any(disk.exists(path / marker) for marker in _ENVIRONMENTS):
                     pending.append((path, ignores))
+
+    def _configured(self, ignores: Ignores, folder: Path) -> Ignores:
+        """With what the configuration of a folder excludes; a wrong one is told where its files are asked about."""
+        with suppress(UsageMistake):
+            settings = self.configurations.settings(folder)
+            return ignores.excluding(settings.exclude, settings.root)
+        return ignores
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         found = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from perfmod import __version__
-from perfmod.config_table import KEYS, Config, PerFileIgnore
+from perfmod.config_table import KEYS, Config, Kind
 from perfmod.records import plain
 from perfmod.roots import from_here, shown
 
@@ -56,7 +56,7 @@ def key_rows(config: Config) -> tuple[KeyRow, ...]:
     return tuple(
         KeyRow(
             key,
-            _value(getattr(config, field.name)),
+            _value(getattr(config, field.name), field.metadata["kind"]),
             files := config.sources(key),
             tuple(file != config.path for file in files),
         )
@@ -94,8 +94,8 @@ def render_table(rows: Iterable[KeyRow], console: Console) -> None:
     console.print(table)
 
 
-def _value(value: object) -> Any:  # noqa: ANN401
-    if isinstance(value, tuple) and any(isinstance(each, PerFileIgnore) for each in value):
+def _value(value: Any, kind: Kind) -> Any:  # noqa: ANN401
+    if kind.schema["type"] == "object":
         return {each.pattern: list(each.rules) for each in value}
     return plain(value)
 
@@ -104,6 +104,8 @@ def _toml(value: object) -> str:
     if value is None:
         return "not set"
     if isinstance(value, Mapping):
+        if not value:
+            return "{}"
         return "{ " + ", ".join(f"{_toml(key)} = {_toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"

@@ -132,6 +132,14 @@ def test_extend(
     assert path.read_text() == code
 
 
+def test_a_wrong_file_beside_what_was_asked_about_is_not_looked_into(write: Write, perfmod: Run) -> None:
+    write("other/perfmod.toml", "nonsense = 1\n")
+    write("other/a.py", "torch_slow()\n")
+    write("train.py", "torch_slow()\n")
+    assert check(perfmod, "train.py") == {"PM901 train.py"}
+    assert 'has no key "nonsense"' in perfmod("check", ".").complaint
+
+
 def test_patterns_of_an_extended_file_are_relative_to_the_one_that_extends_it(write: Write, perfmod: Run) -> None:
     write("shared/base.toml", 'exclude = ["/old.py"]\n[per-file-ignores]\n"/new.py" = ["PM901"]\n')
     write("pkg/perfmod.toml", 'extend = "../shared/base.toml"\n')
@@ -178,16 +186,15 @@ def test_what_the_project_answers_itself(write: Write, perfmod: Run, assume: str
 @pytest.mark.parametrize("change", [
     'select = ["PM902"]', 'extend-select = ["PM903"]', 'ignore = ["PM901"]', "unsafe = true", "low-impact = true",
     'assume = ["is-scalar"]', 'exclude = ["train.py"]', 'per-file-ignores = { "train.py" = ["PM901"] }',
-    'extend = "base.toml"',
+    'extend = "../base.toml"',
 ])  # fmt: skip
 def test_a_changed_key_is_not_answered_from_the_cache(write: Write, perfmod: Run, change: str) -> None:
-    write("other.py", "torch_slow()\n")
-    write("train.py", f"torch_optional()\n{ALL_KINDS}")
+    write("pkg/other.py", "torch_slow()\n")
+    write("pkg/train.py", f"torch_optional()\n{ALL_KINDS}")
     write("base.toml", 'ignore = ["PM902"]\n')
-    write("perfmod.toml", "")
     command = ("check", ".", "-v", "--output-format", "json")
     before = perfmod(*command)
-    write("perfmod.toml", f"{change}\n")
+    write("pkg/perfmod.toml", f"{change}\n")
     after = perfmod(*command)
     assert after.out != before.out
     assert after == perfmod(*command, "--no-cache")

@@ -9,11 +9,11 @@ the next batches during the step:
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
 More than eight workers seldom help, and each costs memory and start-up time; `workers` in `[tool.perfmod]` sets another
-limit. Where another loader of the file has
-workers, or the script has a setting for their number (an option `opt.n_cpu` of the command line, a field or an item of
-the object that the call reads, a parameter of the function), that is used instead. An option that nothing reads and
-that is 0 by default becomes 4. Where several processes train together (`init_process_group`, `DistributedSampler`),
-they share the processors, and how many workers each should have is an open question.
+limit. Where another loader of the file has workers, or the script has a setting for their number (an option `opt.n_cpu`
+of the command line, a field or an item of the object that the call reads, a parameter of the function), that is used
+instead. An option that nothing reads and that is 0 by default becomes 4. Where several processes train together
+(`init_process_group`, `DistributedSampler`), they share the processors, and how many workers each should have is an
+open question.
 
 The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers are
 separate processes with a copy of the dataset each. So a loader is left as it is where samples use the GPU, change the
