@@ -209,7 +209,7 @@ class _Rewriting:
         except SourceError as error:
             raise _Failed(path, error.reason) from error
         is_asked = self.files[path].part is Part.ASKED
-        rules = tuple(self.rules.values())
+        rules = self._asked(path)
         unused = comments.unused(rules, self.used[path]) if is_asked else ()
         warnings = comments.warnings(rules, unused) if is_asked else ()
         return FileResult(
@@ -258,6 +258,10 @@ class _Rewriting:
                     self._sort_out(finding, path, world, found)
         return found
 
+    def _asked(self, path: str) -> tuple[Rule, ...]:
+        """The rules that are asked about one file."""
+        return tuple(rule for rule in self.rules.values() if rule.code not in self.files[path].ignored)
+
     def _linkage(self, file: Given) -> Linkage:
         return Linkage(
             file.modules,
@@ -273,7 +277,7 @@ class _Rewriting:
         try:
             if not self.trains or not trains_with_torch(file):
                 return []
-            found = _findings(_possible(self.rules.values(), file.source.text), file)
+            found = _findings(_possible(self._asked(path), file.source.text), file)
             pin = self._pin(path, file) if found else None
             return [_dated(finding, pin) for finding in found] if pin is not None else found
         except _Broken as error:

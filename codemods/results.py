@@ -204,6 +204,7 @@ class Given:
         forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
         outside: what files of its project that are no Python set to 0.
         why_read: of a file of which only facts are taken, why that is so: `belongs to another part of a large project`.
+        ignored: codes of rules that are not asked about it.
     """
 
     path: str
@@ -217,3 +218,4 @@ class Given:
     forks_by_default: bool = False
     outside: tuple[OutsideSetting, ...] = ()
     why_read: str = ""
+    ignored: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 """Writes what is generated: the rules' pages and their table, the README's diff and gains, the measured evidence, the
-schema of the verifier's record.
+schema of the verifier's record, the tables and the schema of the configuration.
 
     python docs/generate.py [--check]
 
@@ -21,16 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from costs import render_cost, render_steadiness
+from keys import render_keys, render_questions
 from markdown import bullets, table_row
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
+from perfmod.config_schema import json_schema as config_schema
 from perfmod.transforms.rule import Rule
 from perfmod.verify.report.schema import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
+CONFIGURATION = ROOT / "docs" / "configuration.md"
+CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -445,11 +449,14 @@ def generated() -> dict[Path, str]:
         cases.setdefault(golden.rule, []).append(golden)
     files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
+    files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)
     sections = {
         (README, "example"): render_example(),
         (README, "gains"): render_gains(reference),
         (RULES, "rules"): render_rule_table(rules),
+        (CONFIGURATION, "keys"): render_keys(),
+        (CONFIGURATION, "questions"): render_questions(),
         (EVIDENCE, "results"): render_results(_read(RESULTS)),
         (EVIDENCE, "verified"): render_verified(reference, _read(VERIFIED_PUBLIC), _read(FALSE_ALARMS)),
         (EVIDENCE, "mergeable"): render_grades(_read_toml(GRADES)),

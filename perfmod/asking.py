@@ -19,7 +19,7 @@ from perfmod.memory import Asked, Done, Memory, Request
 from perfmod.planning import Member, Unit
 from perfmod.project.pins import Pins
 from perfmod.project.settings_files import SettingsFiles
-from perfmod.selection import require, rules_for
+from perfmod.selection import FileIgnores, require, rules_for
 from perfmod.task import Task, matters
 from perfmod.transforms.card import Card
 
@@ -30,6 +30,11 @@ class _Plan:
 
     rules: tuple[Card, ...]
     choice: Choice
+    ignores: FileIgnores
+
+    @classmethod
+    def of(cls, settings: Settings, cards: Sequence[Card]) -> _Plan:
+        return cls(*rules_for(settings, cards), FileIgnores.of(settings, cards))
 
 
 def ask(request: Request, jobs: int, progress: Progress, remembered: Memory | None) -> list[Examined]:
@@ -38,15 +43,13 @@ def ask(request: Request, jobs: int, progress: Progress, remembered: Memory | No
         found = discover(request.targets, request.options, request.cwd)
         cards = remembered.cards() if remembered is not None else catalog.cards()
         require(request.options, cards)
-        plans = {
-            settings: _Plan(*rules_for(settings, cards))
-            for settings in dict.fromkeys(file.settings for file in found.files)
-        }
         if request.isolated:
             units = planning.alone(found.files)
         else:
             # Of all rules, whichever are selected: what one finds in a file depends on the files that are read with it.
-            units = planning.together(found.files, lambda data: matters(data, cards), request.cwd)
+            units = planning.together(found.files, lambda data: matters(data, cards), request.cwd, found.configurations)
+        known = dict.fromkeys(member.file.settings for unit in units for member in unit.members)
+        plans = {settings: _Plan.of(settings, cards) for settings in known}
         done = _run(units, plans, jobs, progress, remembered)
         if remembered is not None:
             remembered.keep_run(request, None if found.unlisted else noted, done)
@@ -71,7 +74,9 @@ class _Opened:
     known: tuple[FileResult, ...] | None = None
 
     @classmethod
-    def of(cls, unit: Unit, plan: _Plan, pins: Pins, outside: SettingsFiles, known: Memory | None) -> _Opened:
+    def of(
+        cls, unit: Unit, plans: Mapping[Settings, _Plan], pins: Pins, outside: SettingsFiles, known: Memory | None
+    ) -> _Opened:
         if unit.is_clear:
             return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
         contents = {member.file.real: _content(member.file) for member in unit.members}
@@ -85,8 +90,13 @@ class _Opened:
         if not any(member.part is Part.ASKED for member in kept):
             return cls((), None, settled)
         paths = {member.file.real: member.file.shown for member in kept}
-        files = tuple(_given(member, readable[member.file.real], paths, pins, outside) for member in kept)
+        ignored = [plans[member.file.settings].ignores.codes(member.file.real) for member in kept]
+        files = tuple(
+            evolve(_given(member, readable[member.file.real], paths, pins, outside), ignored=codes)
+            for member, codes in zip(kept, ignored, strict=True)
+        )
         named = frozenset(member.file.shown for member in kept if member.file.named)
+        plan = plans[unit.settings]
         task = Task(files, named, plan.rules, plan.choice, unit.settings.time_limit)
         answer = known.answer(task) if known is not None else None
         return cls(tuple(member.file for member in kept), task, settled, answer)
@@ -150,7 +160,7 @@ def _run(
 
     def items() -> Iterator[Task | tuple[FileResult, ...]]:
         for unit in units:
-            opened.append((unit, _Opened.of(unit, plans[unit.settings], pins, outside, known)))
+            opened.append((unit, _Opened.of(unit, plans, pins, outside, known)))
             yield opened[-1][1].item()
 
     done: list[Done] = []

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from perfmod import disk
 from perfmod.codemods.results import Outcome
-from perfmod.config import nearest_config
+from perfmod.config import Configurations
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.examined import Examined
 from perfmod.report.narrowing import UNTOLD
@@ -140,7 +140,8 @@ def file_of(targets: Iterable[str], cwd: Path) -> Path | None:
         UsageMistake: it names several, or is wrong.
     """
     places = [Path(os.path.realpath(cwd / target)) for target in targets]
-    configs = [nearest_config(place if place.is_dir() else place.parent) for place in places]
+    known = Configurations()
+    configs = [known.config(place if place.is_dir() else place.parent) for place in places]
     found = {each.path.parent / each.baseline for each in configs if each.path is not None and each.baseline}
     if len(found) > 1:
         named = " and ".join(sorted(shown(from_here(path)) for path in found))

@@ -11,7 +11,7 @@ from perfmod.config import Options, settings_for
 from perfmod.examined import Examined, Progress
 from perfmod.files import FoundFile
 from perfmod.memory import Request, memory
-from perfmod.selection import require, rules_for
+from perfmod.selection import FileIgnores, require, rules_for
 
 
 def silent(done: int, total: int, new: Sequence[Examined]) -> None:
@@ -59,6 +59,7 @@ def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:
     cards = catalog.cards()
     require(options, cards)
     rules, choice = rules_for(file.settings, cards)
-    given, named = (Given(file.shown, data),), frozenset({file.shown})
+    ignored = FileIgnores.of(file.settings, cards).codes(file.real)
+    given, named = (Given(file.shown, data, ignored=ignored),), frozenset({file.shown})
     (result,) = Task(given, named, rules, choice, file.settings.time_limit).run()
     return Examined(file, result)

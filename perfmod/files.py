@@ -1,7 +1,7 @@
 """From the paths a user gives to the Python files and notebooks to read, and their bytes.
 
-Files given by name are always taken. Folders are walked: entries that git ignores or that are excluded are
-left out, links to folders are not followed. Every file comes once, in the order of its path.
+Files given by name are taken, unless exclusion is forced. Folders are walked: entries that git ignores or that are
+excluded are left out, links to folders are not followed. Every file comes once, in the order of its path.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 from attrs import frozen
 
 from perfmod import disk
-from perfmod.config import Options, Settings, settings_for
+from perfmod.config import Configurations, Options, Settings
+from perfmod.config_files import NAMES
 from perfmod.errors import UsageMistake, explain
-from perfmod.ignores import Ignores
+from perfmod.ignores import Ignores, is_forcibly_excluded
 from perfmod.roots import shown
 from perfmod.transforms.decoding import is_notebook
 
@@ -38,7 +39,7 @@ class FoundFile:
         shown: its path as it is printed.
         real: where it lies, symbolic links followed; what is read and written.
         named: whether the user gave it by name, so that leaving it out would be a failure.
-        settings: those of the target through which it was found first.
+        settings: those of the folder in which it lies.
         given: the folder of that target, or that target if it is a folder, links followed; its project is what is
             around it.
     """
@@ -83,10 +84,12 @@ class Discovery:
     Attributes:
         files: the files to read, each once, in the order of their paths.
         unlisted: folders that could not be listed, with the reason.
+        configurations: what holds in the folders of the files.
     """
 
     files: tuple[FoundFile, ...]
     unlisted: tuple[tuple[str, str], ...]
+    configurations: Configurations
 
 
 def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
@@ -97,12 +100,16 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
     """
     found: dict[Path, FoundFile] = {}
     unlisted: dict[str, str] = {}
-    for real, target in sorted((_resolve(cwd / target, target), target) for target in targets):
-        settings = settings_for(real if real.is_dir() else real.parent, options)
-        if not real.is_dir():
+    configurations = Configurations(options)
+    for real, target in sorted((resolve(cwd / target, target), target) for target in targets):
+        is_folder = real.is_dir()
+        settings = configurations.settings(real if is_folder else real.parent)
+        if settings.force_exclude and is_forcibly_excluded(real, is_folder, settings.exclude, settings.root):
+            continue
+        if not is_folder:
             found[real] = FoundFile(shown(Path(target)), real, True, settings, real.parent)
             continue
-        walk = _Walk(Path(target), real, settings)
+        walk = _Walk(Path(target), real, configurations)
         inside = list(walk.files())
         unlisted |= walk.unlisted
         if not inside and not walk.unlisted:
@@ -110,10 +117,11 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
         for file in inside:
             found.setdefault(file.real, file)
     files = sorted(found.values(), key=lambda file: file.real.parts)
-    return Discovery(tuple(files), tuple(sorted(unlisted.items())))
+    return Discovery(tuple(files), tuple(sorted(unlisted.items())), configurations)
 
 
-def _resolve(path: Path, target: str) -> Path:
+def resolve(path: Path, target: str) -> Path:
+    """A path with links followed. Raises `UsageMistake`, which names it as the user did, where nothing is there."""
     try:
         return Path(os.path.realpath(path, strict=True))
     except FileNotFoundError as error:
@@ -126,21 +134,24 @@ def _resolve(path: Path, target: str) -> Path:
 class _Walk:
     """A walk through a folder that the user gave: `path` as it was written, `real` with links followed."""
 
-    def __init__(self, path: Path, real: Path, settings: Settings) -> None:
-        self.path, self.real, self.settings = path, real, settings
+    def __init__(self, path: Path, real: Path, configurations: Configurations) -> None:
+        self.path, self.real, self.configurations = path, real, configurations
         self.unlisted: dict[str, str] = {}
 
     def files(self) -> Iterator[FoundFile]:
-        ignores = Ignores.above(self.real, self.settings.exclude, self.settings.exclude_root)
-        yield from self._folder(self.real, ignores)
+        settings = self.configurations.settings(self.real)
+        yield from self._folder(self.real, Ignores.above(self.real, settings.exclude, settings.root), settings)
 
-    def _folder(self, folder: Path, outer: Ignores) -> Iterator[FoundFile]:
+    def _folder(self, folder: Path, outer: Ignores, settings: Settings) -> Iterator[FoundFile]:
         ignores = outer.inside(folder)
         try:
             entries = sorted(disk.entries(folder), key=lambda entry: entry.name)
         except OSError as error:
             self.unlisted[self._shown(folder)] = f"cannot be listed: {explain(error)}"
             return
+        if not {entry.name for entry in entries}.isdisjoint(NAMES):
+            settings = self.configurations.settings(folder)
+            ignores = ignores.excluding(settings.exclude, settings.root)
         for entry in entries:
             path = folder / entry.name
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -149,9 +160,11 @@ class _Walk:
             if ignores.match(path, is_folder):
                 continue
             if is_folder:
-                yield from self._folder(path, ignores)
-            elif (real := self._inside(path) if entry.is_symlink() else path) is not None:
-                yield FoundFile(self._shown(path), real, False, self.settings, self.real)
+                yield from self._folder(path, ignores, settings)
+            elif not entry.is_symlink():
+                yield FoundFile(self._shown(path), path, False, settings, self.real)
+            elif (real := self._inside(path)) is not None:
+                yield FoundFile(self._shown(path), real, False, self.configurations.settings(real.parent), self.real)
 
     def _inside(self, link: Path) -> Path | None:
         """The file behind a link, if it lies in the given folder: nobody expects changes elsewhere."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod import disk
-from perfmod.errors import UsageMistake
-from perfmod.roots import git_root, shown
+from perfmod.roots import git_root, project_root
 
 DEFAULT_EXCLUDES = (
     ".git/",
@@ -67,7 +67,15 @@ class Patterns:
         asked = f"{inner}/" if is_folder else inner
         return next((ignores for ignores, rule in reversed(self.rules) if _names(rule, asked)), None)
 
+    def covers(self, file: Path) -> bool:
+        """Whether a pattern speaks of `file`, or of a folder above it."""
+        if not file.is_relative_to(self.base):
+            return False
+        folders = (folder for folder in file.parents if folder != self.base and folder.is_relative_to(self.base))
+        return any(self.verdict(path, is_folder=path != file) for path in (file, *folders))
 
+
+@lru_cache(maxsize=1000)
 def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
     """The pattern of a line; None where the line is blank or a comment. Raises `ValueError` where it is no pattern."""
     from pathspec import GitIgnoreSpec  # twenty modules, which a run over a known tree does without
@@ -108,29 +116,21 @@ class Ignores:
 
     Attributes:
         levels: those of git, outermost first; the innermost that speaks of a path decides.
-        excludes: those of the configuration and the default ones; git cannot take them back.
+        defaults: those of `DEFAULT_EXCLUDES`.
+        excludes: those of the configuration, where it has some; as the default ones, git cannot take them back.
     """
 
     levels: tuple[Patterns, ...]
-    excludes: tuple[Patterns, ...]
+    defaults: Patterns
+    excludes: Patterns | None = None
 
     @classmethod
     def above(cls, folder: Path, exclude: Iterable[str], exclude_root: Path | None) -> Ignores:
         """What holds when a walk begins at `folder` (absolute), before its own `.gitignore`.
 
         Where the user names a folder that git ignores, it is walked, and the patterns above it do not count.
-
-        Raises:
-            UsageMistake: a pattern of the configuration is none.
         """
-        excludes = [Patterns.of(folder, DEFAULT_EXCLUDES)]
-        if exclude_root is not None:
-            try:
-                excludes.append(Patterns.of(exclude_root, exclude))
-            except ValueError as error:
-                place = shown(exclude_root / "pyproject.toml")
-                raise UsageMistake(f'{place}: [tool.perfmod] "exclude": {error}') from error
-        ignores = cls((), tuple(excludes))
+        ignores = cls((), Patterns.of(folder, DEFAULT_EXCLUDES)).excluding(exclude, exclude_root)
         root = git_root(folder)
         if root is None or root == folder:
             return ignores
@@ -140,8 +140,12 @@ class Ignores:
         named = folder.relative_to(root).parts
         parents = [root.joinpath(*named[: depth + 1]) for depth in range(len(named))]
         if any(ignores.by_git(parent, is_folder=True) for parent in parents):
-            return cls((), tuple(excludes))
+            return evolve(ignores, levels=())
         return ignores
+
+    def excluding(self, exclude: Iterable[str], exclude_root: Path | None) -> Ignores:
+        """The same with what another configuration excludes, in place of what this one does."""
+        return evolve(self, excludes=Patterns.of(exclude_root, exclude) if exclude_root is not None else None)
 
     def inside(self, folder: Path) -> Ignores:
         """What holds in `folder`: its own patterns added, or alone where it is a repository itself."""
@@ -152,7 +156,7 @@ class Ignores:
         ]
         inherited = () if is_repository else self.levels
         own = tuple(patterns for patterns in found if patterns is not None)
-        return Ignores((*inherited, *own), self.excludes)
+        return evolve(self, levels=(*inherited, *own))
 
     def by_git(self, path: Path, is_folder: bool) -> bool:
         """Whether git would ignore `path`."""
@@ -163,7 +167,17 @@ class Ignores:
 
     def match(self, path: Path, is_folder: bool) -> bool:
         """Whether the walk leaves out `path`, an entry of the folder."""
-        excluded = any(
-            path.is_relative_to(patterns.base) and patterns.verdict(path, is_folder) for patterns in self.excludes
-        )
-        return excluded or self.by_git(path, is_folder)
+        return self.excluded(path, is_folder) or self.by_git(path, is_folder)
+
+    def excluded(self, path: Path, is_folder: bool) -> bool:
+        """Whether the configuration or a default pattern leaves out `path`, an entry of the folder."""
+        patterns = (self.defaults, *([self.excludes] if self.excludes is not None else []))
+        return any(path.is_relative_to(each.base) and each.verdict(path, is_folder) for each in patterns)
+
+
+def is_forcibly_excluded(path: Path, is_folder: bool, exclude: Iterable[str], exclude_root: Path | None) -> bool:
+    """Whether a walk through the project of `path` (absolute) would leave it out, whatever git says."""
+    root = project_root(path.parent)
+    ignores = Ignores((), Patterns.of(root, DEFAULT_EXCLUDES)).excluding(exclude, exclude_root)
+    above = [folder for folder in path.parents if folder != root and folder.is_relative_to(root)]
+    return any(ignores.excluded(folder, is_folder=True) for folder in above) or ignores.excluded(path, is_folder)

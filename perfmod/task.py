@@ -68,7 +68,16 @@ class Task:
             content = hashlib.sha256(file.data).hexdigest()
             kind = PurePath(file.path).name, file.path in self.named, file.part, file.imported_elsewhere, file.pin
             parts.append(
-                (*kind, file.why_read, file.is_beside_training, file.forks_by_default, file.outside, links, content)
+                (
+                    *kind,
+                    file.why_read,
+                    file.is_beside_training,
+                    file.forks_by_default,
+                    file.outside,
+                    file.ignored,
+                    links,
+                    content,
+                )
             )
         return hashlib.sha256(repr(parts).encode()).digest()
 

@@ -97,7 +97,7 @@ class Question:
     """What could not be shown about a piece of code, asked so that a person or a run can answer it with yes.
 
     Attributes:
-        predicate: what is asked, in kebab-case: `is-scalar`, `is-on-device`, `draws-no-random-numbers`.
+        predicate: what is asked, see `perfmod.transforms.questions`: `is-scalar`, `may-have-workers`.
         expression: the code that it is asked about.
         line, column: where that starts, from 1.
         path: the file that it stands in; empty for the file of the finding.

@@ -7,8 +7,16 @@ a comment, an annotation), or a run does by watching.
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from perfmod.transforms.finding import Question
+
+MOST_WORKERS = 8
+"""More seldom help, and each costs memory and start-up time."""
 
 
 class Target(str, enum.Enum):
@@ -22,11 +30,22 @@ class Target(str, enum.Enum):
 
 @frozen
 class Policy:
-    """The policies that a project chooses."""
+    """The policies that a project chooses.
+
+    Attributes:
+        workers: the most workers that a rewrite gives a loader; a number that the script has is left as it is.
+        assumed: the predicates that the project answers with yes wherever they are asked.
+    """
 
     target: Target = Target.CUDA
+    workers: int = MOST_WORKERS
+    assumed: frozenset[str] = frozenset()
 
     @property
     def is_portable(self) -> bool:
         """Whether the code may run on devices and systems other than CUDA on Linux."""
         return self.target is Target.PORTABLE
+
+    def answers(self, questions: Collection[Question]) -> bool:
+        """Whether something is asked, and the project answers all of it with yes."""
+        return bool(questions) and all(question.predicate in self.assumed for question in questions)

@@ -16,6 +16,7 @@ from attrs import evolve
 from perfmod.transforms.card import Card
 from perfmod.transforms.facts.idle import why_idle
 from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Question, Safety, Status
+from perfmod.transforms.questions import Predicate
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -84,12 +85,18 @@ class Rule(ABC):
         """A finding at `node` with its rewrite; `safety`, `numerics` and `min_torch` are the rule's unless given.
 
         `node` stands in `file`. Edits may lie in several files; `elsewhere` says what else other files need. What would
-        be safe is of low impact where no training step or evaluation runs the code.
+        be safe is of low impact where no training step or evaluation runs the code. What the project answers with yes
+        is not open.
         """
         start, end = file.source.span(node)
         line, column = file.source.position(start)
         own, *others = _by_file(file.source.path, edits, elsewhere)
         safety = safety or self.safety
+        asked = tuple(questions)
+        if file.policy.answers(asked):
+            safety = Safety.SAFE if safety is Safety.UNSAFE else safety
+            reason = f"{reason}; assumed: {', '.join(dict.fromkeys(each.predicate for each in asked))}"
+            asked = ()
         idle = why_idle(file, node) if safety is not Safety.ADVICE else None
         if idle is not None:
             safety, reason = Safety.LOW_IMPACT if safety is Safety.SAFE else safety, f"{reason}; {idle}"
@@ -112,7 +119,7 @@ class Rule(ABC):
             snippet=file.source.text[start:end],
             step_in_sight=file.steps.in_sight(node),
             figures_may_differ=figures_may_differ,
-            questions=tuple(questions),
+            questions=asked,
         )
 
     def refused(self, file: FileFacts, node: cst.CSTNode, reason: str, *, message: str | None = None) -> Finding:
@@ -120,12 +127,12 @@ class Rule(ABC):
         return evolve(self.found(file, node, reason, (), message=message, safety=Safety.ADVICE), refused=True)
 
 
-def question(file: FileFacts, predicate: str, node: cst.CSTNode, *, watchable: bool = False) -> Question:
+def question(file: FileFacts, predicate: Predicate, node: cst.CSTNode, *, watchable: bool = False) -> Question:
     """What is asked about a node, which may stand in another file."""
     source = file.source_of(node)
     line, column = source.position(source.span(node)[0])
     path = "" if source is file.source else source.path
-    return Question(predicate, _in_one_line(source.code(node)), line, column, path, watchable)
+    return Question(predicate.value, _in_one_line(source.code(node)), line, column, path, watchable)
 
 
 def _in_one_line(reason: str) -> str:

@@ -11,6 +11,7 @@ import typer
 from perfmod.cli.options import (
     DecisionsFile,
     ExtendSelect,
+    ForceExclude,
     Format,
     Ignore,
     Isolated,
@@ -69,6 +70,7 @@ def apply(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
+    force_exclude: ForceExclude = None,
     patch: PatchFile = None,
     decisions: DecisionsFile = None,
     output_format: Format = OutputFormat.TEXT,
@@ -117,7 +119,15 @@ def apply(
     as_json = output_format is OutputFormat.JSON
     talk = console(stderr=True)
     rules = cards(use_cache=not no_cache)
-    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
+    chosen = options(
+        select,
+        extend_select,
+        ignore,
+        unsafe=unsafe,
+        low_impact=low_impact,
+        time_limit=time_limit,
+        force_exclude=force_exclude,
+    )
     settle = Settling.of(decisions, use_cache=not no_cache)
 
     def told(new: Sequence[Examined]) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from perfmod.cli.options import (
     ExtendSelect,
+    ForceExclude,
     Format,
     Ignore,
     Isolated,
@@ -74,6 +75,7 @@ def check(
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
+    force_exclude: ForceExclude = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
@@ -127,7 +129,15 @@ def check(
             beside=beside,
         )
 
-    chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
+    chosen = options(
+        select,
+        extend_select,
+        ignore,
+        unsafe=unsafe,
+        low_impact=low_impact,
+        time_limit=time_limit,
+        force_exclude=force_exclude,
+    )
     talk = console(stderr=True)
     known = Known.of(
         paths,

@@ -14,6 +14,7 @@ from perfmod import __version__
 from perfmod.cli.apply import apply
 from perfmod.cli.cache import cache
 from perfmod.cli.check import check
+from perfmod.cli.config import config
 from perfmod.cli.explain import explain
 from perfmod.cli.revert import revert
 from perfmod.cli.review import review
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments)(verify)
-for command in (check, review, revert, rules, explain, cache):
+for command in (check, review, revert, rules, explain, config, cache):
     app.command()(command)
 
 

@@ -76,6 +76,13 @@ Verbose = Annotated[
         "--verbose", "-v", help="Give reasons; also show open questions, low impact, rewrites on request and advice."
     ),
 ]
+ForceExclude = Annotated[
+    bool | None,
+    typer.Option(
+        "--force-exclude/--no-force-exclude",
+        help="Leave out what the configuration excludes, also where it is given by name.",
+    ),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore cached results and analyse every file again.")]
 
 DecisionsFile = Annotated[
@@ -98,6 +105,7 @@ def options(
     unsafe: bool | None,
     low_impact: bool | None,
     time_limit: float | None = None,
+    force_exclude: bool | None = None,
 ) -> Options:
     """The settings that the command line gives; rules may be listed with commas."""
     from perfmod.config import Options
@@ -109,6 +117,7 @@ def options(
         unsafe=unsafe,
         low_impact=low_impact,
         time_limit=time_limit,
+        force_exclude=force_exclude,
     )
 
 
@@ -121,7 +130,8 @@ def apply_command(paths: list[str], options: Options, *, isolated: bool, command
         ("--ignore", options.ignore),
     ):
         words += [name, ",".join(rules)] if rules else []
-    for name, given in (("unsafe", options.unsafe), ("low-impact", options.low_impact)):
+    flags = {"unsafe": options.unsafe, "low-impact": options.low_impact, "force-exclude": options.force_exclude}
+    for name, given in flags.items():
         words += [] if given is None else [f"--{name}" if given else f"--no-{name}"]
     words += ["--time-limit", f"{options.time_limit:g}"] if options.time_limit is not None else []
     return shlex.join([*words, *(["--isolated"] if isolated else [])])

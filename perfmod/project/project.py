@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from attrs import define
 
-from perfmod.config import Settings
+from perfmod.config import Configurations, Settings
 from perfmod.files import FoundFile, Unreadable, read
 from perfmod.project.groups import Facts, Group, groups
 from perfmod.project.links import Links
@@ -50,14 +50,14 @@ class Project:
 
     @classmethod
     def read(
-        cls, root: Path, given: Iterable[FoundFile], settings: Settings, matters: Callable[[bytes], bool]
+        cls, root: Path, given: Iterable[FoundFile], configurations: Configurations, matters: Callable[[bytes], bool]
     ) -> Project:
         """Read the project at `root` that holds the `given` files.
 
-        `settings` tell what is excluded; `matters`, whether a file of these bytes holds what rules look for.
+        `configurations` tell what is excluded; `matters`, whether a file of these bytes holds what rules look for.
         """
         given = list(given)
-        territory = Territory(root, settings, frozenset(INSTALLABLE))
+        territory = Territory(root, frozenset(INSTALLABLE), configurations=configurations)
         around = territory.files(file.given for file in given)
         paths = sorted({*around, *(file.real for file in given)}, key=lambda path: path.parts)
         statements: dict[str, tuple[Imported, ...]] = {}
@@ -69,7 +69,7 @@ class Project:
             name = path.relative_to(root).as_posix()
             statements[name], facts[name] = (), None
             try:
-                data = _code(read(FoundFile(name, path, False, settings, root)), name)
+                data = _code(read(FoundFile(name, path, False, Settings(), root)), name)
             except Unreadable:
                 continue
             statements[name] = imports(data)

@@ -43,15 +43,15 @@ class SettingsFiles:
             return ()
         (root,) = roots([file.real.parent])
         if root not in self._known:
-            found = [each for path in _files(root, file) for each in _settings(path, root)]
+            found = [each for path in _files(root) for each in _settings(path, root)]
             chosen = {setting.name for setting, number in found if number}
             self._known[root] = tuple(setting for setting, _ in found if setting.name not in chosen)
         return self._known[root]
 
 
-def _files(root: Path, file: FoundFile) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[Path]:
     """The files of a project that may hold settings; not those of continuous integration and of editors."""
-    around = Territory(root, file.settings, frozenset(), _SUFFIXES).files([root])
+    around = Territory(root, frozenset(), _SUFFIXES).files([root])
     named = (path for path in around if not any(part.startswith(".") for part in path.relative_to(root).parts))
     return islice(named, _MOST_FILES)
 

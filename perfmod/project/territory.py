@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from perfmod import disk
-from perfmod.config import Settings
+from perfmod.config import Configurations
+from perfmod.config_files import NAMES
+from perfmod.errors import UsageMistake
 from perfmod.files import SUFFIXES
 from perfmod.ignores import Ignores
 from perfmod.roots import project_root
@@ -46,7 +49,7 @@ def _root(place: Path) -> Path:
 class Territory:
     """A walk from given folders outwards to the `root` of their project.
 
-    What git ignores or the settings exclude is not entered, nor are links and virtual environments.
+    What git ignores or the configuration excludes is not entered, nor are links and virtual environments.
 
     Attributes:
         root: absolute, links followed.
@@ -55,9 +58,9 @@ class Territory:
     """
 
     root: Path
-    settings: Settings
     markers: frozenset[str]
     suffixes: tuple[str, ...] = SUFFIXES
+    configurations: Configurations = Factory(Configurations)
     installable: set[Path] = field(factory=set, init=False)
     _seen: set[Path] = field(factory=set, init=False)
     _left: int = field(factory=lambda: MOST_ENTRIES, init=False)
@@ -73,14 +76,16 @@ class Territory:
         return place if place.is_relative_to(self.root) else self.root
 
     def _walk(self, start: Path) -> Iterator[Path]:
-        pending = deque([(start, Ignores.above(start, self.settings.exclude, self.settings.exclude_root))])
+        pending = deque([(start, self._configured(Ignores.above(start, (), None), start))])
         while pending:
             folder, outer = pending.popleft()
             if folder in self._seen:
                 continue
             self._seen.add(folder)
-            ignores = outer.inside(folder)
-            for entry in self._entries(folder):
+            ignores, entries = outer.inside(folder), self._entries(folder)
+            if not {entry.name for entry in entries}.isdisjoint(NAMES):
+                ignores = self._configured(ignores, folder)
+            for entry in entries:
                 path = folder / entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if entry.name in self.markers:
@@ -93,6 +98,13 @@ class Territory:
                     yield path
                 elif not any(disk.exists(path / marker) for marker in _ENVIRONMENTS):
                     pending.append((path, ignores))
+
+    def _configured(self, ignores: Ignores, folder: Path) -> Ignores:
+        """With what the configuration of a folder excludes; a wrong one is told where its files are asked about."""
+        with suppress(UsageMistake):
+            settings = self.configurations.settings(folder)
+            return ignores.excluding(settings.exclude, settings.root)
+        return ignores
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         found = []

@@ -174,7 +174,7 @@ def test_notebook(write: Write, perfmod: Run) -> None:
 
 @pytest.mark.parametrize(("line", "complaint"), [
     ('selct = ["PM9"]', 'has no key "selct"; did you mean "select"?'),
-    ("colour = 1", 'has no key "colour"; the keys are select, extend-select, ignore, exclude, '),
+    ("colour = 1", 'has no key "colour"; the keys are select, extend-select, ignore, per-file-ignores, '),
     ('select = "PM9"', '"select" must be a list of strings'),
     ("ignore = [1]", '"ignore" must be a list of strings'),
     ('unsafe = "yes"', '"unsafe" must be true or false'),
@@ -186,6 +186,23 @@ def test_notebook(write: Write, perfmod: Run) -> None:
     ("time_limit = 20", 'has no key "time_limit"; did you mean "time-limit"?'),
     ('exclude = ["data/", "["]', "\"exclude\": invalid pattern '['"),
     ('exclude = ["!"]', "\"exclude\": invalid pattern '!'"),
+    ('per-file-ignores = ["PM9"]', '"per-file-ignores" must be a table of patterns, each with a list of rules'),
+    ('per-file-ignores = { "a/" = "PM9" }', '"per-file-ignores" must be a table of patterns, each with '),
+    ('per-file-ignores = { "[" = ["PM9"] }', "\"per-file-ignores\": invalid pattern '['"),
+    ('per-file-ignores = { "!a" = ["PM9"] }', "\"per-file-ignores\": '!a' would take back a pattern"),
+    ('per-file-ignores = { "a" = ["PM777"] }', "\"per-file-ignores\": unknown rule 'PM777'"),
+    ('force-exclude = "yes"', '"force-exclude" must be true or false'),
+    ("workers = 0", '"workers" must be a whole number from 1 on'),
+    ("workers = 2.0", '"workers" must be a whole number from 1 on'),
+    ("workers = true", '"workers" must be a whole number from 1 on'),
+    ('target = "mps"', '"target" must be "cuda" or "portable"'),
+    ("target = [1]", '"target" must be "cuda" or "portable"'),
+    ('assume = "is-scalar"', '"assume" must be a list of strings'),
+    ('assume = ["leaves-arguments"]',
+     '"leaves-arguments" is no question that perfmod asks; did you mean "leaves-its-arguments-alone"?'),
+    ('assume = ["?"]', '"?" is no question that perfmod asks; the questions are is-scalar, '),
+    ("extend = 1", '"extend" must be the path of a TOML file'),
+    ('extend = ""', '"extend" must be the path of a TOML file'),
     ("select = [1 2]", "is not valid TOML"),
     ('unsafe = true\nselect = ["PM9" "PM1"]', "line 3"),
 ])  # fmt: skip
@@ -218,7 +235,7 @@ def test_unknown_rule_in_the_configuration(write: Write, perfmod: Run) -> None:
     write("pyproject.toml", '[tool.perfmod]\nselect = ["PM777"]\n')
     write("train.py", "torch_slow()\n")
     complaint = perfmod("apply", ".").complaint
-    assert "pyproject.toml: [tool.perfmod]: unknown rule 'PM777'" in complaint
+    assert "pyproject.toml: [tool.perfmod] \"select\": unknown rule 'PM777'" in complaint
 
 
 def test_control_characters_in_a_name(write: Write, perfmod: Run) -> None:

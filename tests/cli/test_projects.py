@@ -35,12 +35,12 @@ def dry(perfmod: Run, *arguments: str) -> list[str]:
 
 def units(project: Path, *targets: str) -> list[dict[str, str]]:
     """For each unit that is to be parsed, the part of every file in it."""
-    found = discover(targets, Options(), project).files
+    found = discover(targets, Options(), project)
 
     def named(unit: Unit) -> dict[str, str]:
         return {member.file.shown: member.part.value for member in unit.members}
 
-    made = planning.together(found, lambda data: b"torch_" in data, project)
+    made = planning.together(found.files, lambda data: b"torch_" in data, project, found.configurations)
     return [named(unit) for unit in made if not unit.is_clear]
 
 
@@ -160,8 +160,8 @@ def test_settings_of_their_own(project: Path, write: Write) -> None:
     write("train.py", f"import engine\n{SLOW}")
     write("exp/main.py", f"import engine\n{SLOW}")
     assert units(project, "train.py", "exp/main.py") == [
-        {"engine.py": "asked", "exp/main.py": "asked", "train.py": "read"},
-        {"engine.py": "read", "exp/main.py": "read", "train.py": "asked"},
+        {"engine.py": "asked", "exp/main.py": "read", "train.py": "asked"},
+        {"engine.py": "read", "exp/main.py": "asked", "train.py": "read"},
     ]
 
 
@@ -528,8 +528,8 @@ def test_files_beside_a_training_that_nothing_imports(write: Write, project: Pat
     write("package/losses.py", SLOW)
 
     def beside(*targets: str) -> set[str]:
-        found = discover(targets, Options(), project).files
-        made = planning.together(found, lambda data: b"torch_" in data, project)
+        found = discover(targets, Options(), project)
+        made = planning.together(found.files, lambda data: b"torch_" in data, project, found.configurations)
         return {member.file.shown for unit in made for member in unit.members if member.is_beside_training}
 
     assert beside(".") & {"util/layers.py", "package/losses.py"} == ({"util/layers.py"} if is_beside else set())

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from perfmod.config import Settings
 from perfmod.project import territory
 from perfmod.project.territory import Territory, roots
 
@@ -19,8 +18,8 @@ def write(root: Path, *names: str) -> None:
         path.write_text("")
 
 
-def found(root: Path, place: str = ".", settings: Settings = Settings()) -> list[str]:  # noqa: B008
-    walk = Territory(root, settings, frozenset({"setup.py"}))
+def found(root: Path, place: str = ".") -> list[str]:
+    walk = Territory(root, frozenset({"setup.py"}))
     return [path.relative_to(root).as_posix() for path in walk.files([root / place])]
 
 
@@ -44,8 +43,8 @@ def test_ignored_excluded_and_installed_files_are_not_entered(root: Path, tmp_pa
     (root / "env" / "pyvenv.cfg").write_text("")
     (root / "link").symlink_to(tmp_path)
     (root / "link.py").symlink_to("a.py")
-    (root / "pyproject.toml").write_text("")
-    assert found(root, settings=Settings(exclude=("old/",), origin=root / "pyproject.toml")) == ["a.py"]
+    (root / "pyproject.toml").write_text('[tool.perfmod]\nexclude = ["old/"]\n')
+    assert found(root) == ["a.py"]
 
 
 def test_a_folder_of_a_million_pictures_ends_the_walk(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +55,7 @@ def test_a_folder_of_a_million_pictures_ends_the_walk(root: Path, monkeypatch: p
 
 def test_installable_folders_are_noticed(root: Path) -> None:
     write(root, "libs/kit/setup.py", "train.py")
-    walk = Territory(root, Settings(), frozenset({"setup.py"}))
+    walk = Territory(root, frozenset({"setup.py"}))
     assert len(list(walk.files([root]))) == 2
     assert walk.installable == {root / "libs" / "kit"}
 

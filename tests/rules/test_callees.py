@@ -7,7 +7,8 @@ import pytest
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice, FileResult
-from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
+from perfmod.transforms.policy import Policy
+from perfmod.transforms.questions import Predicate
 
 HEAD = """\
 import torch
@@ -78,9 +79,9 @@ def script(case: str, callee: str) -> str:
     return code.replace("CALL", call)
 
 
-def judged(case: str, callee: str) -> tuple[str, FileResult]:
+def judged(case: str, callee: str, policy: Policy = Policy()) -> tuple[str, FileResult]:
     rules = [rule for rule in catalog.rules() if rule.code == case.split()[0]]
-    result = rewrite(script(case, callee).encode(), "train.py", rules, Choice())
+    result = rewrite(script(case, callee).encode(), "train.py", rules, Choice(policy=policy))
     return "rewritten" if result.applied else "held back" if result.held_back else "left", result
 
 
@@ -99,10 +100,25 @@ def test_a_function_out_of_sight_makes_no_difference_or_is_asked_about(case: str
         assert became == "held back"
         (finding,) = result.held_back
         assert "perfmod cannot see the code of" in finding.reason
-        assert [asked.predicate for asked in finding.questions] == [LEAVES_ARGUMENTS]
+        assert [asked.predicate for asked in finding.questions] == [Predicate.LEAVES_ARGUMENTS]
         assert finding.questions[0].expression.startswith("use(")
     else:
         assert became == "rewritten"
+
+
+ASSUMING = Policy(assumed=frozenset({Predicate.LEAVES_ARGUMENTS.value}))
+
+
+@pytest.mark.parametrize("case", ["PM108", "PM202"])
+def test_a_project_may_answer_for_all_of_them(case: str) -> None:
+    assert judged(case, "out of sight", ASSUMING)[0] == "rewritten"
+
+
+def test_what_is_open_besides_stays_open() -> None:
+    code = script("PM202", "out of sight").replace("num_workers=2)", "num_workers=2, pin_memory=False)")
+    rules = [rule for rule in catalog.rules() if rule.code == "PM202"]
+    (held,) = rewrite(code.encode(), "train.py", rules, Choice(policy=ASSUMING)).held_back
+    assert "pin_memory=False is set explicitly" in held.reason
 
 
 ASKED = {"PM108", "PM202"}

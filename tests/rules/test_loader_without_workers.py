@@ -611,6 +611,23 @@ def test_several_processes_share_the_processors(launched: str) -> None:
     (held,) = run(code).held_back
     assert "several processes train together (line 15), and each would start this many workers" in held.reason
     assert [asked.predicate for asked in held.questions] == ["has-cpus-of-its-own"]
+    assumed = Choice(policy=Policy(assumed=frozenset({"has-cpus-of-its-own"})))
+    (made,) = rewrite(code.encode(), "train.py", [LoaderWithoutWorkers()], assumed).applied
+    assert made.reason.endswith("; assumed: has-cpus-of-its-own")
+    assert not made.questions
+
+
+@pytest.mark.parametrize(("most", "counted", "default"), [
+    (1, "1", "1"), (2, "min(2, os.cpu_count() or 1)", "2"), (16, "min(16, os.cpu_count() or 1)", "4"),
+])  # fmt: skip
+def test_no_more_workers_than_the_project_allows(most: int, counted: str, default: str) -> None:
+    choice = Choice(policy=Policy(workers=most))
+    option = "    parser.add_argument('--workers', type=int, default=0)\n    args = parser.parse_args()\n"
+    told = f"    import argparse\n    parser = argparse.ArgumentParser()\n{option}    model ="
+    code = HEAD + MAIN
+    asking = HEAD + MAIN.replace("    model =", told, 1)
+    for given, written in ((code, f"num_workers={counted}"), (asking, f"type=int, default={default})")):
+        assert written in rewrite(given.encode(), "train.py", [LoaderWithoutWorkers()], choice).after.decode()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from cases import says
 from perfmod.codemods.engine import rewrite, rewrite_together
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome
 from perfmod.transforms.finding import Safety
+from perfmod.transforms.policy import Policy
 from perfmod.transforms.syncs.scalar_accumulation import ScalarAccumulation
 
 METER = """\
@@ -646,3 +647,5 @@ def test_a_loss_that_a_model_in_sight_returns(returned: str, loss: str, is_scala
     assert (found.outcome is Outcome.CHANGED) == is_scalar, found.held_back
     questions = [(each.predicate, each.expression) for finding in found.held_back for each in finding.questions]
     assert questions == ([] if is_scalar else [("is-scalar", "loss")])
+    assumed = Choice(policy=Policy(assumed=frozenset({"is-scalar"})))
+    assert rewrite(code.encode(), "train.py", [ScalarAccumulation()], assumed).outcome is Outcome.CHANGED

@@ -32,10 +32,6 @@ _ONLY_READS = frozenset(
 )  # fmt: skip
 
 
-LEAVES_ARGUMENTS = "leaves-its-arguments-alone"
-"""What is asked of a function out of sight, see `Question`."""
-
-
 class Sight(enum.Enum):
     """How much is known of what a call runs."""
 

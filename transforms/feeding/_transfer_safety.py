@@ -34,6 +34,7 @@ from perfmod.transforms.feeding._pinning import Pinning, why_chosen_elsewhere, w
 from perfmod.transforms.feeding._settings import asked, places, switched_off, why_given_twice
 from perfmod.transforms.feeding._sparse import made_sparse
 from perfmod.transforms.feeding._tuple_batches import whole_tuple
+from perfmod.transforms.questions import Predicate
 
 _OVERLAPS = frozenset(
     {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "broadcast_arrays", "as_strided", "meshgrid"}
@@ -264,7 +265,9 @@ def _moved_samples(file: FileFacts, loader: Loader) -> cst.Call | None:
 
 
 def unseen_write(file: FileFacts, good: list[Copy]) -> BatchWrite | None:
-    """A call of a function out of sight that gets a batch which may still be copied."""
+    """A call of a function out of sight that gets a batch which may still be copied, and that may write into it."""
+    if Predicate.LEAVES_ARGUMENTS.value in file.policy.assumed:
+        return None
     written = file.once(writes)
     found = (written_after(file, copy, written, is_seen=False) for copy in good if copy.blocks)
     return next(filter(None, found), None)

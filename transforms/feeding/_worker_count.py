@@ -31,6 +31,8 @@ _ASKS_FOR_RANK = frozenset({"is_main_process", "is_local_main_process", "num_pro
 """What scripts read of an `Accelerator` that run in several processes."""
 _FEWEST = 2
 """A single worker leaves the training waiting."""
+_USUAL = 4
+"""Workers that a plain number asks for, which is the same on every machine."""
 _COUNTS = ("os.cpu_count", "multiprocessing.cpu_count", "os.sched_getaffinity")
 _OPTIONS = (
     "num_workers", "workers", "n_workers", "nworkers", "n_cpu", "loader_workers", "data_workers",
@@ -61,14 +63,22 @@ class Number:
 
 
 def count(file: FileFacts, at: cst.CSTNode) -> tuple[str, tuple[str, ...]]:
-    """As many workers as there are processors, up to eight, as code; and the imports that it needs."""
+    """As many workers as there are processors, up to the most of the policy, as code; and the imports that it needs."""
+    most = file.policy.workers
+    if most == 1:
+        return "1", ()
     os, imports = file.names.spelled("os", at)
-    return f"min(8, {os}.cpu_count() or 1)", imports
+    return f"min({most}, {os}.cpu_count() or 1)", imports
 
 
 def instead(file: FileFacts, place: Place) -> tuple[str, tuple[str, ...]]:
     """What a written 0 becomes: a plain number where the user may change it and reads it as a default."""
-    return ("4", ()) if is_default(file, place) else count(file, place.value)
+    return (default_count(file), ()) if is_default(file, place) else count(file, place.value)
+
+
+def default_count(file: FileFacts) -> str:
+    """The number that becomes the default of a setting which users may change."""
+    return str(min(_USUAL, file.policy.workers))
 
 
 def is_default(file: FileFacts, place: Place) -> bool:
@@ -121,8 +131,9 @@ def _in_options(file: FileFacts, code: str, holder: cst.BaseExpression, name: st
             return Number(f"{code}.{name}", is_positive=False)
         if option.reads:
             return None
-        edit = Edit(*file.source_of(default).span(default), "4", file.source_of(default).path)
-        edits = (edit, *told_default(file, option, "4"))
+        raised = default_count(file)
+        edit = Edit(*file.source_of(default).span(default), raised, file.source_of(default).path)
+        edits = (edit, *told_default(file, option, raised))
         return Number(f"{code}.{name}", is_positive=False, edits=edits, escape=option.escape)
     cls = file.value(holder).cls
     fields = [each.value for each in cls.assignments(name)] if cls is not None else []

@@ -8,11 +8,12 @@ the next batches during the step:
     # becomes
     train_loader = DataLoader(train_set, batch_size=32, shuffle=True, num_workers=min(8, os.cpu_count() or 1))
 
-More than eight workers seldom help, and each costs memory and start-up time. Where another loader of the file has
-workers, or the script has a setting for their number (an option `opt.n_cpu` of the command line, a field or an item of
-the object that the call reads, a parameter of the function), that is used instead. An option that nothing reads and
-that is 0 by default becomes 4. Where several processes train together (`init_process_group`, `DistributedSampler`),
-they share the processors, and how many workers each should have is an open question.
+More than eight workers seldom help, and each costs memory and start-up time; `workers` in `[tool.perfmod]` sets another
+limit. Where another loader of the file has workers, or the script has a setting for their number (an option `opt.n_cpu`
+of the command line, a field or an item of the object that the call reads, a parameter of the function), that is used
+instead. An option that nothing reads and that is 0 by default becomes 4. Where several processes train together
+(`init_process_group`, `DistributedSampler`), they share the processors, and how many workers each should have is an
+open question.
 
 The order of the samples does not change: the sampler stays in the main process and draws the same seed. But workers are
 separate processes with a copy of the dataset each. So a loader is left as it is where samples use the GPU, change the
@@ -87,6 +88,7 @@ from perfmod.transforms.feeding._worker_gain import why_little, why_no_gain
 from perfmod.transforms.feeding._worker_safety import Judgement, judge, why_shared
 from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
+from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.style import quoted
 
@@ -171,7 +173,7 @@ class LoaderWithoutWorkers(Rule):
             safety=Safety.UNSAFE,
             numerics=Numerics.SAMPLING,
             imports=imports,
-            questions=(question(file, "may-have-workers", call),),
+            questions=(question(file, Predicate.MAY_HAVE_WORKERS, call),),
         )
 
     def _examine(self, file: FileFacts, loader: Loader, given: list[Place]) -> Finding:
@@ -195,9 +197,9 @@ class LoaderWithoutWorkers(Rule):
         judgement = next((each for each in judgements if each.safety is not Safety.SAFE), judgements[0])
         reasons = [judgement.reason] if judgement.safety is not Safety.SAFE or not doubts else []
         reasons += [why for why, _ in doubts]
-        questions = [] if judgement.safety is Safety.SAFE else [question(file, "may-have-workers", loader.call)]
+        questions = [] if judgement.safety is Safety.SAFE else [question(file, Predicate.MAY_HAVE_WORKERS, loader.call)]
         questions += [question(file, predicate, loader.call) for _, predicate in doubts]
-        safety = Safety.UNSAFE if questions else Safety.SAFE
+        safety = Safety.UNSAFE if questions and not file.policy.answers(questions) else Safety.SAFE
         idle = why_no_gain(file, loader, together, given)
         if idle and safety is Safety.SAFE:
             safety = Safety.LOW_IMPACT if why_little(file, loader, together) else Safety.OPT_IN
@@ -224,30 +226,30 @@ class LoaderWithoutWorkers(Rule):
         written: Number,
         starts: list[Start],
         contexts: dict[Loader, str],
-    ) -> Iterator[tuple[str, str]]:
+    ) -> Iterator[tuple[str, Predicate]]:
         """What is open besides what workers do, and what is asked about the loader because of it."""
         escape = next((place.escape for place in given if place.escape is not None), written.escape)
         if escape is not None:
             why = (
                 f"line {file.line(escape)} prints or passes on all settings, which would show another number of workers"
             )
-            yield why, "may-show-workers"
+            yield why, Predicate.MAY_SHOW_WORKERS
         off = switched_off(file, loader, "num_workers") or why_given_twice(loader, "num_workers")
         off = off or next(filter(None, (why_chosen(file, place) for place in given)), "")
         if off:
-            yield off, "may-have-workers"
+            yield off, Predicate.MAY_HAVE_WORKERS
         ranks = shares_cpus(file) if given or written.is_counted else None
         if ranks is not None:
             line = file.line(ranks)
             yield (
                 f"several processes train together (line {line}), and each would start this many workers",
-                "has-cpus-of-its-own",
+                Predicate.HAS_CPUS_OF_ITS_OWN,
             )
         for each in starts:
             if each.asked is not None:
-                yield each.reason, "forks-workers"
+                yield each.reason, Predicate.FORKS_WORKERS
         if not all(contexts.values()):
-            yield "the number of workers may be 0, for which `multiprocessing_context` raises", "is-positive"
+            yield "the number of workers may be 0, for which `multiprocessing_context` raises", Predicate.IS_POSITIVE
 
     def _changes(
         self, file: FileFacts, loader: Loader, given: list[Place], written: Number, contexts: dict[Loader, str]

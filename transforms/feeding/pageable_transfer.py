@@ -59,7 +59,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.facts.batch_copies import Copy, copies, has_accelerator, writes
-from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import LOADER_NAMES, Loader
 from perfmod.transforms.feeding._frameworks import configuration, prepared, still_copied
@@ -78,6 +77,7 @@ from perfmod.transforms.feeding._transfer_safety import (
     why_overwritten,
 )
 from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 
 
@@ -191,5 +191,5 @@ class PageableTransfer(Rule):
             edits,
             safety=Safety.UNSAFE if doubt else Safety.SAFE,
             min_torch=(None if pins else needed_torch(file, loader)) or torch_that_copies(file, blocking),
-            questions=[question(file, LEAVES_ARGUMENTS, scrubbed.node)] if scrubbed is not None else (),
+            questions=[question(file, Predicate.LEAVES_ARGUMENTS, scrubbed.node)] if scrubbed is not None else (),
         )

@@ -18,6 +18,7 @@ from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import DType, Kind
 from perfmod.transforms.finding import Edit, Question
+from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import question
 from perfmod.transforms.syncs._host_reads import (
     CannotRewrite,
@@ -212,7 +213,7 @@ def not_scalar(file: FileFacts, terms: Sequence[Term], text: str) -> list[Doubt]
     for tensor in (read.tensor for term in every for read in term.reads):
         if not _has_no_dimensions(file, tensor):
             doubt = Doubt(text.format(file.code(tensor)))
-            doubt.question = question(file, "is-scalar", tensor, watchable=True)
+            doubt.question = question(file, Predicate.IS_SCALAR, tensor, watchable=True)
             found.append(doubt)
     return found
 

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.facts.callees import LEAVES_ARGUMENTS
 from perfmod.transforms.facts.endings import ends_step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.rounds import in_evaluation
@@ -30,6 +29,7 @@ from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.syncs._around import in_every_step
 from perfmod.transforms.syncs._better_numbers import better_line
@@ -104,9 +104,10 @@ class DeviceConstantInStep(Rule):
         if (name := unread(file, made.node)) is not None:
             return self.refused(file, made.node, f"`{name}` is never used: delete it")
         better = _why_no_gain(file, made.node) or better_line(file, made, found[1] if found is not None else None)
-        safety = Safety.UNSAFE if unseen else Safety.LOW_IMPACT if better else None
-        reason = file.callees.of(unseen[0]).basis if unseen else better or reason
-        asked = [question(file, LEAVES_ARGUMENTS, call) for call in unseen]
+        asked = [question(file, Predicate.LEAVES_ARGUMENTS, call) for call in unseen]
+        is_open = bool(asked) and not file.policy.answers(asked)
+        safety = Safety.UNSAFE if is_open else Safety.LOW_IMPACT if better else None
+        reason = file.callees.of(unseen[0]).basis if is_open else better or reason
         return self.found(file, made.node, reason, edits, safety=safety, imports=imports, questions=asked)
 
 

@@ -82,9 +82,11 @@ class ScalarAccumulation(Rule):
         labels = " and ".join(filter(None, (", ".join(move.labels[:-1]), move.labels[-1])))
         where = f"only needed as a number on {file.lines(move.uses)}, not" if move.uses else "not needed as a number"
         reason = f"{labels} {are} {where} in every step"
-        safety = Safety.UNSAFE if move.doubts else Safety.LOW_IMPACT if no_gain is not None else None
         # Where something else is open too, the answers do not settle it.
         asked = [doubt.question for doubt in move.doubts if isinstance(doubt, Doubt)]
+        asked = asked if len(asked) == len(move.doubts) else []
+        is_open = bool(move.doubts) and not file.policy.answers(asked)
+        safety = Safety.UNSAFE if is_open else Safety.LOW_IMPACT if no_gain is not None else None
         return self.found(
             file,
             move.node,
@@ -92,5 +94,5 @@ class ScalarAccumulation(Rule):
             move.edits,
             safety=safety,
             figures_may_differ=move.figures_may_differ,
-            questions=asked if len(asked) == len(move.doubts) else (),
+            questions=asked,
         )

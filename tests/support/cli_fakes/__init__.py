@@ -17,6 +17,7 @@ import libcst.matchers as m
 from perfmod.codemods import catalog
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
+from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 
 
@@ -37,7 +38,7 @@ class _CallRule(Rule):
     needed: ClassVar[tuple[str, ...]] = ()
     """Modules that the rewrite imports."""
     figures_may_differ: ClassVar[bool] = False
-    predicate: ClassVar[str] = ""
+    predicate: ClassVar[Predicate | None] = None
     """What is asked about the first argument, where there is one."""
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -58,8 +59,9 @@ class _CallRule(Rule):
                 yield self.refused(file, call, "its result is used on line 41")
 
     def _asked(self, file: FileFacts, call: cst.Call) -> list[Question]:
-        given = call.args[:1] if self.predicate else ()
-        return [question(file, self.predicate, arg.value, watchable=True) for arg in given]
+        if self.predicate is None:
+            return []
+        return [question(file, self.predicate, arg.value, watchable=True) for arg in call.args[:1]]
 
 
 class SlowCall(_CallRule):
@@ -78,7 +80,7 @@ class RiskyCall(_CallRule):
     code = "PM902"
     name = "risky-call"
     safety = Safety.UNSAFE
-    predicate = "is-scalar"
+    predicate = Predicate.IS_SCALAR
     slow = "torch_risky"
     fast = "torch_brave"
     triggers = frozenset({slow})

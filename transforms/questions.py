@@ -1,0 +1,41 @@
+"""What rules ask about code: the predicates of all open questions, in one place.
+
+A rule asks one of these (`perfmod.transforms.rule.question`); a project may answer it once and for all, with `assume`.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Predicate(str, enum.Enum):
+    """What is asked, as configurations and JSON call it, and what the answer yes means."""
+
+    def __new__(cls, value: str, _meaning: str) -> Predicate:  # noqa: PYI034, Python 3.10 has no `Self`
+        """A string as any other."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        return member
+
+    def __init__(self, _value: str, meaning: str) -> None:
+        self.meaning = meaning
+
+    IS_SCALAR = "is-scalar", "a tensor that is summed up or shown as a number has no dimensions"
+    LEAVES_ARGUMENTS = (
+        "leaves-its-arguments-alone",
+        "functions whose code perfmod cannot see neither modify nor keep the tensors that they are given",
+    )
+    MAY_HAVE_WORKERS = (
+        "may-have-workers",
+        "loaders may have workers, also where datasets are out of sight or random, or where workers were switched off",
+    )
+    MAY_SHOW_WORKERS = "may-show-workers", "a printout of all settings may show another number of workers"
+    HAS_CPUS_OF_ITS_OWN = (
+        "has-cpus-of-its-own",
+        "each process of a distributed training has enough processors for workers of its own",
+    )
+    FORKS_WORKERS = (
+        "forks-workers",
+        "workers may be started by fork: the code runs on Linux, and a start method that it sets allows that",
+    )
+    IS_POSITIVE = "is-positive", "the number of workers that a setting gives is never 0"
