@@ -1,5 +1,5 @@
 """Writes what is generated: the rules' pages and their table, the README's diff and gains, the measured evidence, the
-schema of the verifier's record.
+schemas of the findings and of the verifier's record.
 
     python docs/generate.py [--check]
 
@@ -25,12 +25,14 @@ from markdown import bullets, table_row
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
+from perfmod.report import json as findings_json
 from perfmod.transforms.rule import Rule
 from perfmod.verify.report.schema import json_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
+FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -445,6 +447,7 @@ def generated() -> dict[Path, str]:
         cases.setdefault(golden.rule, []).append(golden)
     files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
+    files[FINDINGS_SCHEMA] = json.dumps(findings_json.schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)
     sections = {
         (README, "example"): render_example(),

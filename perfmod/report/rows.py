@@ -48,6 +48,8 @@ class State(str, enum.Enum):
 
 HELD_BACK = (State.LOW_IMPACT, State.QUESTION, State.ON_REQUEST)
 """Those of the rewrites that an option applies."""
+UNLISTED = (State.LEFT, State.SUPPRESSED)
+"""What is only listed where everything is asked for."""
 
 
 @frozen
@@ -95,6 +97,7 @@ class FindingRow:
         edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
             finding's rewrite has written.
         imports: the modules that the rewrite needs to be imported in its own file.
+        edits_suffice: whether the edits are the whole rewrite: no file needs an import or a definition beside them.
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
@@ -123,6 +126,7 @@ class FindingRow:
     cell: int | None = None
     edits: tuple[EditRow, ...] | None = None
     imports: tuple[str, ...] = ()
+    edits_suffice: bool = False
     elsewhere: tuple[str, ...] = ()
     figures_may_differ: bool = False
     questions: tuple[QuestionRow, ...] = ()
@@ -270,6 +274,7 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Card]) -> Iterator[F
             cell=finding.cell,
             edits=_edits(finding) if finding.edits or finding.elsewhere else None,
             imports=finding.imports,
+            edits_suffice=bool(finding.placed) and not any(c.imports or c.definitions for c in finding.changes),
             elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
             figures_may_differ=finding.figures_may_differ,
             questions=tuple(_question(each, result.path) for each in finding.questions),

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from perfmod.codemods.results import Outcome
 from perfmod.report.reasons import ReasonRow
-from perfmod.report.rows import FindingRow, Report, State
+from perfmod.report.rows import UNLISTED, FindingRow, Report, State
+from perfmod.report.statistics import StatisticRow
+from perfmod.report.wording import along, because, counted
 from perfmod.roots import shown
-from perfmod.transforms.finding import Family
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,8 +36,6 @@ _ANSWERS = {
     State.ON_REQUEST: ("on request", "applies {}"),
 }
 """How rewrites are called that an option applies, and what the command with that option does with them."""
-_UNLISTED = (State.LEFT, State.SUPPRESSED)
-"""What is only listed where everything is asked for."""
 _NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
 """What is said of rewrites that are not in the files, by command."""
 
@@ -50,12 +49,11 @@ def render_findings(
     of it and why; for what is left as it is, or silenced, only if `everything` is wanted.
     """
     for row in rows:
-        if row.state is State.REWRITTEN or (verbose and row.state not in _UNLISTED) or everything:
-            along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere and not verbose else ""
-            _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{along}")
+        if row.state is State.REWRITTEN or (verbose and row.state not in UNLISTED) or everything:
+            others = "" if verbose else along(row)
+            _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{others}")
             if verbose or everything:
-                why = f"{_how(row)}: {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}"
-                _print(console, (row.state.words, _STYLES[row.state]), why, indent=4)
+                _print(console, (row.state.words, _STYLES[row.state]), because(row), indent=4)
 
 
 def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
@@ -69,6 +67,20 @@ def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
             " ",
             (row.code, "bold cyan"),
             f" {row.name}: {row.reason}",
+        )
+
+
+def render_statistics(statistics: Sequence[StatisticRow], console: Console) -> None:
+    """One line for each rule and what became of its findings: how many, the outcome, the rule; in columns."""
+    width = len(str(max((row.count for row in statistics), default=0)))
+    words = max((len(row.state.words) for row in statistics), default=0)
+    for row in statistics:
+        _print(
+            console,
+            (f"{row.count:>{width}} ", "bold"),
+            (f"{row.state.words:<{words}} ", _STYLES[row.state]),
+            (row.code, "bold cyan"),
+            f" {row.name}",
         )
 
 
@@ -87,23 +99,23 @@ def render_summary(
             style = "red" if file.outcome is Outcome.FAILED else "yellow"
             _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
     findings, files = report.count_findings(), report.count_files()
-    rewrites, total = findings[State.REWRITTEN.value], _counted(len(report.files), "file")
+    rewrites, total = findings[State.REWRITTEN.value], counted(len(report.files), "file")
     if rewrites:
         ending = "" if report.wrote else f"; {_NOT_WRITTEN[report.command]}"
-        number = f"{_counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
+        number = f"{counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
         _print(console, (f"{number} in {files[Outcome.CHANGED.value]} of {total}", "bold"), ending)
     else:
         _print(console, (f"nothing to rewrite in {total}", "bold"))
     listed = 0
     for state, (noun, answer) in _ANSWERS.items():
         for flag, count in report.flags(state).items():
-            called = _counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
+            called = counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
             does = answer.format("it" if count == 1 else "them")
             _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
             listed += count
     advice = findings[State.ADVICE.value]
     if advice:
-        _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
+        _print(console, (f"{counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
     if listed + advice and not verbose:
         _print(console, f"-v shows {'it' if listed + advice == 1 else 'them'}, and says why")
     left = findings[State.LEFT.value]
@@ -115,10 +127,10 @@ def render_summary(
     if apart:
         why = "the files that belong together are too large to be read at once"
         told = f": {why}, so {'it' if apart == 1 else 'each'} was read with those next to it"
-        _print(console, (f"{_counted(apart, 'file')} analysed in part", "yellow"), told)
+        _print(console, (f"{counted(apart, 'file')} analysed in part", "yellow"), told)
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
-        _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))
+        _print(console, ", ".join(f"{counted(files[each.value], 'file')} {each.value}" for each in troubles))
 
 
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
@@ -131,37 +143,11 @@ def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
         _print(console, (_from(cwd, path), "bold"), ": ", ("not restored", "red"), f": {reason}")
     numbers = f"{len(reverted.restored)} restored, {len(reverted.untouched)} already as before"
     total = len(reverted.restored) + len(reverted.untouched) + len(reverted.refused)
-    _print(console, (f"{_counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
+    _print(console, (f"{counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
 
 
 def _from(cwd: Path, path: Path) -> str:
     return shown(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
-
-
-def _how(row: FindingRow) -> str:
-    """How far results may move, or what has to be added to the command line."""
-    told = row.numerics if row.state is State.REWRITTEN else row.flag
-    return f" ({told})" if told else ""
-
-
-def _caveat(row: FindingRow) -> str:
-    """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
-    unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
-    return "; outside of the training steps that perfmod found" if unseen else ""
-
-
-def _figures(row: FindingRow) -> str:
-    """What a rewrite leaves as it was but for a rounding: never the training."""
-    return "; printed values may differ in the last digits" if row.figures_may_differ else ""
-
-
-def _along(row: FindingRow) -> str:
-    """The other files that are rewritten, or would be."""
-    return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0, is_wrapped: bool = True) -> None:
