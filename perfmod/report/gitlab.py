@@ -7,7 +7,7 @@ import json
 
 from perfmod.report.rows import FindingRow, State
 from perfmod.report.view import Rendering, View, occurrences, told_place
-from perfmod.report.wording import because
+from perfmod.report.wording import sentences
 
 
 def render(view: View) -> Rendering:
@@ -21,7 +21,7 @@ def _entry(view: View, row: FindingRow, occurrence: int) -> dict[str, object]:
     path = view.from_root(row.path)
     in_cell = "" if row.cell is None else f"{told_place(row)}: "
     return {
-        "description": f"{in_cell}{row.message} ({row.state.words}{because(row)})",
+        "description": f"{in_cell}{sentences(row)}",
         "check_name": f"{row.code} {row.name}",
         "fingerprint": _fingerprint(path, row, occurrence),
         "severity": "minor" if row.state is State.REWRITTEN else "info",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from perfmod.codemods.results import Outcome
 from perfmod.report.rows import FindingRow, State
 from perfmod.report.view import Rendering, View
-from perfmod.report.wording import because, counted
+from perfmod.report.wording import counted, sentences
 
 _MOST_LISTED = 1_000
 """A step's summary holds 1 MiB, and readers less."""
@@ -66,8 +66,7 @@ def _list(rows: Sequence[FindingRow]) -> Iterator[str]:
 
 
 def _line(row: FindingRow) -> str:
-    told = f"{row.code} {row.name}: {_prose(row.message)}"
-    return f"- {_code(row.place)}: {told} ({row.state.words}{_prose(because(row))})"
+    return f"- {_code(row.place)}: {row.code} {row.name}: {_prose(sentences(row))}"
 
 
 def _code(text: str) -> str:

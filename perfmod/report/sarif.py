@@ -19,7 +19,7 @@ from perfmod.codemods.results import Outcome
 from perfmod.report.pages import rule_rows, sections
 from perfmod.report.rows import EditRow, FindingRow, State
 from perfmod.report.view import Rendering, View, occurrences, told_place
-from perfmod.report.wording import because
+from perfmod.report.wording import because, sentences
 from perfmod.transforms.finding import Safety
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def render(view: View) -> Rendering:
     found = [*view.actionable, *silenced]
     kept = found[:_MOST_RESULTS]
     text = _render(view, kept)
-    while (size := _packed(text)) > _MOST_BYTES:
+    while kept and (size := _packed(text)) > _MOST_BYTES:
         # Results differ in size, so that the share that fits is approached from above.
         kept = kept[: len(kept) * _MOST_BYTES * 9 // (size * 10)]
         text = _render(view, kept)
@@ -140,7 +140,7 @@ class _Results:
             "ruleId": row.code,
             "ruleIndex": index,
             "level": "warning" if row.state is State.REWRITTEN else "note",
-            "message": {"text": f"{in_cell}{row.message}. {row.state.words.capitalize()}{because(row)}"},
+            "message": {"text": f"{in_cell}{sentences(row)}"},
             "locations": [self._location(row)],
             "partialFingerprints": _fingerprints(row, occurrence),
             "properties": {"state": row.state.value, "numerics": row.numerics},

@@ -11,6 +11,11 @@ def because(row: FindingRow) -> str:
     return f"{_how(row)}: {row.reason}{_figures(row)}{along(row)}{_caveat(row)}"
 
 
+def sentences(row: FindingRow) -> str:
+    """What is wrong there; then what becomes of it, and why."""
+    return f"{row.message}. {row.state.words.capitalize()}{because(row)}"
+
+
 def along(row: FindingRow) -> str:
     """The other files that are rewritten, or would be."""
     return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
