@@ -1,5 +1,5 @@
 """Writes what is generated: the rules' pages and their table, the README's diff and gains, the measured evidence, the
-schema of the verifier's record, the tables and the schema of the configuration.
+schemas of the findings and of the verifier's record, the tables and the schema of the configuration.
 
     python docs/generate.py [--check]
 
@@ -27,6 +27,7 @@ from markdown import bullets, table_row
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.config_schema import json_schema as config_schema
+from perfmod.report import json as findings_json
 from perfmod.transforms.rule import Rule
 from perfmod.verify.report.schema import json_schema
 
@@ -35,6 +36,7 @@ RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
+FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
 README = ROOT / "README.md"
 RULES = ROOT / "docs" / "rules.md"
 EVIDENCE = ROOT / "docs" / "evidence.md"
@@ -450,6 +452,7 @@ def generated() -> dict[Path, str]:
     files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
     files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
+    files[FINDINGS_SCHEMA] = json.dumps(findings_json.schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)
     sections = {
         (README, "example"): render_example(),

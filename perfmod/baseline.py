@@ -21,8 +21,7 @@ from perfmod.codemods.results import Outcome
 from perfmod.config import Configurations
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.examined import Examined
-from perfmod.report.narrowing import UNTOLD
-from perfmod.report.rows import FindingRow, Report
+from perfmod.report.rows import UNLISTED, FindingRow, Report
 from perfmod.roots import from_here, project_root, shown
 from perfmod.selection import rules_for
 from perfmod.writing import NotWritten, replace
@@ -159,7 +158,7 @@ def compare(baseline: Baseline, report: Report, examined: Sequence[Examined]) ->
     names = {each.result.path: _name(each.file.real, root) for each in examined}
     found: dict[Key, list[int]] = defaultdict(list)
     for number, row in enumerate(report.findings):
-        if row.state not in UNTOLD:
+        if row.state not in UNLISTED:
             found[names[row.path], row.fingerprint].append(number)
     is_checked = _Checked(examined, names, root)
     places = _places(baseline, found, root)

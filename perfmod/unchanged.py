@@ -10,8 +10,7 @@ from perfmod.errors import UsageMistake
 from perfmod.examined import Examined
 from perfmod.files import FoundFile, Unreadable, read
 from perfmod.git import Changes
-from perfmod.report.narrowing import UNTOLD
-from perfmod.report.rows import FindingRow, Report
+from perfmod.report.rows import UNLISTED, FindingRow, Report
 from perfmod.roots import git_root
 from perfmod.transforms.decoding import SourceError
 
@@ -30,7 +29,7 @@ def unchanged(report: Report, examined: Sequence[Examined], since: str) -> set[i
     """
     files = {each.result.path: each.file for each in examined if each.result.outcome is not Outcome.FAILED}
     changed = _Changed(files, since)
-    findings = ((number, row) for number, row in enumerate(report.findings) if row.state not in UNTOLD)
+    findings = ((number, row) for number, row in enumerate(report.findings) if row.state not in UNLISTED)
     return {number for number, row in findings if not any(map(changed.holds, _places(row)))}
 
 

@@ -72,9 +72,14 @@ def _require(path: Path, expected: bytes) -> None:
         raise NotWritten("was edited while perfmod ran, so it was left alone; run perfmod again")
 
 
-def write_new(path: Path, data: bytes) -> None:
-    """Write a file of our own, or replace it. Raises `OSError`, and leaves the old one then."""
+def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write a file of our own, or replace it. Raises `OSError`, and leaves the old one then.
+
+    Nobody else can read it unless `mode` sets other permissions.
+    """
     with _temporary(path.parent, data) as temporary:
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
     _sync_folder(path.parent)
 

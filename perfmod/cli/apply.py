@@ -11,16 +11,18 @@ import typer
 from perfmod.cli.options import (
     DecisionsFile,
     ExtendSelect,
+    FindingsFormat,
     ForceExclude,
-    Format,
     Ignore,
     Isolated,
     Jobs,
     LowImpact,
     NoCache,
+    OutputFile,
     OutputFormat,
     Paths,
     Select,
+    Statistics,
     TimeLimit,
     Unsafe,
     Verbose,
@@ -73,7 +75,9 @@ def apply(
     force_exclude: ForceExclude = None,
     patch: PatchFile = None,
     decisions: DecisionsFile = None,
-    output_format: Format = OutputFormat.TEXT,
+    output_format: FindingsFormat = OutputFormat.TEXT,
+    output_file: OutputFile = None,
+    statistics: Statistics = False,
     jobs: Jobs = None,
     no_cache: NoCache = False,
     isolated: Isolated = False,
@@ -103,12 +107,14 @@ def apply(
 
     from perfmod import applying
     from perfmod.cli.examining import examined
+    from perfmod.cli.printing import print_rows, require_format, view_of
     from perfmod.cli.proven import proven
     from perfmod.errors import ExitCode, UsageMistake
     from perfmod.files import STDIN
     from perfmod.memory import cards
-    from perfmod.report import json, text
-    from perfmod.report.output import console, write_diff, write_file, write_result
+    from perfmod.report import text
+    from perfmod.report.destination import Destination
+    from perfmod.report.output import console, write_file
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
@@ -116,8 +122,12 @@ def apply(
     cwd = Path.cwd()
     if verify and (len(paths) != 1 or paths == [STDIN]):
         raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
-    as_json = output_format is OutputFormat.JSON
-    talk = console(stderr=True)
+    from_stdin = paths == [STDIN]
+    is_text = output_format is OutputFormat.TEXT
+    require_format(output_format, statistics=statistics)
+    if output_file and is_text and (patch or not (dry_run or from_stdin)):
+        raise UsageMistake("--output-file gets what goes to stdout: add --dry-run without --patch, or --output-format")
+    result, talk = Destination(output_file), console(stderr=True)
     rules = cards(use_cache=not no_cache)
     chosen = options(
         select,
@@ -131,7 +141,7 @@ def apply(
     settle = Settling.of(decisions, use_cache=not no_cache)
 
     def told(new: Sequence[Examined]) -> None:
-        if not as_json:
+        if is_text and not statistics:
             text.render_findings(finding_rows(new, rules), talk, verbose=verbose)
 
     results = examined(
@@ -144,7 +154,7 @@ def apply(
         settle=settle,
         # What does not pay is taken back below, and nobody should read of it before.
         told=None if verify else told,
-        beside=None if verify or as_json else talk,
+        beside=talk if is_text and not verify else None,
     )
     code = ExitCode.OK
     if verify:
@@ -166,22 +176,25 @@ def apply(
         )
         results, code = proven(asked, results, report)
         told(results)
-    from_stdin = paths == [STDIN]
     wrote = not (dry_run or patch or from_stdin)
-    diffs = {} if wrote and not as_json else applying.patch(results, cwd)
+    diffs = {} if wrote and output_format is not OutputFormat.JSON else applying.patch(results, cwd)
     if wrote:
         results = applying.write(results, cwd)
     elif patch:
         write_file(patch, b"".join(diffs.values()))
 
     rows = rows_of("apply", results, rules, wrote=wrote, patches=diffs)
-    if as_json:
-        write_result(json.render(rows).encode())
-        return rows.exit_code or code
-    text.render_unfit(settle.unfit, talk)
-    text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
-    if dry_run and not patch:
-        write_diff(b"".join(diffs.values()))
-    elif from_stdin and not patch:
-        write_result(b"".join(each.result.after for each in results))
+    view = view_of(rows, rules, statistics=statistics)
+    if not is_text:
+        print_rows(view, output_format, result)
+    else:
+        text.render_statistics(view.statistics or (), talk)
+    if output_format is not OutputFormat.JSON:
+        text.render_unfit(settle.unfit, talk)
+        text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
+    if is_text and dry_run and not patch:
+        result.write_diff(b"".join(diffs.values()))
+    elif is_text and from_stdin and not patch:
+        result.write(b"".join(each.result.after for each in results))
+    result.finish()
     return rows.exit_code or code

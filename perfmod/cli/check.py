@@ -10,16 +10,18 @@ import typer
 
 from perfmod.cli.options import (
     ExtendSelect,
+    FindingsFormat,
     ForceExclude,
-    Format,
     Ignore,
     Isolated,
     Jobs,
     LowImpact,
     NoCache,
+    OutputFile,
     OutputFormat,
     Paths,
     Select,
+    Statistics,
     TimeLimit,
     Unsafe,
     Verbose,
@@ -37,6 +39,9 @@ ExplainAll = Annotated[
         "--explain-all",
         help="Like -v, plus what is left as it is or silenced by comments, and a count of all reasons.",
     ),
+]
+Diff = Annotated[
+    bool, typer.Option("--diff", help="Print the diff of the rewrites on stdout, and the findings on stderr.")
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 even if something would be rewritten.")]
 BaselineFile = Annotated[
@@ -76,7 +81,10 @@ def check(
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
     force_exclude: ForceExclude = None,
-    output_format: Format = OutputFormat.TEXT,
+    output_format: FindingsFormat = OutputFormat.TEXT,
+    output_file: OutputFile = None,
+    statistics: Statistics = False,
+    diff: Diff = False,
     jobs: Jobs = None,
     no_cache: NoCache = False,
     isolated: Isolated = False,
@@ -97,27 +105,31 @@ def check(
     Exits with 1 if `apply` with the same options would rewrite something that is reported. Given a file, the project
     files that it imports are examined as well, as in `apply`.
     """
+    from perfmod import applying
     from perfmod.cli import comments
     from perfmod.cli.examining import examined
     from perfmod.cli.known import Known
+    from perfmod.cli.printing import print_rows, require_format, view_of
     from perfmod.errors import ExitCode
     from perfmod.memory import cards
-    from perfmod.report import json, text
-    from perfmod.report.output import console, write_result
-    from perfmod.report.reasons import reason_rows
+    from perfmod.report import text
+    from perfmod.report.destination import Destination
+    from perfmod.report.output import console
     from perfmod.report.rows import finding_rows, report
     from perfmod.review.settling import Settling
 
-    as_json = output_format is OutputFormat.JSON
+    require_format(output_format, statistics=statistics, diff=diff)
+    result, talk = Destination(output_file), console(stderr=True)
+    is_text, verbose = output_format is OutputFormat.TEXT, verbose or explain_all
+    out = talk if diff else result.console
     rules = cards(use_cache=not no_cache)
-    out, verbose = console(stderr=False), verbose or explain_all
 
     def told(new: Sequence[Examined]) -> None:
-        if not as_json:
+        if is_text and not statistics:
             text.render_findings(finding_rows(new, rules), out, verbose=verbose, everything=explain_all)
 
     def examine(told: Told | None) -> list[Examined]:
-        beside = out if told is not None and not as_json else None
+        beside = out if told is not None and is_text else None
         return examined(
             paths,
             chosen,
@@ -138,7 +150,6 @@ def check(
         time_limit=time_limit,
         force_exclude=force_exclude,
     )
-    talk = console(stderr=True)
     known = Known.of(
         paths,
         baseline,
@@ -149,17 +160,23 @@ def check(
     edit = comments.wanted(paths, add=add_ignore, reason=reason, remove=remove_unused_ignores, is_all=not known)
     code = ExitCode.OK if edit is None else comments.write(edit, examine(None), talk)
     results = examine(None if known else told)
-    rows = report("check", results, rules)
+    patches = applying.patch(results, Path.cwd()) if diff else {}
+    rows = report("check", results, rules, patches=patches)
     notes: tuple[str, ...] = ()
     if known:
         rows, notes = known.apart(rows, results)
-        if not as_json:
+        if is_text and not statistics:
             text.render_findings(rows.findings, out, verbose=verbose, everything=explain_all)
-    reasons = reason_rows(rows) if explain_all else None
-    if as_json:
-        write_result(json.render(rows, reasons).encode())
+    view = view_of(rows, rules, everything=explain_all, statistics=statistics)
+    if is_text:
+        text.render_reasons(view.reasons or (), out)
+        text.render_statistics(view.statistics or (), out)
+        if diff:
+            result.write_diff(b"".join(patches.values()))
     else:
-        text.render_reasons(reasons or (), out)
+        print_rows(view, output_format, result)
+    result.finish()
+    if output_format is not OutputFormat.JSON:
         command = apply_command(paths, chosen, isolated=isolated)
         text.render_summary(rows, talk, command=command, verbose=verbose, everything=explain_all)
         text.render_notes(notes, talk)

@@ -11,7 +11,8 @@ from perfmod.codemods.results import Outcome
 from perfmod.errors import ExitCode, UsageMistake
 from perfmod.examined import Examined
 from perfmod.files import STDIN
-from perfmod.report.text import counted, render_notes
+from perfmod.report.text import render_notes
+from perfmod.report.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from perfmod.cli.options import Format, OutputFormat
+from perfmod.cli.options import Format, TextOrJson
 
 Place = Annotated[Path, typer.Argument(metavar="PATH", help="A file or folder.", show_default="the current folder")]
 Schema = Annotated[
@@ -15,7 +15,7 @@ Schema = Annotated[
 ]
 
 
-def config(path: Place = Path(), output_format: Format = OutputFormat.TEXT, schema: Schema = False) -> int:
+def config(path: Place = Path(), output_format: Format = TextOrJson.TEXT, schema: Schema = False) -> int:
     """Show the configuration that holds for a file or folder, and which file each value comes from.
 
     The command line, which outweighs it, has no part in that. A wrong configuration exits with 2.
@@ -37,7 +37,7 @@ def config(path: Place = Path(), output_format: Format = OutputFormat.TEXT, sche
     real = resolve(path, str(path))
     found = Configurations().config(real if real.is_dir() else real.parent)
     require_configured(found, cards(use_cache=True))
-    if output_format is OutputFormat.JSON:
+    if output_format is TextOrJson.JSON:
         write_result(render_json(real, found).encode())
     else:
         render_table(key_rows(found), console(stderr=False))

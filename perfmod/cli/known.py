@@ -17,7 +17,7 @@ from perfmod.examined import Examined
 from perfmod.files import STDIN
 from perfmod.report.narrowing import narrowed
 from perfmod.report.rows import Report
-from perfmod.report.text import counted
+from perfmod.report.wording import counted
 from perfmod.roots import from_here, shown
 
 

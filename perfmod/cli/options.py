@@ -14,7 +14,20 @@ if TYPE_CHECKING:
 
 
 class OutputFormat(str, enum.Enum):
-    """How a command prints its result."""
+    """How `apply` and `check` print what they found."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+
+
+class TextOrJson(str, enum.Enum):
+    """How other commands print their result."""
 
     TEXT = "text"
     JSON = "json"
@@ -52,7 +65,18 @@ LowImpact = Annotated[
     bool | None,
     typer.Option("--low-impact/--no-low-impact", help="Also make rewrites that are safe but gain little."),
 ]
-Format = Annotated[OutputFormat, typer.Option("--output-format", help="Output format.")]
+FindingsFormat = Annotated[
+    OutputFormat, typer.Option("--output-format", help="How findings are printed (docs/outputs.md).")
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option("--output-file", metavar="FILE", help="Write the result to FILE instead of standard output."),
+]
+Statistics = Annotated[
+    bool,
+    typer.Option("--statistics", help="Count findings by rule and outcome instead of listing them; also in json."),
+]
+Format = Annotated[TextOrJson, typer.Option("--output-format", help="Output format.")]
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, metavar="N", help="Maximum number of processes.", show_default="processors"),

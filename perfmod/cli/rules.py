@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perfmod.cli.options import Format, OutputFormat
+from perfmod.cli.options import Format, TextOrJson
 
 
-def rules(output_format: Format = OutputFormat.TEXT) -> int:
+def rules(output_format: Format = TextOrJson.TEXT) -> int:
     """List the rules."""
     from perfmod.codemods import catalog
     from perfmod.errors import ExitCode
@@ -13,7 +13,7 @@ def rules(output_format: Format = OutputFormat.TEXT) -> int:
     from perfmod.report.output import console, write_result
 
     rows = pages.rule_rows(catalog.rules())
-    if output_format is OutputFormat.JSON:
+    if output_format is TextOrJson.JSON:
         write_result(pages.render_json(rows).encode())
     else:
         pages.render_table(rows, console(stderr=False))

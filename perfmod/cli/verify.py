@@ -15,8 +15,8 @@ from perfmod.cli.options import (
     Ignore,
     Isolated,
     LowImpact,
-    OutputFormat,
     Select,
+    TextOrJson,
     Unsafe,
     options,
 )
@@ -113,7 +113,7 @@ def verify(
     link: Link = None,
     read: Earlier = None,
     verbose: Verbose = False,
-    output_format: Format = OutputFormat.TEXT,
+    output_format: Format = TextOrJson.TEXT,
 ) -> int:
     """Run a training script before and after the rewrites, and check that it trains the same and faster.
 
@@ -134,7 +134,7 @@ def verify(
         from perfmod.verify.stacks import Rewriting
 
     def told(evidence: Evidence) -> int:
-        if output_format is OutputFormat.JSON:
+        if output_format is TextOrJson.JSON:
             write_result(evidence_json.render(evidence).encode())
         else:
             text.render(evidence, console(stderr=False), report)

@@ -9,9 +9,6 @@ from attrs import evolve
 from perfmod.codemods.results import Outcome
 from perfmod.report.rows import FileRow, Report, State
 
-UNTOLD = (State.LEFT, State.SUPPRESSED)
-"""What nobody has to do anything about."""
-
 
 def narrowed(report: Report, dropped: Collection[int]) -> Report:
     """The report of a run that wrote nothing, without findings given by their numbers.

@@ -104,23 +104,27 @@ def render_table(rows: Sequence[RuleRow], console: Console) -> None:
     console.print(table)
 
 
+def sections(rule: Rule) -> dict[str, str]:
+    """What there is to say about a rule, by headline; Markdown."""
+    story = inspect.getdoc(sys.modules[type(rule).__module__]) or ""
+    bodies = {
+        "What it finds": story or rule.summary,
+        "What it writes": rule.fix_title,
+        "When this changes results": rule.changes_results,
+        "References": "\n".join(f"- {reference}" for reference in rule.references),
+    }
+    return {title: body for title, body in bodies.items() if body}
+
+
 def render_page(rule: Rule, console: Console) -> None:
     """Everything there is to know about a rule, as Markdown in a pipe would read."""
     (row,) = rule_rows([rule])
-    story = inspect.getdoc(sys.modules[type(rule).__module__]) or ""
-    sections = {
-        "What it finds": story or row.summary,
-        "What it writes": row.fix_title,
-        "When this changes results": row.changes_results,
-        "References": "\n".join(f"- {reference}" for reference in row.references),
-    }
     console.print(Text.assemble((f"{row.code} {row.name}", "bold cyan"), f": {row.summary}"), soft_wrap=True)
     console.print(
         f"{row.family}; numerics {row.numerics}; {_OUTCOMES[row.safety]}; torch {row.min_torch} or later; {row.status}",
         soft_wrap=True,
         highlight=False,
     )
-    for title, body in sections.items():
-        if body:
-            console.print(Text(f"\n{title}", style="bold"))
-            console.print(Text(body), soft_wrap=not console.is_terminal)
+    for title, body in sections(rule).items():
+        console.print(Text(f"\n{title}", style="bold"))
+        console.print(Text(body), soft_wrap=not console.is_terminal)

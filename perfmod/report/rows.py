@@ -52,6 +52,8 @@ class State(str, enum.Enum):
 
 HELD_BACK = (State.LOW_IMPACT, State.QUESTION, State.ON_REQUEST)
 """Those of the rewrites that an option applies."""
+UNLISTED = (State.REJECTED, State.LEFT, State.SUPPRESSED)
+"""What is only listed where everything is asked for."""
 
 
 @frozen

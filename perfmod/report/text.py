@@ -11,9 +11,10 @@ from rich.text import Text
 
 from perfmod.codemods.results import Outcome
 from perfmod.report.reasons import ReasonRow
-from perfmod.report.rows import FindingRow, Report, State
+from perfmod.report.rows import UNLISTED, FindingRow, Report, State
+from perfmod.report.statistics import StatisticRow
+from perfmod.report.wording import along, because, counted
 from perfmod.roots import shown
-from perfmod.transforms.finding import Family
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +39,6 @@ _ANSWERS = {
     State.ON_REQUEST: ("on request", "applies {}"),
 }
 """How rewrites are called that an option applies, and what the command with that option does with them."""
-_UNLISTED = (State.REJECTED, State.LEFT, State.SUPPRESSED)
-"""What is only listed where everything is asked for."""
 _NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
 """What is said of rewrites that are not in the files, by command."""
 
@@ -53,12 +52,11 @@ def render_findings(
     of it and why; for what is left as it is, or silenced, only if `everything` is wanted.
     """
     for row in rows:
-        if row.state is State.REWRITTEN or (verbose and row.state not in _UNLISTED) or everything:
-            along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere and not verbose else ""
-            _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{along}")
+        if row.state is State.REWRITTEN or (verbose and row.state not in UNLISTED) or everything:
+            others = "" if verbose else along(row)
+            _print(console, (row.place, "bold"), ": ", (row.code, "bold cyan"), f" {row.name}: {row.message}{others}")
             if verbose or everything:
-                why = f"{_how(row)}: {row.reason}{_figures(row)}{_along(row)}{_caveat(row)}"
-                _print(console, (row.state.words, _STYLES[row.state]), why, indent=4)
+                _print(console, (row.state.words, _STYLES[row.state]), because(row), indent=4)
 
 
 def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
@@ -72,6 +70,20 @@ def render_reasons(reasons: Sequence[ReasonRow], console: Console) -> None:
             " ",
             (row.code, "bold cyan"),
             f" {row.name}: {row.reason}",
+        )
+
+
+def render_statistics(statistics: Sequence[StatisticRow], console: Console) -> None:
+    """One line for each rule and what became of its findings: how many, the outcome, the rule; in columns."""
+    width = len(str(max((row.count for row in statistics), default=0)))
+    words = max((len(row.state.words) for row in statistics), default=0)
+    for row in statistics:
+        _print(
+            console,
+            (f"{row.count:>{width}} ", "bold"),
+            (f"{row.state.words:<{words}} ", _STYLES[row.state]),
+            (row.code, "bold cyan"),
+            f" {row.name}",
         )
 
 
@@ -161,33 +173,6 @@ def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
 
 def _from(cwd: Path, path: Path) -> str:
     return shown(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
-
-
-def _how(row: FindingRow) -> str:
-    """How far results may move, or what has to be added to the command line."""
-    told = row.numerics if row.state is State.REWRITTEN else row.flag
-    return f" ({told})" if told else ""
-
-
-def _caveat(row: FindingRow) -> str:
-    """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
-    unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
-    return "; outside of the training steps that perfmod found" if unseen else ""
-
-
-def _figures(row: FindingRow) -> str:
-    """What a rewrite leaves as it was but for a rounding: never the training."""
-    return "; printed values may differ in the last digits" if row.figures_may_differ else ""
-
-
-def _along(row: FindingRow) -> str:
-    """The other files that are rewritten, or would be."""
-    return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """A number of things, in words."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0, is_wrapped: bool = True) -> None:

@@ -1,0 +1,43 @@
+"""What is said of a finding in the same words wherever it is printed."""
+
+from __future__ import annotations
+
+from perfmod.report.rows import FindingRow, State
+from perfmod.transforms.finding import Family
+
+
+def because(row: FindingRow) -> str:
+    """What follows the outcome: how far results may move or what to add to the command line, and why."""
+    return f"{_how(row)}: {row.reason}{_figures(row)}{along(row)}{_caveat(row)}"
+
+
+def sentences(row: FindingRow) -> str:
+    """What is wrong there; then what becomes of it, and why."""
+    return f"{row.message}. {row.state.words.capitalize()}{because(row)}"
+
+
+def along(row: FindingRow) -> str:
+    """The other files that are rewritten, or would be."""
+    return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: `1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _how(row: FindingRow) -> str:
+    """How far results may move, or what has to be added to the command line."""
+    told = row.numerics if row.state is State.REWRITTEN else row.flag
+    return f" ({told})" if told else ""
+
+
+def _caveat(row: FindingRow) -> str:
+    """A synchronisation costs only where a step runs it; a loader is built outside of the step anyway."""
+    unseen = row.family is Family.SYNCS and not row.step_in_sight and row.state is not State.LEFT
+    return "; outside of the training steps that perfmod found" if unseen else ""
+
+
+def _figures(row: FindingRow) -> str:
+    """What a rewrite leaves as it was but for a rounding: never the training."""
+    return "; printed values may differ in the last digits" if row.figures_may_differ else ""
