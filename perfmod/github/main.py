@@ -102,8 +102,11 @@ class Action:
         github = GitHub(self.environment.get("GITHUB_API_URL", "https://api.github.com"), self.inputs.token)
         said = review.keys(github.comments(pull))
 
-        def content(path: str) -> str:
-            return (folder / path).read_bytes().decode("utf-8", "replace")
+        def content(path: str) -> str | None:
+            try:
+                return (folder / path).read_bytes().decode("utf-8-sig")
+            except UnicodeDecodeError:
+                return None
 
         comments = review.comments(found, changed, content, self.inputs, said)
         if comments:

@@ -43,7 +43,7 @@ def keys(bodies: Sequence[str]) -> frozenset[str]:
 def comments(
     found: Sequence[Found],
     changed: Mapping[str, FileChange],
-    content: Callable[[str], str],
+    content: Callable[[str], str | None],
     inputs: Inputs,
     said: Collection[str],
 ) -> list[Comment]:
@@ -52,7 +52,7 @@ def comments(
     Args:
         found: the findings.
         changed: what the pull request changes.
-        content: reads a file of its head.
+        content: reads a file of its head; None where that is not UTF-8.
         inputs: whose limit holds.
         said: the keys of those that a comment was made about.
     """
@@ -74,10 +74,11 @@ def review(pull: PullRequest, comments: Sequence[Comment], found: Sequence[Found
 
 
 def _comment(
-    found: Found, changed: Mapping[str, FileChange], content: Callable[[str], str], inputs: Inputs
+    found: Found, changed: Mapping[str, FileChange], content: Callable[[str], str | None], inputs: Inputs
 ) -> Comment | None:
     row = found.row
-    offered = suggestion(row, content(row.path)) if row.path in changed and row.cell is None else None
+    text = content(row.path) if row.path in changed and row.cell is None else None
+    offered = None if text is None else suggestion(row, text)
     if offered is not None and changed[row.path].hunk(offered.first, offered.last) is not None:
         body = _body(found, markdown.block("suggestion", offered.text))
         if len(body) <= LONGEST:
@@ -104,7 +105,10 @@ def _place(row: FindingRow, changed: Mapping[str, FileChange]) -> tuple[str, ran
 
 def _body(found: Found, rewrite: str) -> str:
     row = found.row
-    note = f"Results: {row.numerics}. {markdown.code(f'perfmod explain {row.code}')} says more."
+    note = (
+        f"Numerics: {row.numerics}. {markdown.code(f'perfmod explain {row.code}')} says more, and the comment "
+        f"{markdown.code(f'# perfmod: ignore[{row.code}]')} on the line keeps it as it is."
+    )
     # The mark comes first, so that a body that is cut keeps it.
     parts = [f"<!-- perfmod:{found.key} -->\n{markdown.title(row)}", markdown.escaped(row.reason), rewrite, note]
     return "\n\n".join(filter(None, parts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 from attrs import frozen
 
 from perfmod.codemods.edits import Splice
@@ -28,7 +30,7 @@ def suggestion(row: FindingRow, content: str) -> Suggestion | None:
     touched = [lines_of_edit(edit) for edit in row.edits]
     first, last = min(lines[0] for lines in touched), max(lines[-1] for lines in touched)
     # Line ends are GitHub's business: what it is given with \n, it writes as the file has it.
-    lines = [line.removesuffix("\r") + "\n" for line in content.removesuffix("\n").split("\n")]
+    lines = list(StringIO(content.replace("\r\n", "\n").removesuffix("\n") + "\n"))
     if last > len(lines):
         return None
     old, starts = lines[first - 1 : last], [0]
@@ -42,4 +44,13 @@ def suggestion(row: FindingRow, content: str) -> Suggestion | None:
         Edit(offset(edit.line, edit.column), offset(edit.end_line, edit.end_column), edit.replacement)
         for edit in row.edits
     )
-    return Suggestion(first, last, splice.apply("".join(old)).replace("\r\n", "\n"))
+    return _trimmed(first, old, list(StringIO(splice.apply("".join(old)).replace("\r\n", "\n"))))
+
+
+def _trimmed(first: int, old: list[str], new: list[str]) -> Suggestion:
+    """Without lines that stay as they are at either end; of a place where lines are only put in, one remains."""
+    while len(old) > 1 and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    while len(old) > 1 and new and old[0] == new[0]:
+        first, old, new = first + 1, old[1:], new[1:]
+    return Suggestion(first, first + len(old) - 1, "".join(new))
