@@ -240,7 +240,8 @@ def test_a_review_says_what_apply_would_write_on_changed_lines(job: Job, github:
     assert (again.code, again.log, again.summary) == (ExitCode.OK, "", ran.summary)
     assert len(github.reviews) == 1
     job.push(HEAD | {"old.py": "# moved\n" * 5 + HEAD["old.py"], "newer.py": HEADER + step("newer")})
-    job.run(github.url, args="--low-impact")
+    ran = job.run(github.url, args="--low-impact")
+    assert (ran.code, ran.log) == (ExitCode.OK, "")
     assert places(github.reviews[1]["comments"]) == [("newer.py", 11, 11)]
 
 
