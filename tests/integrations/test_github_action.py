@@ -239,10 +239,10 @@ def test_a_review_says_what_apply_would_write_on_changed_lines(job: Job, github:
     again = job.run(github.url, args="--low-impact")
     assert (again.code, again.log, again.summary) == (ExitCode.OK, "", ran.summary)
     assert len(github.reviews) == 1
-    job.push(HEAD | {"old.py": "# moved\n" * 5 + HEAD["old.py"], "newer.py": HEADER + step("newer")})
+    job.push(HEAD | {"old.py": "# moved\n" * 5 + HEAD["old.py"], "newer.py": HEADER + "\n\n".join(map(step, "abc"))})
     ran = job.run(github.url, args="--low-impact")
     assert (ran.code, ran.log) == (ExitCode.OK, "")
-    assert places(github.reviews[1]["comments"]) == [("newer.py", 11, 11)]
+    assert places(github.reviews[1]["comments"]) == [("newer.py", line, line) for line in (11, 22, 33)]
 
 
 def test_a_pull_request_gets_no_more_comments_than_it_may(job: Job, github: GitHubServer) -> None:
