@@ -87,13 +87,13 @@ class Splice:
         """Whether a character of the new text was written by an edit."""
         return offset < self._last_edit(offset)[1]
 
-    def touched(self, start: int, end: int) -> bool:
-        """Whether an edit wrote into some characters of the new text, or took some from between them.
+    def touching(self, start: int, end: int) -> list[Edit]:
+        """The edits that wrote into some characters of the new text, or took some from between them.
 
-        Where `start` is `end`, whether that place lies within what an edit wrote.
+        Where `start` is `end`, those within whose writing that place lies.
         """
         places = zip(self.edits, self.starts, strict=True)
-        return any(at < end and start < at + len(edit.replacement) for edit, at in places)
+        return [edit for edit, at in places if at < end and start < at + len(edit.replacement)]
 
     def old_end(self, offset: int) -> int:
         """Where what ends at `offset` of the new text ended; behind the replaced text, if it was written."""

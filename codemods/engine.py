@@ -18,8 +18,8 @@ import libcst as cst
 from attrs import evolve, field, frozen
 
 from perfmod.codemods.edits import disjoint, is_consistent
-from perfmod.codemods.imports import Preamble, preamble_edits
-from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part, Pin, Place
+from perfmod.codemods.imports import Preamble, first_use, missing, preamble_edits
+from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part, Pin
 from perfmod.codemods.suppress import Suppressions, mentioned
 from perfmod.codemods.texts import Text, Words, attributed
 from perfmod.transforms.card import LIBRARIES
@@ -33,7 +33,7 @@ from perfmod.transforms.facts.old_torch import (
     loss_read_as_vector,
     made_volatile,
 )
-from perfmod.transforms.finding import Change, Edit, Finding, Safety
+from perfmod.transforms.finding import Change, Edit, Finding, Place, PlacedEdit, Safety
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source
 
@@ -169,6 +169,8 @@ class _Round:
     held_back: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
     refused: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
     suppressed: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    rejected: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
+    undecided: dict[str, list[Finding]] = field(factory=lambda: defaultdict(list))
 
 
 class _Rewriting:
@@ -187,6 +189,10 @@ class _Rewriting:
         self.applied: dict[str, list[Finding]] = defaultdict(list)
         self.together = {path: {path} for path in self.files}
         """The files that have to be written with each file."""
+        self.alone: dict[Place, tuple[PlacedEdit, ...] | None] = {}
+        """What the findings of the given texts change, each if it alone is applied."""
+        self.owners: dict[tuple[str, int, Edit], Place] = {}
+        """Which finding made an edit: by the path of the file, the number of the splice in its text, and the edit."""
         self.used: dict[str, set[tuple[int, str]]] = defaultdict(set)
         """The suppressions that silenced something: offset in the given text, and selector."""
 
@@ -213,6 +219,8 @@ class _Rewriting:
             held_back=self._placed(self._in_given(last.held_back, path), path),
             refused=self._placed(self._in_given(last.refused, path), path),
             suppressed=self._placed(self._in_given(last.suppressed, path), path),
+            rejected=self._placed(self._in_given(last.rejected, path), path),
+            undecided=self._placed(self._in_given(last.undecided, path), path),
             warnings=tuple(map(text.given.in_words, warnings)),
             together=tuple(sorted(self.together[path] - {path})),
         )
@@ -220,6 +228,9 @@ class _Rewriting:
     def _settle(self) -> _Round:
         """Applies findings until none is left, and returns the round that found no more."""
         found = self._find()
+        with_edits = [(each.path, each.finding) for each in found.admitted]
+        with_edits += [(path, finding) for path, findings in found.held_back.items() for finding in findings]
+        self.alone = {self._place_of(finding, path): self._alone(finding, path) for path, finding in with_edits}
         fewest, stalled = len(found.admitted) + 1, 0
         while found.admitted:
             stalled = 0 if len(found.admitted) < fewest else stalled + 1
@@ -298,12 +309,14 @@ class _Rewriting:
         if unnamed and not finding.refused:
             needs = f"{' and '.join(unnamed)} {'has' if len(unnamed) == 1 else 'have'} to change as well"
             finding = evolve(finding, reason=f"{finding.reason}; {needs}", unnamed=unnamed)
-        withheld = self.choice.withheld.get(Place(path, finding.code, self.texts[path].start_in_given(finding.start)))
+        withheld = self.choice.withheld.get(self._place_of(finding, path))
         if self._is_silenced(finding, path, found):
             found.suppressed[path].append(finding)
         elif withheld is not None and changes and not finding.refused:
             told = evolve(finding, reason=withheld.reason)
-            if withheld.is_open:
+            if withheld.in_review:
+                (found.undecided if withheld.is_open else found.rejected)[path].append(told)
+            elif withheld.is_open:
                 found.held_back[path].append(told)
             else:
                 found.refused[path].append(_refusal(finding, withheld.reason))
@@ -333,6 +346,9 @@ class _Rewriting:
         if finding.safety in (Safety.SAFE, Safety.OPT_IN) and (doubt := source.doubt(change.edits)):
             return evolve(finding, safety=Safety.UNSAFE, reason=self._said_of(place, doubt, path))
         return finding
+
+    def _place_of(self, finding: Finding, path: str) -> Place:
+        return Place(path, finding.code, self.texts[path].start_in_given(finding.start))
 
     def _is_silenced(self, finding: Finding, path: str, found: _Round) -> bool:
         """Whether a comment at the finding, or at a line that it would change, forbids it."""
@@ -375,8 +391,15 @@ class _Rewriting:
         for each in batch:
             self.applied[each.path].append(self._as_given(each.finding, each.path))
             self._join(set(each.changes))
+        for each in batch:
+            owner = self._place_of(each.finding, each.path)
+            self.owners.update(
+                ((place, len(self.texts[place].splices), edit), owner)
+                for place, change in each.changes.items()
+                for edit in change.edits
+            )
         needs = {
-            place: found.preambles[place].missing([each.changes[place] for each in batch if place in each.changes])
+            place: missing(self.texts[place].source, [each.changes[place] for each in batch if place in each.changes])
             for place, wanted in edits.items()
             if wanted
         }
@@ -384,10 +407,10 @@ class _Rewriting:
             codes = _codes(each.finding for each in batch if place in each.changes)
             text = self.texts[place]
             try:
+                used = first_use(text.source, edits[place])
                 splice = text.splice(edits[place])
                 if needed:
-                    first_use = splice.new(found.preambles[place].first_use(edits[place]))
-                    text.splice(preamble_edits(text.source, needed, first_use).edits)
+                    text.splice(preamble_edits(text.source, needed, splice.new(used)).edits)
             except SourceError as error:
                 raise _Failed(place, f"{codes} would write invalid code: {error.reason}") from error
 
@@ -402,13 +425,49 @@ class _Rewriting:
 
     def _as_given(self, finding: Finding, path: str) -> Finding:
         """A finding of the current texts, with what it says and its edits in the given ones."""
-        edits = [self.texts[change.path or path].placed(edit) for change in finding.changes for edit in change.edits]
-        placed = [edit for edit in edits if edit is not None]
+        own = self._place_of(finding, path)
+        is_alone = own in self.alone
         return evolve(
             self.words.in_given(finding, self.texts[path]),
-            placed=tuple(placed) if len(placed) == len(edits) else None,
+            placed=self.alone.get(own) if is_alone or finding.edits or finding.elsewhere else (),
+            builds_on=() if is_alone else self._builds_on(finding, path),
             questions=tuple(self.texts[each.path or path].asked(each) for each in finding.questions),
         )
+
+    def _alone(self, finding: Finding, path: str) -> tuple[PlacedEdit, ...] | None:
+        """All that a finding of the given texts changes if it alone is applied; None where that cannot be told."""
+        placed: list[PlacedEdit] = []
+        for change in finding.changes:
+            if change.edits:
+                text = self.texts[change.path or path]
+                needed = missing(text.given, [change])
+                added = preamble_edits(text.given, needed, first_use(text.given, change.edits)).edits if needed else ()
+                if not disjoint(change.edits, added):
+                    return None
+                placed += map(text.placed, (*change.edits, *added))
+        return tuple(placed)
+
+    def _builds_on(self, finding: Finding, path: str) -> tuple[Place, ...]:
+        """The applied findings without which a finding would probably not be there.
+
+        Those whose writing it changes, or else those at its statement, in its function, or in its file.
+        """
+        touched = {
+            self.owners.get((place, number, earlier))
+            for change in finding.changes
+            for place in (change.path or path,)
+            for edit in change.edits
+            for number, earlier in self.texts[place].overwritten(edit)
+        }
+        start, end = (self.texts[path].start_in_given(at) for at in (finding.start, finding.end))
+        applied = [(Place(path, each.code, each.start), each) for each in self.applied[path]]
+        near = (
+            {owner for owner in touched if owner is not None},
+            {place for place, each in applied if each.start < end and start < each.end},
+            {place for place, each in applied if each.scope == finding.scope},
+            {place for place, _ in applied},
+        )
+        return tuple(sorted(next(filter(None, near), ())))
 
     def _placed(self, findings: Iterable[Finding], path: str) -> tuple[Finding, ...]:
         """Findings of the given text in order, placed for somebody who has the file open."""

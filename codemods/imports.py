@@ -82,7 +82,7 @@ class Preamble:
                     continue
                 return self._taken(wanted.name, definition, wanted.code)
         for text in change.definitions:
-            present = self._has_definition(text, len(self._source.text))
+            present = _has_definition(self._source, text, len(self._source.text))
             for name in _defined_names(text):
                 bound = self._bindings(name)
                 if len(bound) > present:
@@ -90,25 +90,6 @@ class Preamble:
                 if self._asked.setdefault(name, text) != text:
                     return f"{name} is needed for two different definitions"
         return None
-
-    def missing(self, changes: Iterable[Change]) -> Needs:
-        """What has to be added for `changes` of this file; each thing once, in a fixed order."""
-        imports: set[Import] = set()
-        definitions: dict[str, None] = {}
-        for change in (each for each in changes if each.imports or each.definitions):
-            before = self.first_use(change.edits)
-            imports |= {i for i in map(Import.parse, change.imports) if not self._is_imported(i, before)}
-            for text in change.definitions:
-                if not self._has_definition(text, before):
-                    definitions[text] = None
-        return Needs(tuple(sorted(imports)), tuple(definitions))
-
-    def first_use(self, edits: Iterable[Edit]) -> int:
-        """Where edits first change code that may use what is added: not in an import, if they change anything else."""
-        imports = [self._source.span(line) for line in self._source.module.body if _imports(line)]
-        starts = sorted(edit.start for edit in edits)
-        used = (at for at in starts if not any(first <= at <= last for first, last in imports))
-        return next(used, starts[0])
 
     def _bindings(self, name: str) -> list[Definition]:
         """Every definition of a name in any scope."""
@@ -123,23 +104,46 @@ class Preamble:
         line = self._source.line(definition.node)
         return f"{name} has another meaning on line {line}, so {wanted} cannot be added"
 
-    def _is_imported(self, wanted: Import, before: int) -> bool:
-        for line in self._source.module.body:
-            if self._source.span(line)[1] > before:
-                return False
-            for statement in _imports(line):
-                for alias in _aliases(statement):
-                    if _gives(statement, alias, wanted):
-                        return True
-        return False
 
-    def _has_definition(self, text: str, before: int) -> bool:
-        wanted = text.strip().splitlines()
-        return any(
-            self._source.text[statement_start(self._source, line) : end].splitlines() == wanted
-            for line in self._source.module.body
-            if (end := self._source.span(line)[1]) <= before
-        )
+def missing(source: Source, changes: Iterable[Change]) -> Needs:
+    """What has to be added to a file for `changes` of it; each thing once, in a fixed order."""
+    imports: set[Import] = set()
+    definitions: dict[str, None] = {}
+    for change in (each for each in changes if each.imports or each.definitions):
+        before = first_use(source, change.edits)
+        imports |= {i for i in map(Import.parse, change.imports) if not _is_imported(source, i, before)}
+        for text in change.definitions:
+            if not _has_definition(source, text, before):
+                definitions[text] = None
+    return Needs(tuple(sorted(imports)), tuple(definitions))
+
+
+def first_use(source: Source, edits: Iterable[Edit]) -> int:
+    """Where edits first change code that may use what is added: not in an import, if they change anything else."""
+    imports = [source.span(line) for line in source.module.body if _imports(line)]
+    starts = sorted(edit.start for edit in edits)
+    used = (at for at in starts if not any(first <= at <= last for first, last in imports))
+    return next(used, starts[0])
+
+
+def _is_imported(source: Source, wanted: Import, before: int) -> bool:
+    for line in source.module.body:
+        if source.span(line)[1] > before:
+            return False
+        for statement in _imports(line):
+            for alias in _aliases(statement):
+                if _gives(statement, alias, wanted):
+                    return True
+    return False
+
+
+def _has_definition(source: Source, text: str, before: int) -> bool:
+    wanted = text.strip().splitlines()
+    return any(
+        source.text[statement_start(source, line) : end].splitlines() == wanted
+        for line in source.module.body
+        if (end := source.span(line)[1]) <= before
+    )
 
 
 def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:

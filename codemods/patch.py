@@ -46,7 +46,7 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     """The change of one file, empty where there is none; `path` is from the repository root, with slashes."""
     old, new = split_lines(before), split_lines(after)
     out = []
-    for group in _groups(old, new):
+    for group in grouped(old, new):
         first, last = group[0], group[-1]
         out.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n".encode())
         for tag, old_start, old_end, new_start, new_end in group:
@@ -103,11 +103,11 @@ def split_lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in lines] + ([rest] if rest else [])
 
 
-_Opcode = tuple[str, int, int, int, int]
+Opcode = tuple[str, int, int, int, int]
 
 
-def _groups(old: Sequence[bytes], new: Sequence[bytes]) -> Iterable[Sequence[_Opcode]]:
-    """Hunks as difflib groups them."""
+def grouped(old: Sequence[bytes], new: Sequence[bytes]) -> Iterable[Sequence[Opcode]]:
+    """What differs between two files, as difflib groups it into hunks with context."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > _SMALL)
     return matcher.get_grouped_opcodes(CONTEXT)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from perfmod.transforms.finding import Finding, Numerics, Safety
+from perfmod.transforms.finding import Finding, Numerics, Place, Safety
 from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy
 
@@ -37,6 +37,7 @@ class Choice:
         low_impact: apply what is safe and worth little, too.
         proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
             they compute the same (classes bitwise and rounding).
+        accepted: fingerprints of findings that a person accepted, whatever their outcome is by default.
         withheld: findings that are not applied whatever else is said.
         policy: what the project decided for all rules.
     """
@@ -45,12 +46,15 @@ class Choice:
     opted_in: frozenset[str] = frozenset()
     low_impact: bool = False
     proposing: bool = False
+    accepted: frozenset[str] = frozenset()
     withheld: Mapping[Place, Withheld] = field(factory=dict)
     policy: Policy = Policy()
 
     def admits(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether a finding that has edits may be applied."""
-        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
+        if self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE):
+            return True
+        return bool(self.accepted) and finding.fingerprint in self.accepted
 
     def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether the user asked for it; an open question of a rule on request needs both flags."""
@@ -61,25 +65,18 @@ class Choice:
         return finding.safety is not Safety.UNSAFE or self.unsafe
 
 
-@frozen(order=True)
-class Place:
-    """What tells a finding apart in all states of the files: its rule, and where it starts in the file as given."""
-
-    path: str
-    code: str
-    start: int
-
-
 @frozen
 class Withheld:
     """Why a finding is not applied.
 
     Attributes:
-        is_open: whether it is right could not be decided; else it is wrong, or not worth it.
+        is_open: whether it is right could not be decided, or was not yet; else it is wrong, not worth it, or unwanted.
+        in_review: whether that is up to people.
     """
 
     reason: str
     is_open: bool = False
+    in_review: bool = False
 
 
 _PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
@@ -107,6 +104,7 @@ class FileResult:
         held_back: findings with edits that `Choice` did not admit: of low impact, with open questions, on request.
         refused: what is left as it is, and advice.
         suppressed: findings silenced by a `# perfmod: ignore` comment.
+        rejected, undecided: findings with edits that people decided against, or have not decided about.
         warnings: what is wrong with such comments, each one line with its line number.
         together: paths of the other files that applied findings changed along with this one: all of them have to be
             written, or none.
@@ -128,6 +126,8 @@ class FileResult:
     together: tuple[str, ...] = ()
     in_part: bool = False
     is_final: bool = True
+    rejected: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
 
 
 class Part(str, enum.Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import asdict, evolve
 
@@ -28,14 +28,16 @@ class Text:
         self.splices.append(splice)
         return splice
 
-    def placed(self, edit: Edit) -> PlacedEdit | None:
-        """An edit of the current text in the given one; `None` where it edits what another edit wrote."""
+    def overwritten(self, edit: Edit) -> Iterator[tuple[int, Edit]]:
+        """The edits that wrote what an edit of the current text changes, each with the number of its splice."""
         start, end = edit.start, edit.end
-        for splice in reversed(self.splices):
-            if splice.touched(start, end):
-                return None
+        for number, splice in reversed([*enumerate(self.splices)]):
+            yield from ((number, earlier) for earlier in splice.touching(start, end))
             start, end = splice.old(start), splice.old_end(end) if end > start else splice.old(start)
-        first, last = self.given.place(start), self.given.place(end)
+
+    def placed(self, edit: Edit) -> PlacedEdit:
+        """An edit of the given text, for somebody who has the file open."""
+        first, last = self.given.place(edit.start), self.given.place(edit.end)
         return PlacedEdit(
             self.given.path, first.cell, first.line, first.column, last.line, last.column, edit.replacement
         )

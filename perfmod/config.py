@@ -72,6 +72,7 @@ class Options:
     low_impact: bool | None = None
     proposing: bool = False
     extend_select: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
 
 
 @frozen
@@ -84,6 +85,7 @@ class Settings:
         extend_select: what the command line adds, which no `ignore` takes back.
         exclude: as in `Config`.
         proposing: a run will decide what is kept, so whatever it can prove is applied, see `Choice`.
+        accepted: fingerprints of findings that are applied whatever their outcome is by default, in order.
         origin: the `pyproject.toml` that took part, for messages; None where there is none.
     """
 
@@ -95,6 +97,7 @@ class Settings:
     low_impact: bool = False
     target: Target = Target.CUDA
     proposing: bool = False
+    accepted: tuple[str, ...] = ()
     time_limit: float = Config().time_limit
     origin: Path | None = None
 
@@ -124,6 +127,7 @@ def settings_for(folder: Path, options: Options) -> Settings:
         low_impact=config.low_impact if options.low_impact is None else options.low_impact,
         target=config.target,
         proposing=options.proposing,
+        accepted=options.accepted,
         time_limit=config.time_limit if options.time_limit is None else options.time_limit,
         origin=config.path,
     )

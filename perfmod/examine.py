@@ -14,7 +14,7 @@ from perfmod.memory import Request, memory
 from perfmod.selection import require, rules_for
 
 
-def _silent(done: int, total: int, new: Sequence[Examined]) -> None:
+def silent(done: int, total: int, new: Sequence[Examined]) -> None:
     """Somebody who does not want to know."""
 
 
@@ -26,7 +26,7 @@ def examine(
     isolated: bool = False,
     jobs: int | None = None,
     use_cache: bool = True,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> list[Examined]:
     """Run the engine over every file that `targets` lead to, and over what belongs to the trainings in them.
 

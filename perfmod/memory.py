@@ -252,9 +252,11 @@ def _state(path: str) -> str:
 
 
 def _is_clean(result: FileResult) -> bool:
-    found = result.applied or result.held_back or result.refused or result.suppressed or result.warnings
+    found = any(
+        (result.applied, result.held_back, result.refused, result.suppressed, result.rejected, result.undecided)
+    )
     is_plain = result.outcome is Outcome.UNCHANGED and result.is_final and not result.in_part
-    return is_plain and not found
+    return is_plain and not found and not result.warnings
 
 
 def _is_lasting(result: FileResult) -> bool:

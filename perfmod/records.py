@@ -27,7 +27,9 @@ def plain(value: object) -> Any:  # noqa: ANN401
     if isinstance(value, (set, frozenset)):
         return sorted(plain(each) for each in value)
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
+        if all(type(key) is str for key in value):
+            return {key: plain(each) for key, each in value.items()}
+        return sorted([plain(key), plain(each)] for key, each in value.items())
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, Path):

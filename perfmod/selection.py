@@ -34,5 +34,6 @@ def rules_for(settings: Settings, known: Sequence[Card] | None = None) -> tuple[
         opted_in=catalog.opted_in(known, (*settings.select, *settings.extend_select)),
         low_impact=settings.low_impact,
         proposing=settings.proposing,
+        accepted=frozenset(settings.accepted),
         policy=Policy(settings.target),
     )

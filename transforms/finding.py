@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 
 from attrs import frozen
+
+from perfmod.transforms.fingerprint import fingerprint
 
 
 class Numerics(str, enum.Enum):
@@ -133,6 +134,15 @@ class PlacedEdit:
     replacement: str
 
 
+@frozen(order=True)
+class Place:
+    """What tells a finding apart in all states of the files: its rule, and where it starts in the file as given."""
+
+    path: str
+    code: str
+    start: int
+
+
 @frozen
 class Finding:
     """One place where a rule saw its pattern: an atomic set of edits, or a refusal.
@@ -158,8 +168,9 @@ class Finding:
         snippet: the code of the pattern, part of the fingerprint.
         step_in_sight: whether a training step that reaches this code was seen in the file.
         unnamed: in what the engine hands out, the files that it would change and that nobody asked to be changed.
-        placed: in what the engine hands out, its edits in the files as they were given; None where it edits what
-            another finding has written.
+        placed: in what the engine hands out, its edits of the files as they were given if it alone is applied, with
+            the imports and definitions that are missing; None where it is only right on top of others.
+        builds_on: in what the engine hands out, those others.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
             training is as `numerics` says.
         questions: what is open, where the safety is `unsafe`.
@@ -191,6 +202,7 @@ class Finding:
     end_line: int = 0
     end_column: int = 0
     placed: tuple[PlacedEdit, ...] | None = None
+    builds_on: tuple[Place, ...] = ()
     observed: tuple[str, ...] = ()
 
     @property
@@ -200,6 +212,5 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that survive edits elsewhere in the file: rule, place in scope, folded code."""
-        text = "\0".join((self.code, self.scope, " ".join(self.snippet.split())))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """Sixteen hexadecimal digits that survive edits elsewhere in the file and another formatting of its code."""
+        return fingerprint(self.code, self.scope, self.snippet)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perfmod.cli.options import (
+    DecisionsFile,
     ExtendSelect,
     Format,
     Ignore,
@@ -69,6 +70,7 @@ def apply(
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
     patch: PatchFile = None,
+    decisions: DecisionsFile = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
     no_cache: NoCache = False,
@@ -107,6 +109,7 @@ def apply(
     from perfmod.report.output import console, write_diff, write_file, write_result
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
+    from perfmod.review.settling import Settling
 
     cwd = Path.cwd()
     if verify and (len(paths) != 1 or paths == [STDIN]):
@@ -115,6 +118,7 @@ def apply(
     talk = console(stderr=True)
     rules = cards(use_cache=not no_cache)
     chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
+    settle = Settling.of(decisions, use_cache=not no_cache)
 
     def told(new: Sequence[Examined]) -> None:
         if not as_json:
@@ -123,10 +127,11 @@ def apply(
     results = examined(
         paths,
         # What a run can decide is proposed to it, and only what is proven is written.
-        evolve(chosen, proposing=verify),
+        evolve(settle.options(chosen), proposing=verify),
         jobs,
         use_cache=not no_cache,
         isolated=isolated,
+        settle=settle,
         # What does not pay is taken back below, and nobody should read of it before.
         told=None if verify else told,
         beside=None if verify or as_json else talk,
@@ -163,6 +168,7 @@ def apply(
     if as_json:
         write_result(json.render(rows).encode())
         return rows.exit_code or code
+    text.render_unfit(settle.unfit, talk)
     text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
     if dry_run and not patch:
         write_diff(b"".join(diffs.values()))

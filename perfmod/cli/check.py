@@ -65,6 +65,7 @@ def check(
     from perfmod.report.output import console, write_result
     from perfmod.report.reasons import reason_rows
     from perfmod.report.rows import finding_rows, report
+    from perfmod.review.settling import Settling
 
     as_json = output_format is OutputFormat.JSON
     rules = cards(use_cache=not no_cache)
@@ -76,7 +77,14 @@ def check(
 
     chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit)
     results = examined(
-        paths, chosen, jobs, use_cache=not no_cache, isolated=isolated, told=told, beside=None if as_json else out
+        paths,
+        chosen,
+        jobs,
+        use_cache=not no_cache,
+        isolated=isolated,
+        settle=Settling.of(None, use_cache=not no_cache),
+        told=told,
+        beside=None if as_json else out,
     )
     rows = report("check", results, rules)
     reasons = reason_rows(rows) if explain_all else None

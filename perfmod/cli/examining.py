@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Told = Callable[[Sequence[Examined]], None]
 """What is done with files as soon as they are examined."""
+Settle = Callable[[Sequence[Examined]], list[Examined]]
+"""What files that belong together come to, once decisions about their findings are heeded."""
 
 
 def examined(
@@ -28,10 +30,11 @@ def examined(
     *,
     use_cache: bool = True,
     isolated: bool = False,
+    settle: Settle = list,
     told: Told | None = None,
     beside: Console | None = None,
 ) -> list[Examined]:
-    """Results of all files, each handed to `told` as soon as it is there.
+    """Results of all files, settled, each handed to `told` as soon as it is there.
 
     Where `told` prints to a terminal, `beside` is its console, which then also shows how far it is.
 
@@ -42,15 +45,19 @@ def examined(
     if STDIN in paths:
         if len(paths) > 1:
             raise UsageMistake("- stands for standard input and cannot be combined with other paths")
-        results = [examine_bytes(sys.stdin.buffer.read(), options, cwd=cwd)]
+        results = settle([examine_bytes(sys.stdin.buffer.read(), options, cwd=cwd)])
         if told is not None:
             told(results)
         return results
+    settled: dict[Path, Examined] = {}
     with progress_bar("Reading", beside) as show:
 
         def progress(done: int, total: int, new: Sequence[Examined]) -> None:
+            ready = settle(new)
+            settled.update((each.file.real, each) for each in ready)
             if told is not None:
-                told(new)
+                told(ready)
             show(done, total)
 
-        return examine(paths, options, cwd=cwd, isolated=isolated, jobs=jobs, use_cache=use_cache, progress=progress)
+        found = examine(paths, options, cwd=cwd, isolated=isolated, jobs=jobs, use_cache=use_cache, progress=progress)
+        return [settled.get(each.file.real, each) for each in found]

@@ -16,6 +16,7 @@ from perfmod.cli.cache import cache
 from perfmod.cli.check import check
 from perfmod.cli.explain import explain
 from perfmod.cli.revert import revert
+from perfmod.cli.review import review
 from perfmod.cli.rules import rules
 from perfmod.cli.script_arguments import WithScriptArguments, WithScriptArgumentsIfVerified
 from perfmod.cli.verify import verify
@@ -31,7 +32,7 @@ app = typer.Typer(
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments)(verify)
-for command in (check, revert, rules, explain, cache):
+for command in (check, review, revert, rules, explain, cache):
     app.command()(command)
 
 

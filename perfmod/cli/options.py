@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,6 +86,17 @@ Verbose = Annotated[
     ),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ignore cached results and analyse every file again.")]
+
+DecisionsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--decisions",
+        metavar="FILE",
+        help="Make the rewrites that FILE says were accepted in a review, and no others.",
+        dir_okay=False,
+        exists=True,
+    ),
+]
 
 
 def options(

@@ -35,6 +35,10 @@ class State(str, enum.Enum):
     """It has a rewrite that has to be asked for: by selecting its rule, or by naming the file that it needs, too."""
     ADVICE = "advice"
     """There is something to gain, but no rewrite."""
+    UNDECIDED = "undecided"
+    """It has a rewrite, and only those are made that were accepted in a review."""
+    REJECTED = "rejected"
+    """It has a rewrite, and the project's decisions say no."""
     LEFT = "left-as-it-is"
     """It is fine, or a change would be wrong."""
     SUPPRESSED = "suppressed"
@@ -92,9 +96,9 @@ class FindingRow:
             files that it changes, options, or both.
         questions: what is open about it.
         fixable: whether there is a rewrite: it is made, or an option makes it.
-        edits: the rewrite, but for imports that it needs; None where there is none, or it edits what another
-            finding's rewrite has written.
-        imports: the modules that the rewrite needs to be imported in its own file.
+        edits: the rewrite if it alone is made, with imports and definitions that are missing; None where there is
+            none, or it is only right on top of another rewrite.
+        imports: the modules that the rewrite needs to be imported in its own file, whether or not they are.
         page: the rule's page in the documentation, from the root of this project.
         elsewhere: the paths of the other files that its rewrite changes along with this one.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
@@ -237,7 +241,9 @@ def _file_row(each: Examined, patch: bytes | None) -> FileRow:
 def _finding_rows(result: FileResult, by_code: Mapping[str, Card]) -> Iterator[FindingRow]:
     found = [
         *((State.REWRITTEN, finding) for finding in result.applied),
-        *((_held_back(finding, by_code[finding.code]), finding) for finding in result.held_back),
+        *((waiting(finding, by_code[finding.code]), finding) for finding in result.held_back),
+        *((State.UNDECIDED, finding) for finding in result.undecided),
+        *((State.REJECTED, finding) for finding in result.rejected),
         *((State.LEFT if finding.refused else State.ADVICE, finding) for finding in result.refused),
         *((State.SUPPRESSED, finding) for finding in result.suppressed),
     ]
@@ -247,37 +253,43 @@ def _finding_rows(result: FileResult, by_code: Mapping[str, Card]) -> Iterator[F
             _speaks_for(*each, state, finding) for each in found
         ):
             continue
-        yield FindingRow(
-            path=result.path,
-            line=finding.line,
-            column=finding.column,
-            end_line=finding.end_line,
-            end_column=finding.end_column,
-            code=finding.code,
-            name=rule.name,
-            family=rule.family,
-            state=state,
-            fixable=state in (State.REWRITTEN, *HELD_BACK),
-            message=shown(finding.message),
-            reason=shown(finding.reason),
-            safety=finding.safety,
-            numerics=finding.numerics.value,
-            flag=_flag(finding, rule) if state in HELD_BACK else "",
-            scope=finding.scope,
-            step_in_sight=finding.step_in_sight,
-            fingerprint=finding.fingerprint,
-            page=rule.page,
-            cell=finding.cell,
-            edits=_edits(finding) if finding.edits or finding.elsewhere else None,
-            imports=finding.imports,
-            elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
-            figures_may_differ=finding.figures_may_differ,
-            questions=tuple(_question(each, result.path) for each in finding.questions),
-            observed=finding.observed,
-        )
+        yield finding_row(result.path, finding, rule, state)
 
 
-def _held_back(finding: Finding, rule: Card) -> State:
+def finding_row(path: str, finding: Finding, rule: Card, state: State) -> FindingRow:
+    """The row of a finding in the file at `path`."""
+    return FindingRow(
+        path=path,
+        line=finding.line,
+        column=finding.column,
+        end_line=finding.end_line,
+        end_column=finding.end_column,
+        code=finding.code,
+        name=rule.name,
+        family=rule.family,
+        state=state,
+        fixable=state in (State.REWRITTEN, *HELD_BACK),
+        message=shown(finding.message),
+        reason=shown(finding.reason),
+        safety=finding.safety,
+        numerics=finding.numerics.value,
+        flag=_flag(finding, rule) if state in HELD_BACK else "",
+        scope=finding.scope,
+        step_in_sight=finding.step_in_sight,
+        fingerprint=finding.fingerprint,
+        page=rule.page,
+        cell=finding.cell,
+        edits=_edits(finding) if finding.edits or finding.elsewhere else None,
+        imports=finding.imports,
+        elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
+        figures_may_differ=finding.figures_may_differ,
+        questions=tuple(_question(each, path) for each in finding.questions),
+        observed=finding.observed,
+    )
+
+
+def waiting(finding: Finding, rule: Card) -> State:
+    """What a finding with a rewrite is where no option applies it."""
     if is_on_request(finding, rule) or finding.unnamed:
         return State.ON_REQUEST
     return State.QUESTION if finding.safety is Safety.UNSAFE else State.LOW_IMPACT

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from perfmod.journal import Reverted
+    from perfmod.review.decisions import Decision
 
 _STYLES = {
     State.REWRITTEN: "green",
@@ -26,6 +27,8 @@ _STYLES = {
     State.QUESTION: "yellow",
     State.ON_REQUEST: "yellow",
     State.ADVICE: "blue",
+    State.UNDECIDED: "yellow",
+    State.REJECTED: "dim",
     State.LEFT: "dim",
     State.SUPPRESSED: "dim",
 }
@@ -35,7 +38,7 @@ _ANSWERS = {
     State.ON_REQUEST: ("on request", "applies {}"),
 }
 """How rewrites are called that an option applies, and what the command with that option does with them."""
-_UNLISTED = (State.LEFT, State.SUPPRESSED)
+_UNLISTED = (State.REJECTED, State.LEFT, State.SUPPRESSED)
 """What is only listed where everything is asked for."""
 _NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
 """What is said of rewrites that are not in the files, by command."""
@@ -106,6 +109,9 @@ def render_summary(
         _print(console, (f"{_counted(advice, 'piece')} of advice", _STYLES[State.ADVICE]))
     if listed + advice and not verbose:
         _print(console, f"-v shows {'it' if listed + advice == 1 else 'them'}, and says why")
+    for state in (State.UNDECIDED, State.REJECTED):
+        if findings[state.value]:
+            _print(console, f"{findings[state.value]} {state.words} in the review")
     left = findings[State.LEFT.value]
     if everything and left:
         _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}")
@@ -119,6 +125,19 @@ def render_summary(
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
         _print(console, ", ".join(f"{_counted(files[each.value], 'file')} {each.value}" for each in troubles))
+
+
+def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
+    """One line for each decision whose finding is no longer there, or no longer told apart from others."""
+    for row in decisions:
+        place = f"{row.rule} in {row.scope}" if row.scope else row.rule
+        _print(
+            console,
+            (row.path, "bold"),
+            ": ",
+            ("no longer fits", "yellow"),
+            f": the decision {row.verdict.value} about {place}: {row.code}",
+        )
 
 
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:

@@ -114,6 +114,7 @@ class StackJudge:
             sync_ms_removed=sum(row.before_ms - row.after_ms for row in gone) if why else None,
             withdrawn=not kept,
             reason=reason,
+            fingerprints=self.rewriting.fingerprints(code),
         )
 
     def _equality(self, code: str) -> Equality:

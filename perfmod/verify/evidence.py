@@ -213,6 +213,7 @@ class RuleRow:
 
     Attributes:
         lines: where its findings were applied, as `train.py:12`.
+        fingerprints: of these findings.
         equality: of the stack up to and with this rule.
         speed: of the stack up to and with this rule against the stack before it; None where it was not timed.
         syncs_removed: implicit synchronisations per step at its lines that went; None where unknown.
@@ -231,6 +232,7 @@ class RuleRow:
     sync_ms_removed: float | None = None
     withdrawn: bool = False
     reason: str = ""
+    fingerprints: tuple[str, ...] = ()
 
 
 @frozen

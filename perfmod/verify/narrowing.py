@@ -10,12 +10,13 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.codemods.results import Place, Withheld
-from perfmod.transforms.finding import Finding, Safety
+from perfmod.codemods.results import Withheld
+from perfmod.transforms.finding import Finding, Place, Safety
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.judging import UNFIT
-from perfmod.verify.stacks import Rewriting, place_of
+from perfmod.verify.stacks import Rewriting
 from perfmod.verify.statements import Statements
+from perfmod.withholding import place_of
 
 BUDGET: Final = 12
 """Rewritten versions that are tried by default."""

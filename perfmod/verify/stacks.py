@@ -8,12 +8,13 @@ from pathlib import Path
 
 from attrs import evolve, field, frozen
 
-from perfmod.codemods.results import FileResult, Outcome, Place, Withheld
+from perfmod.codemods.results import FileResult, Outcome, Withheld
 from perfmod.errors import Failure
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
 from perfmod.task import Task
-from perfmod.transforms.finding import Finding, Numerics
+from perfmod.transforms.finding import Finding, Numerics, Place
+from perfmod.withholding import without
 
 Stack = tuple[str, ...]
 """Codes of rules, in ascending order."""
@@ -75,6 +76,10 @@ class Rewriting:
         )
         return tuple(dict.fromkeys(places))
 
+    def fingerprints(self, code: str) -> tuple[str, ...]:
+        """The fingerprints of a rule's applied findings, each once."""
+        return tuple(dict.fromkeys(finding.fingerprint for _, finding in self.findings if finding.code == code))
+
     def touched(self) -> dict[Path, dict[int, list[str]]]:
         """For every changed file the lines, from 1, that a rule rewrites, with the codes of these rules."""
         found: dict[Path, dict[int, list[str]]] = {}
@@ -118,23 +123,7 @@ class Rewriting:
         """The same without some findings, which are reported with the reason instead."""
         if not withheld:
             return self
-        tasks = {id(each.task): each.task for each in self.examined if each.task is not None}
-        results: dict[str, tuple[Task, FileResult]] = {}
-        for task in tasks.values():
-            choice = evolve(task.choice, withheld={**task.choice.withheld, **withheld})
-            remaining = evolve(task, choice=choice)
-            results.update((result.path, (remaining, result)) for result in remaining.run())
-
-        def left(each: Examined) -> Examined:
-            if each.result.path not in results:
-                return each
-            task, result = results[each.result.path]
-            if result.outcome is Outcome.CHANGED:
-                return evolve(each, result=result, asked=lambda: task)
-            unchanged = evolve(result, before=b"", after=b"")
-            return evolve(each, result=unchanged, asked=(lambda: task) if result.applied else None)
-
-        return Rewriting(tuple(map(left, self.examined)))
+        return Rewriting(tuple(without(self.examined, withheld)))
 
     def _result(self, each: Examined, stack: Collection[str]) -> FileResult:
         if set(self.stack) <= set(stack) or each.task is None:
@@ -143,11 +132,6 @@ class Rewriting:
         if key not in self._made:
             self._made[key] = {result.path: result for result in each.task.under(stack).run()}
         return self._made[key][each.result.path]
-
-
-def place_of(each: Examined, finding: Finding) -> Place:
-    """What tells a finding of a file apart."""
-    return Place(each.result.path, finding.code, finding.start)
 
 
 def prefixes(stack: Stack) -> list[Stack]:

@@ -10,9 +10,10 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from perfmod.codemods.results import Place, Withheld
+from perfmod.codemods.results import Withheld
 from perfmod.errors import ExitCode
 from perfmod.examined import Examined
+from perfmod.transforms.finding import Place
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
 from perfmod.verify.calling import Call
@@ -30,10 +31,11 @@ from perfmod.verify.running import Runner
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side, difference
 from perfmod.verify.speed import too_good
-from perfmod.verify.stacks import Rewriting, Stack, place_of, prefixes
+from perfmod.verify.stacks import Rewriting, Stack, prefixes
 from perfmod.verify.staleness import files_run
 from perfmod.verify.tree import Tree
 from perfmod.verify.watching import Watch, unasked
+from perfmod.withholding import place_of
 
 _NOTHING_CAPTURED: Final = frozenset({Kind.NEVER_STEPPED, Kind.NO_RECORD, Kind.ON_CPU})
 _EXIT: Final = {

@@ -13,14 +13,15 @@ from typing import Final
 
 from attrs import field, frozen
 
-from perfmod.codemods.results import Place, Withheld
+from perfmod.codemods.results import Withheld
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
-from perfmod.transforms.finding import Finding, Question, Safety
+from perfmod.transforms.finding import Finding, Place, Question, Safety
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran
-from perfmod.verify.stacks import Rewriting, place_of
+from perfmod.verify.stacks import Rewriting
 from perfmod.verify.statements import Statements
+from perfmod.withholding import place_of
 
 _ASKED: Final[Mapping[str, str]] = {
     "is-tensor": "is a tensor",

@@ -159,12 +159,12 @@ def test_edits_of_what_another_finding_wrote_are_not_told(write: Write, perfmod:
 
 
 def test_imports_of_a_rewrite(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in the diff, and not among the edits."""
+    """What is not imported yet is among the edits, as it is in the diff."""
     import cli_fakes
 
     monkeypatch.setattr(cli_fakes.SlowCall, "needed", ("math", "os"))
     write("train.py", "import os\nimport torch\n\ntorch_slow()\n")
     (row,) = findings(perfmod, ".")
     assert row["imports"] == ["math", "os"]
-    assert len(row["edits"]) == 1
+    assert [(edit["line"], edit["replacement"]) for edit in row["edits"]][1:] == [(1, "import math\n")]
     assert b"+import math\n" in perfmod("apply", ".", "--dry-run").out

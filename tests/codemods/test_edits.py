@@ -73,20 +73,20 @@ def test_what_no_edit_touched_stands_on_both_sides(case: tuple[str, list[Edit]],
     new = splice.apply(text)
     start = min(start, len(new))
     end = min(start + length, len(new))
-    if not splice.touched(start, end) and end > start:
+    if not splice.touching(start, end) and end > start:
         assert new[start:end] == text[splice.old(start) : splice.old_end(end)]
-    assert splice.touched(start, end) >= any(map(splice.wrote, range(start, end)))
+    assert bool(splice.touching(start, end)) >= any(map(splice.wrote, range(start, end)))
 
 
 def test_what_an_edit_touched() -> None:
     """`a----b`, of which the edit wrote the dashes, and `ab`, from between which it took them."""
     written, removed = Splice.of([Edit(1, 2, "----")]), Splice.of([Edit(1, 5, "")])
-    assert [written.touched(0, 1), written.touched(5, 6), written.touched(1, 1), written.touched(5, 5)] == [False] * 4
-    assert written.touched(0, 2)
-    assert written.touched(4, 6)
-    assert written.touched(3, 3)
-    assert [removed.touched(0, 1), removed.touched(1, 2), removed.touched(1, 1)] == [False] * 3
-    assert removed.touched(0, 2)
+    assert [written.touching(0, 1), written.touching(5, 6), written.touching(1, 1), written.touching(5, 5)] == [[]] * 4
+    assert written.touching(0, 2)
+    assert written.touching(4, 6)
+    assert written.touching(3, 3)
+    assert [removed.touching(0, 1), removed.touching(1, 2), removed.touching(1, 1)] == [[]] * 3
+    assert removed.touching(0, 2)
 
 
 def test_touching_edits_do_not_overlap_and_equal_starts_do() -> None:

@@ -1,0 +1,76 @@
+"""`perfmod review`: decide about rewrites one by one, in the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perfmod.cli.options import (
+    ExtendSelect,
+    Ignore,
+    Isolated,
+    Jobs,
+    LowImpact,
+    NoCache,
+    Paths,
+    Select,
+    TimeLimit,
+    Unsafe,
+    options,
+)
+
+Kept = Annotated[
+    Path | None,
+    typer.Option(
+        "--decisions",
+        metavar="FILE",
+        help="Keep the decisions in FILE, to be committed with the code.",
+        show_default=".perfmod/decisions.json of the project",
+        dir_okay=False,
+    ),
+]
+Evidence = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--evidence",
+        metavar="FILE",
+        help="Show what this evidence.json of `verify --report` says; those in .perfmod are found without.",
+    ),
+]
+
+
+def review(
+    paths: Paths,
+    decisions: Kept = None,
+    evidence: Evidence = None,
+    select: Select = None,
+    extend_select: ExtendSelect = None,
+    ignore: Ignore = None,
+    unsafe: Unsafe = None,
+    low_impact: LowImpact = None,
+    jobs: Jobs = None,
+    no_cache: NoCache = False,
+    isolated: Isolated = False,
+    time_limit: TimeLimit = None,
+) -> int:
+    """Decide about rewrites one by one, as with `git add -p`; decisions are kept and can be committed.
+
+    Shows what `apply` with the same options would write, what changes least about the training first.
+    `perfmod apply --decisions FILE` writes what was accepted; what was rejected is left out of `check` and `apply`.
+    """
+    from perfmod.cli.reviewing import Reviewing
+    from perfmod.errors import ExitCode
+
+    reviewing = Reviewing(
+        paths,
+        options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, time_limit=time_limit),
+        decisions,
+        evidence or [],
+        jobs=jobs,
+        use_cache=not no_cache,
+        isolated=isolated,
+    )
+    reviewing.in_terminal()
+    return ExitCode.OK

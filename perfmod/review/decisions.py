@@ -1,0 +1,169 @@
+"""What people decided about findings, in a file that a team commits: `.perfmod/decisions.json` of the project.
+
+One decision stands on one line, in the order of paths, so that git merges what two people decided. A decision holds on
+to its finding by fingerprint, not by line; see `perfmod.review.matching`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from perfmod import disk
+from perfmod.errors import Failure, UsageMistake, explain
+from perfmod.review.items import Verdict
+from perfmod.roots import project_root, shown
+from perfmod.writing import write_new
+
+FILE = Path(".perfmod") / "decisions.json"
+"""Where they lie, from the root of the project."""
+_SCHEMA = 1
+
+
+class Unreadable(Exception):
+    """A file that holds no decisions; the message says why, in one line."""
+
+
+@frozen(order=True)
+class Decision:
+    """What was decided about one finding.
+
+    Attributes:
+        path: the file that it is reported in, from the root of the project, with slashes.
+        rule: its code.
+        scope: the dotted place in the file; empty at module level.
+        code: the first line of the code, for readers.
+        fingerprint: see `perfmod.transforms.fingerprint`.
+        occurrence: which of the findings of the file with this fingerprint it is, from 1. of: how many there were.
+        note: why, in the words of who decided.
+    """
+
+    path: str
+    rule: str
+    scope: str
+    fingerprint: str
+    occurrence: int
+    of: int
+    verdict: Verdict
+    code: str = ""
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What it is about."""
+        return self.path, self.fingerprint, self.occurrence
+
+    def to_json(self) -> dict[str, object]:
+        """The decision as a row of the file; what says nothing is left out."""
+        row = attrs.asdict(self) | {"verdict": self.verdict.value}
+        return {name: value for name, value in row.items() if value != ""}
+
+    @classmethod
+    def from_json(cls, row: object) -> Decision:
+        """Raises `Unreadable` where that is no row of such a file."""
+        if not isinstance(row, dict):
+            raise Unreadable("a decision must be an object")
+        for each in attrs.fields(cls):
+            wanted = {"occurrence": int, "of": int}.get(each.name, str)
+            if each.name in row and (not isinstance(row[each.name], wanted) or row[each.name] is True):
+                raise Unreadable(f'"{each.name}" must be {"a number" if wanted is int else "a string"}')
+            if each.name not in row and each.default is attrs.NOTHING and each.name != "scope":
+                raise Unreadable(f'a decision lacks "{each.name}"')
+        if row["verdict"] not in (Verdict.ACCEPTED.value, Verdict.REJECTED.value):
+            raise Unreadable(f'"verdict" must be accepted or rejected, and is {row["verdict"]!r}')
+        known: dict[str, Any] = {each.name: row[each.name] for each in attrs.fields(cls) if each.name in row}
+        return cls(**{"scope": "", **known, "verdict": Verdict(row["verdict"])})
+
+
+@frozen
+class Decisions:
+    """The decisions of a project, and the file that they come from.
+
+    Attributes:
+        file: absolute.
+        root: the folder that paths in it are relative to.
+        rows: by what they are about.
+    """
+
+    file: Path
+    root: Path
+    rows: Mapping[tuple[str, str, int], Decision] = field(factory=dict)
+
+    @classmethod
+    def read(cls, cwd: Path, file: Path | None = None) -> Decisions:
+        """Those of the project that `cwd` (absolute) belongs to, or of another file; none where there is no file.
+
+        Raises `UsageMistake` where it is no such file.
+        """
+        root = project_root(cwd)
+        path = root / FILE if file is None else cwd / file
+        try:
+            return cls(path, root, {row.key: row for row in _parsed(disk.read(path))})
+        except FileNotFoundError:
+            return cls(path, root)
+        except OSError as error:
+            raise UsageMistake(f"{shown(path)}: cannot be read: {explain(error)}") from error
+        except Unreadable as error:
+            raise UsageMistake(f"{shown(path)}: {error}") from error
+
+    def name(self, real: Path) -> str:
+        """A file (real path) as decisions name it."""
+        return shown(real.relative_to(self.root).as_posix() if real.is_relative_to(self.root) else real)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The fingerprints of what was accepted, in order."""
+        return tuple(sorted({row.fingerprint for row in self.rows.values() if row.verdict is Verdict.ACCEPTED}))
+
+    @property
+    def rejects(self) -> bool:
+        """Whether anything was rejected."""
+        return any(row.verdict is Verdict.REJECTED for row in self.rows.values())
+
+    def with_changes(self, new: Iterable[Decision], gone: Iterable[tuple[str, str, int]] = ()) -> Decisions:
+        """The same with decisions added, replaced and taken back, also in the file.
+
+        What somebody else has decided in the same file meanwhile stays. Raises `Failure` where it cannot be written.
+        """
+        current = Decisions.read(self.root, self.file)
+        rows = dict(current.rows)
+        for key in gone:
+            rows.pop(key, None)
+        for row in new:
+            # Of the same code in the same place there may have been more at an earlier time.
+            for other in [other for other in rows.values() if other.key[:2] == row.key[:2] and other.of != row.of]:
+                del rows[other.key]
+            rows[row.key] = row
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_new(self.file, render(rows.values()))
+        except OSError as error:
+            raise Failure(f"{shown(self.file)}: cannot be written: {explain(error)}") from error
+        return attrs.evolve(self, rows=rows)
+
+
+def render(rows: Iterable[Decision]) -> bytes:
+    """The file: one decision a line, in order."""
+    lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in sorted(rows)]
+    body = "[\n    " + ",\n    ".join(lines) + "\n  ]" if lines else "[]"
+    return f'{{\n  "schema_version": {_SCHEMA},\n  "decisions": {body}\n}}\n'.encode("utf-8", "backslashreplace")
+
+
+def _parsed(data: bytes) -> list[Decision]:
+    """Raises `Unreadable` with what is wrong, in one line."""
+    if b"\n<<<<<<<" in data or b"\n>>>>>>>" in data:
+        raise Unreadable("holds the marks of a merge that git could not finish; keep the lines that you want")
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise Unreadable(f"is not valid JSON: {error}") from error
+    if not isinstance(document, dict) or not isinstance(document.get("decisions"), list):
+        raise Unreadable('is no file of decisions: it has no list "decisions"')
+    if document.get("schema_version") != _SCHEMA:
+        raise Unreadable(f"was written by another version of perfmod: its schema_version is not {_SCHEMA}")
+    return [Decision.from_json(row) for row in document["decisions"]]
