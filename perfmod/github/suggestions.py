@@ -23,7 +23,7 @@ class Suggestion:
 
 def suggestion(row: FindingRow, content: str) -> Suggestion | None:
     """The rewrite of a finding in a file of some content; None where a part of it stands elsewhere."""
-    if row.cell is not None or not row.edits or row.imports or row.elsewhere:
+    if row.cell is not None or not row.edits or row.elsewhere:
         return None
     if any(edit.path != row.path for edit in row.edits):
         return None

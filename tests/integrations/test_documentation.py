@@ -16,7 +16,7 @@ SNIPPETS = {
 
 
 def test_every_input_of_the_action_is_described_with_its_default() -> None:
-    table = {name: default for name, default in re.findall(r"(?m)^\| `([a-z-]+)` \| `?([^|`]*?)`? \|", PAGE)}
+    table = dict(re.findall(r"(?m)^\| `([a-z-]+)` \| ?`?([^|`]*?)`? ?\|", PAGE))
     wanted = {name: each["default"] for name, each in ACTION["inputs"].items()} | {"token": "that of the job"}
     assert {name: table.get(name) for name in wanted} == wanted
 
