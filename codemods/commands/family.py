@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import libcst as cst
@@ -18,9 +19,13 @@ _KEPT = (Numerics.BITWISE, Numerics.ROUNDING)
 class FamilyCommand(CodemodCommand):
     """Applies the safe rewrites of one family. The runner of LibCST reads and writes the files."""
 
-    family: ClassVar[Family]
     opts_in: ClassVar[bool] = False
     """Whether who runs the command has chosen the opt-in rules too, as far as they keep the mathematics."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """The rules that it runs. A command without them is none, and `libcst.tool list` does not show it."""
 
     def transform_module_impl(self, tree: cst.Module) -> cst.Module:
         """The rewritten module. Raises `RuntimeError` with the reason where the engine fails on the file."""

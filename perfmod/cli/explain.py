@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
-RuleName = Annotated[str, typer.Argument(metavar="CODE_OR_NAME", help="For example PM101 or masked-loss.")]
+from perfmod.cli import completing
+
+RuleName = Annotated[
+    str,
+    typer.Argument(metavar="CODE_OR_NAME", help="For example PM101 or masked-loss.", autocompletion=completing.rules),
+]
 
 
 def explain(rule: RuleName) -> int:

@@ -25,7 +25,6 @@ from perfmod.errors import ExitCode, PerfmodError
 
 app = typer.Typer(
     name="perfmod",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help takes half the time
     context_settings={"help_option_names": ["-h", "--help"]},

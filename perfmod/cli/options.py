@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perfmod.cli import completing
+
 if TYPE_CHECKING:
     from perfmod.config import Options
 
@@ -43,6 +45,7 @@ Select = Annotated[
         "--select",
         metavar="RULE",
         help="Run these rules instead of the default ones: code, name or prefix, such as PM101 or PM1.",
+        autocompletion=completing.rules,
     ),
 ]
 ExtendSelect = Annotated[
@@ -51,11 +54,17 @@ ExtendSelect = Annotated[
         "--extend-select",
         metavar="RULE",
         help="Run these rules as well; a code or name also selects a rule that is off by default.",
+        autocompletion=completing.rules,
     ),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option("--ignore", metavar="RULE", help="Skip these rules: code, name or prefix."),
+    typer.Option(
+        "--ignore",
+        metavar="RULE",
+        help="Skip these rules: code, name or prefix.",
+        autocompletion=completing.rules,
+    ),
 ]
 Unsafe = Annotated[
     bool | None,

@@ -73,12 +73,58 @@ def test_a_failure_is_reported_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "PM901 would write invalid code" in str(done.error)
 
 
-def test_the_tool_of_libcst_finds_the_command(tmp_path: Path) -> None:
-    file = tmp_path / "a.py"
-    file.write_bytes(b"import torch\r\nx = 1\r\n")
-    command = [sys.executable, "-m", "libcst.tool", "codemod", "-x", "--no-format"]
-    command += ["perfmod.codemods.commands.syncs.SyncsCommand", str(file)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Transformed 1 files successfully" in done.stderr
-    assert file.read_bytes() == b"import torch\r\nx = 1\r\n"
+STEP = b"""\
+import torch\r
+\r
+\r
+def train(model, loader, optimizer, loss_of):\r
+    total = 0.0\r
+    for images, labels in loader:\r
+        loss = loss_of(model(images.cuda()), labels.cuda())\r
+        optimizer.zero_grad()\r
+        loss.backward()\r
+        optimizer.step()\r
+        total += loss.item()\r
+    return total\r
+\r
+\r
+if __name__ == "__main__":\r
+    train(*torch.load("all.pt"))\r
+"""
+
+
+def tool(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "libcst.tool", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("configuration", "command"), [
+    ("", ["-x", "perfmod.codemods.commands.syncs.SyncsCommand"]),
+    ("modules: [perfmod.codemods.commands]\n", ["syncs.SyncsCommand"]),
+])  # fmt: skip
+def test_the_tool_of_libcst_runs_a_command_on_a_project(tmp_path: Path, configuration: str, command: list[str]) -> None:
+    files = {"train.py": STEP, "pkg/eval.py": STEP, "fine.py": b"import torch\r\nx = 1\r\n", "broken.py": b"x = (\n"}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    if configuration:
+        (tmp_path / ".libcst.codemod.yaml").write_text(configuration)
+    done = tool(tmp_path, "codemod", "--no-format", *command, ".")
+    assert done.returncode == 1, done.stderr
+    assert f"Failed to codemod {tmp_path / 'broken.py'}" in done.stderr
+    assert "Transformed 3 files successfully" in done.stderr
+    after = {name: (tmp_path / name).read_bytes() for name in files}
+    assert after["train.py"] == after["pkg/eval.py"] != STEP
+    assert after["train.py"].replace(b".detach()", b".item()").replace(b"    total = float(total)\r\n", b"") == STEP
+    assert (after["fine.py"], after["broken.py"]) == (files["fine.py"], files["broken.py"])
+
+
+def test_the_tool_of_libcst_lists_the_families(tmp_path: Path) -> None:
+    (tmp_path / ".libcst.codemod.yaml").write_text("modules: [perfmod.codemods.commands]\n")
+    done = tool(tmp_path, "list")
+    assert [line.split(" - ")[0] for line in done.stdout.splitlines()] == [
+        "compute.ComputeCommand",
+        "feeding.FeedingCommand",
+        "leftovers.LeftoversCommand",
+        "syncs.SyncsCommand",
+    ]
